@@ -49,9 +49,9 @@ def load_checkpoint(
     Raises:
         ModuleNotFoundError: an exported model without onnxruntime.
         OSError: no such checkpoint, or one without a tokenizer or without safetensors.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
-            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; a `dtype` that is not in
-            `DTYPES`, or one for a model object or an exported model.
+        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with weights that its configuration does
+            not use, with damaged files or with code of its own, which is not run; an exported model on another device than the CPU,
+            "cuda" without a GPU; a `dtype` that is not in `DTYPES`, or one for a model object or an exported model.
     """
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")

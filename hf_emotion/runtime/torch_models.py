@@ -2,7 +2,8 @@
 """Loads and runs torch models for the predictors."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from .loading import auto_class_of, read_config, read_model, read_tokenizer
 
 
 _process = os.getpid()
+_NUMBER = re.compile(r"\.\d+\.")
 
 
 def use_one_thread_after_fork() -> None:
@@ -50,6 +52,11 @@ def load_weights(
         raise ValueError(
             f"{checkpoint} is not a trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
         )
+    if unused := _unused(model, loading["unexpected_keys"]):
+        raise ValueError(
+            f"the config.json of {checkpoint} describes another model than its weights: {len(unused)} of them would not be used, such as "
+            f"{unused[0]}. Copy both files anew from one place."
+        )
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
             raise OSError(
@@ -61,6 +68,17 @@ def load_weights(
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"`device` is {str(place)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
     return model.to(place), tokenizer
+
+
+def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
+    """
+    The unused weights that matter: of our own models all, of stock models those of layers that the model lacks. Other people's
+    checkpoints often hold a pooler or a head of pretraining, too.
+    """
+    if type(model).__module__.startswith("hf_emotion."):
+        return sorted(names)
+    kinds = {_NUMBER.sub(".N.", name) for name in model.state_dict()}
+    return sorted(name for name in names if _NUMBER.search(name) and _NUMBER.sub(".N.", name) in kinds)
 
 
 @torch.inference_mode()

@@ -607,6 +607,7 @@ def test_finished_runs(tiny_run, pair_run, tmp_path):
     [
         ("import hf_emotion", "the code beside the weights imports hf_emotion, which others do not have"),
         ("weights", "the weights lack classifier."),
+        ("config", "config.json names a model without the weights roberta.encoder.layer.1."),
         ("example", "NameError: name 'pipelin' is not defined"),
     ],
 )
@@ -617,6 +618,9 @@ def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
         weights = load_file(folder / "model.safetensors")
         weights = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    elif change == "config":
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
     else:
         path = folder / ("README.md" if change == "example" else "sinusoidal_encoding.py")
         text = path.read_text()

@@ -20,6 +20,7 @@ import pytest
 import torch
 from hf_emotion.modeling import EmotionClassificationPipeline
 from model_cases import asymmetric_
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -440,6 +441,22 @@ class TestWrongInput:
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("model.safetensors"))
         with pytest.raises(OSError, match="the checkpoint '.*model' cannot be loaded"):
             Predictor(tmp_path / "model")
+
+    @pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])
+    def test_weights_that_the_configuration_does_not_use(self, kind, tmp_path, request):
+        shutil.copytree(request.getfixturevalue(kind), run := tmp_path / "run")
+        config = json.loads((run / "config.json").read_text())
+        inner = config.get("encoder_config") or config
+        inner["num_hidden_layers"] -= 1
+        (run / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ValueError, match=r"config\.json.*would not be used, such as .*layer\.\d"):
+            Predictor(run)
+
+    def test_a_head_of_pretraining_is_left_alone(self, stock_run, tmp_path):
+        shutil.copytree(stock_run, run := tmp_path / "run")
+        weights = load_file(run / "model.safetensors")
+        save_file({**weights, "cls.predictions.bias": torch.zeros(3)}, run / "model.safetensors", {"format": "pt"})
+        assert Predictor(run)(["sun"]) == Predictor(stock_run)(["sun"])
 
     def test_nothing_there(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
