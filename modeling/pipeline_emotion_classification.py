@@ -45,6 +45,11 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         self.gate = gate or load_gate(self.model.config)
 
     def save_pretrained(self, save_directory, **kwargs):
+        own = getattr(self, "_registered_impl", {})  # empty if this class came beside the weights
+        if own and getattr(self.model.config, "tfidf_gating", None) == "filter":
+            # The stock pipelines would read the words that the gate removes; an entry under their names keeps them from it.
+            stock = dict.fromkeys(("text-classification", "sentiment-analysis"), own["emotion-classification"])
+            self._registered_impl = own | stock
         super().save_pretrained(save_directory, **kwargs)
         if self.gate is not None:
             self.gate.save_pretrained(save_directory)
