@@ -32,11 +32,12 @@ def use_one_thread_after_fork() -> None:
 def load_weights(
     checkpoint: str | Path,
     tokenizer: PreTrainedTokenizerBase | None,
-    device: str | torch.device | None,
+    device: str | None,
     dtype: str | None,
     kind_of: Callable[[Any], Kind],
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """See `load_checkpoint`, which calls this for a checkpoint with weights."""
+    place = _place(device)
     try:
         config = read_config(checkpoint)
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
@@ -64,10 +65,23 @@ def load_weights(
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
         tokenizer = read_tokenizer(checkpoint)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"`device` is {str(place)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
     return model.to(place), tokenizer
+
+
+def _place(device: str | None) -> torch.device:
+    """A device by its name; default: the GPU if there is one. ValueError if it is not there."""
+    try:
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise ValueError(
+            f"`device` {device!r} is unknown: write 'cpu', 'cuda', or 'cuda:0' with the number of a GPU."
+        ) from error
+    found = torch.cuda.device_count() if place.type == "cuda" else 0
+    if place.type == "cuda" and (place.index or 0) >= found:
+        raise ValueError(
+            f"`device` is {str(place)!r}, but torch finds {found or 'no'} GPU{'s' if found > 1 else ''}: leave it out, or write 'cpu'."
+        )
+    return place
 
 
 def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:

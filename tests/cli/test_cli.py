@@ -360,7 +360,9 @@ class TestEvaluateAsTrained:
         assert json.loads(asked.out)["rows"] < json.loads(argv(*command).out)["rows"]
 
     def test_faithfulness(self, filled, places, argv, caplog):
-        done = argv("faithfulness", filled, "--dataset", "files", "--data-dir", places, "--rows", 2, "--method", "gradient")
+        done = argv(
+            "faithfulness", filled, "--dataset", "files", "--data-dir", places, "--rows", 2, "--method", "gradient"
+        )
         assert done.code == 0 and "aspect_column='aspect'" in caplog.text
 
     def test_an_exported_model(self, separated, feelings, argv, tmp_path, caplog):

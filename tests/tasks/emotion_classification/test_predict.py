@@ -424,9 +424,24 @@ class TestWrongInput:
             predictor(given)
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-    def test_no_gpu(self, tiny_run):
-        with pytest.raises(ValueError, match="`device` is 'cuda:0', but torch finds no GPU: leave it out"):
-            Predictor(tiny_run, device="cuda:0")
+    @pytest.mark.parametrize("device", ["cuda", 0, "cuda:7", 7, torch.device("cuda")])
+    def test_no_gpu(self, tiny_run, device, monkeypatch):
+        monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+        with pytest.raises(ValueError, match="`device` is 'cuda.*no GPU"):
+            Predictor(tiny_run, device=device)
+
+    @pytest.mark.parametrize("device", ["gpu", True, -2])
+    def test_no_device(self, tiny_run, device):
+        with pytest.raises(ValueError, match="`device`"):
+            Predictor(tiny_run, device=device)
+
+    def test_the_cpu_as_pipelines_name_it(self, tiny_run):
+        assert Predictor(tiny_run, device=-1).model.device.type == "cpu"
+
+    def test_a_model_object_elsewhere(self, tiny_run):
+        predictor = Predictor(tiny_run, device="cpu")
+        with pytest.raises(ValueError, match="`device` 'cuda:0'.*model.to"):
+            Predictor(predictor.model, predictor.tokenizer, device=0)
 
     def test_no_tokenizer(self, tmp_path, tiny_run):
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
