@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
+import io
 import json
 import re
 import shutil
@@ -42,6 +43,7 @@ from hf_emotion import (
     metrics,
     train,
 )
+from hf_emotion.cli import main
 from hf_emotion.data.rows import Rows
 from hf_emotion.data.splits import label_names
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
@@ -842,6 +844,54 @@ def test_a_closed_stdin(argv, single_run, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     done = argv("predict", single_run)
     assert done.code == 1 and "stdin" in done.err and "Error" not in done.err
+
+
+class Console(io.TextIOWrapper):
+    """A console that lacks most characters."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO(), encoding="cp1252")
+
+    def shown(self) -> str:
+        self.flush()
+        return self.buffer.getvalue().decode("cp1252")
+
+
+@pytest.mark.parametrize("command", ["predict", "predict --json", "explain"])
+def test_a_character_that_the_console_lacks(single_run, monkeypatch, command):
+    name, *options = command.split()
+    monkeypatch.setattr("sys.argv", ["hf-emotion", name, str(single_run), f"{HAPPY} \U0001f600", *options])
+    monkeypatch.setattr("sys.stdout", console := Console())
+    main()
+    if options:
+        assert json.loads(console.shown())["text"] == f"{HAPPY} \U0001f600"
+    else:
+        assert "\\U0001f600" in console.shown()
+
+
+def lines_of_stdin(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("blank", [b"\xe2\x80\x8b", b"\xef\xbb\xbf", b"\xff", b" \xff\xe2\x80\x8b"])
+def test_an_invisible_line_is_a_blank_one(argv, single_run, monkeypatch, blank):
+    lines_of_stdin(monkeypatch, b"so happy\n" + blank + b"\nhome\n")
+    done = argv("predict", single_run, "--json")
+    assert done.code == 0, done.err
+    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
+
+
+def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
+    content = b"so happy\n\nthat\xff sun\nhome\n"
+    lines_of_stdin(monkeypatch, content)
+    done = argv("predict", single_run, "--json")
+    assert done.code == 1 and "stdin, line 3 is not utf-8 text" in done.err and "--on-bad-rows skip" in done.err
+    assert json.loads(done.out)["text"] == "so happy"
+    lines_of_stdin(monkeypatch, content)
+    done = argv("predict", single_run, "--json", "--on-bad-rows", "skip")
+    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
+    assert "1 lines are not utf-8 text and are left out, the first is line 3" in caplog.text
+    assert argv("predict", single_run, HAPPY, "--on-bad-rows", "skip").code == 2
 
 
 def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):
