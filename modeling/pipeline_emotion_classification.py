@@ -84,8 +84,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             raise ValueError(
                 f"`threshold` and `top_k` exclude each other, got {threshold} and {top_k}: leave one out."
             )
-        if top_k not in ("", None) and not top_k >= 1:
-            raise ValueError(f"`top_k` must be at least 1, or None for all labels, got {top_k}.")
+        if top_k not in ("", None) and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+            raise ValueError(f"`top_k` must be a whole number of at least 1, or None for all labels, got {top_k!r}.")
         name = others.get("function_to_apply")
         if isinstance(name, str) and name.lower() not in ("sigmoid", "softmax", "none"):
             raise ValueError(f"`function_to_apply` must be 'sigmoid', 'softmax' or 'none', got {name!r}.")

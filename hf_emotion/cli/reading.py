@@ -74,7 +74,9 @@ def stdin_lines(what: str, on_bad_rows: str | None = None) -> Iterator[list[str]
         if not content:
             break
     if bad:
-        logger.warning("stdin: %d lines are not %s text and are left out, the first is line %d", len(bad), encoding, bad[0])
+        logger.warning(
+            "stdin: %d lines are not %s text and are left out, the first is line %d", len(bad), encoding, bad[0]
+        )
     if not found:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
 

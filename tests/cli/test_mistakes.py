@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
@@ -48,6 +49,7 @@ from hf_emotion.data.rows import Rows
 from hf_emotion.data.splits import label_names
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
+from hf_emotion.runtime.ready import cache_folder
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
@@ -892,6 +894,57 @@ def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
     assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
     assert "1 lines are not utf-8 text and are left out, the first is line 3" in caplog.text
     assert argv("predict", single_run, HAPPY, "--on-bad-rows", "skip").code == 2
+
+
+@pytest.mark.parametrize("make", [pyarrow.array, lambda texts: pyarrow.chunked_array([texts[:1], texts[1:]])])
+def test_arrays_of_pyarrow_are_texts(single_run, make):
+    texts = [HAPPY, "home"]
+    predictor = Predictor(single_run, device="cpu")
+    assert predictor(make(texts)) == predictor(texts)
+    with pytest.raises(ValueError, match="text 2 of 2 is empty or no string: None"):
+        predictor(make([HAPPY, None]))
+
+
+@pytest.mark.parametrize("top_k", ["3", 1.5, True, 0])
+def test_a_top_k_that_is_no_number(single_run, top_k):
+    predictor = Predictor(single_run, device="cpu")
+    classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
+    for call in (predictor, classify):
+        with pytest.raises(ValueError, match=f"`top_k` must be a whole number.*got {top_k!r}"):
+            call([HAPPY], top_k=top_k)
+    assert predictor([HAPPY], top_k=np.int64(1)) == predictor([HAPPY], top_k=1)
+
+
+@pytest.mark.parametrize("content", ["", "text\n"])
+def test_a_file_without_rows(argv, single_run, tmp_path, content):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(content)
+    done = argv("predict", single_run, "--input", source, "--output", output)
+    assert done.code == 1 and f"{source} has no rows" in done.err and not output.exists()
+
+
+@pytest.mark.parametrize("names", [["Anger"], ["pride", "Pride"], ["anger "]])
+def test_a_label_in_another_spelling(tied_run, names):
+    with pytest.raises(ValueError, match="--label.*(differs from|must be new)"):
+        Predictor(tied_run, device="cpu", add_labels=names)
+
+
+def test_a_cache_that_is_a_file(monkeypatch, tmp_path):
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(NotADirectoryError, match="HF_EMOTION_CACHE.*name a folder"):
+        cache_folder()
+
+
+def test_characters_of_windows(single_run, tmp_path, caplog):
+    predictor = Predictor(single_run, device="cpu")
+    wrong, right = "that\x92s so happy\x85", "that\u2019s so happy\u2026"
+    assert predictor([wrong]) == predictor([right])
+    assert "1 of 1 texts hold control characters" in caplog.text
+    caplog.clear()
+    splits = files_with(tmp_path, [[wrong, "joy"], ["home\x81", "joy"], ["the sun", "anger"]] * 2)
+    assert right in splits["train"]["text"] and "home\x81" in splits["train"]["text"]
+    assert re.search("train.csv: 2 of 6 texts hold control characters", caplog.text)
 
 
 def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):
