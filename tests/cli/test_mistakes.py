@@ -54,6 +54,7 @@ from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.emotion_classification.building import fit_tfidf_gate
+from hf_emotion.tasks.held_out import one_answer
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments
 from hf_emotion.training.progress import EvaluationLines
@@ -945,6 +946,33 @@ def test_characters_of_windows(single_run, tmp_path, caplog):
     splits = files_with(tmp_path, [[wrong, "joy"], ["home\x81", "joy"], ["the sun", "anger"]] * 2)
     assert right in splits["train"]["text"] and "home\x81" in splits["train"]["text"]
     assert re.search("train.csv: 2 of 6 texts hold control characters", caplog.text)
+
+
+def test_a_model_that_gives_one_answer(base_bert, single_label, tmp_path, caplog, no_plots):
+    """Too small a learning rate: every row gets the same label."""
+    shutil.copytree(single_label, data := tmp_path / "data")
+    shutil.copy(data / "train.csv", data / "validation.csv")
+    recipe = recipe_for(base_bert, {"num_train_epochs": 1, "learning_rate": 1e-9}, dataset="files", train_fraction=1.0)
+    (run,) = train(recipe, tmp_path / "run", data_dir=data)["runs"]
+    (label,) = run["one_answer"]["labels"]
+    assert run["one_answer"]["share"] >= 0.95 and run["one_answer"]["gold_share"] < 0.6
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    for text in (card, caplog.text):
+        assert f"The model gives {label} to" in text and "learned hardly anything" in text
+
+
+def test_a_model_that_gives_several_answers():
+    names, gold = ["anger", "joy"], np.eye(2, dtype=bool)[[0] * 19 + [1]]
+    assert one_answer(gold, gold, names) is None  # nearly all rows are like that
+    always = np.eye(2, dtype=bool)[[0] * 20]
+    assert one_answer(np.eye(2, dtype=bool)[[0, 1] * 10], always, names) == {
+        "labels": ["anger"],
+        "share": 1.0,
+        "gold_share": 0.5,
+    }
+    assert one_answer(np.eye(2, dtype=bool)[[0, 1] * 5], always[:10], names) is None  # too few to tell
+    empty = np.zeros((20, 2), bool)
+    assert one_answer(gold, empty, names)["labels"] == []
 
 
 def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):
