@@ -259,7 +259,10 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     try:
         from huggingface_hub import hf_hub_download
 
-        path = Path(hf_hub_download(encoder, name))
+        from .hub import asking_once
+
+        with asking_once(encoder):
+            path = Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
         raise OSError(
             f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded from the Hub "

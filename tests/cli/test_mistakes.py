@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+import socket
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +23,7 @@ from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from hf_emotion.modeling.readable import check_text
 from hf_emotion.modeling.target_texts import targets_in
+from huggingface_hub import constants
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import recipe_for, targeted_recipe, write_csv
 from transformers import (
@@ -54,6 +56,7 @@ from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.emotion_classification.building import fit_tfidf_gate
+from hf_emotion.tasks.emotional_response.building import build_generator
 from hf_emotion.tasks.held_out import one_answer
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments
@@ -973,6 +976,37 @@ def test_a_model_that_gives_several_answers():
     assert one_answer(np.eye(2, dtype=bool)[[0, 1] * 5], always[:10], names) is None  # too few to tell
     empty = np.zeros((20, 2), bool)
     assert one_answer(gold, empty, names)["labels"] == []
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """The Hub does not answer, and nothing is asked for twice."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("asked for again"))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "encoder"), [("gpt2-mod-ln", False), ("emotion-modulated", False), ("bert-mod-ln", True)]
+)
+def test_no_network(no_network, model_type, encoder):
+    recipe = make_recipe(
+        {"name": "replies", "base_model": "nobody/no-model", "dataset": "mojitalk", "model_type": model_type}
+    )
+    with pytest.raises(OSError, match="cannot be loaded.*To work offline pass --base-model FOLDER") as caught:
+        build_generator(recipe, ["joy", "anger"])
+    assert ("minilm" in str(caught.value)) is encoder
+    assert ("language model" in str(caught.value)) is not encoder
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_no_network_for_a_checkpoint(no_network, argv):
+    done = argv("predict", "nobody/no-model", HAPPY)
+    assert done.code == 1 and len(done.err.splitlines()) == 1 and "cannot be loaded" in done.err
 
 
 def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):
