@@ -19,6 +19,7 @@ import compatibility
 import huggingface_hub
 import pytest
 import transformers
+import yaml
 from conftest import run_without_library
 from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
@@ -455,6 +456,37 @@ def test_cards_that_are_refused(tmp_path, metadata, text, message):
     stage(folder, tmp_path / "staged", NAME)
     with pytest.raises(ValueError, match=message):
         check([(tmp_path / "staged", NAME)])
+
+
+def test_a_licence_that_is_given(tmp_path):
+    folder = write_run(write_checkpoint(tmp_path / "run"), code=f"# {OWN_TERMS}", license=None)
+    stage(folder, tmp_path / "staged", NAME, licence="CC-BY-4.0")
+    card = ModelCard.load(tmp_path / "staged" / "README.md")
+    assert card.data.license == "cc-by-4.0" and OWN_TERMS not in card.text and "licence CC-BY-4.0" in card.text
+    with pytest.raises(ValueError, match="--license.*got 'my own'"):
+        push(folder, NAME, dry_run=True, licence="my own")
+
+
+def test_the_recipe_beside_the_run_is_read_again(tmp_path):
+    folder = write_run(write_checkpoint(tmp_path / "run"), code=f"# {OWN_TERMS}", license=None)
+    fields = {"name": "tiny", "base_model": "minilm", "dataset": "files", "data_terms": "ask us | first"}
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(fields))
+    stage(folder, tmp_path / "staged", NAME)
+    card = ModelCard.load(tmp_path / "staged" / "README.md")
+    assert (card.data.license, card.data.license_name) == ("other", "terms-of-the-training-data")
+    assert OWN_TERMS not in card.text and "ask us \\| first" in card.text
+
+
+def test_the_files_are_shown_before_they_are_sent(api, run, monkeypatch):
+    shown = []
+
+    def upload(*arguments):
+        assert "model.safetensors" in shown[0]
+        raise ConnectionError
+
+    monkeypatch.setattr(hub_module, "_upload", upload)
+    with pytest.raises(ConnectionError):
+        push(run, NAME, api=api, show=shown.append)
 
 
 def test_every_corpus_of_the_package_names_its_terms():
