@@ -142,11 +142,8 @@ class Recipe:
 
     def validate_ranges(self):
         check_name(self.name, "`name`")
-        if self.data_license is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", self.data_license):
-            raise ValueError(
-                f"`data_license` must be an SPDX id or a licence name of the Hub, like CC-BY-4.0, got {self.data_license!r}: write other "
-                "terms into `data_terms`."
-            )
+        if self.data_license is not None:
+            check_licence(self.data_license, "`data_license`", "write other terms into `data_terms`")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
@@ -302,6 +299,14 @@ def _as_number(key: str, value: Any, hint: Any) -> Any:
 def recipe_folder() -> Path:
     """The folder of the recipes that come with the package."""
     return Path(str(resources.files("hf_emotion.configs")))
+
+
+def check_licence(name: str, argument: str, remedy: str) -> None:
+    """ValueError unless a licence has the form of an id."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", name):
+        raise ValueError(
+            f"{argument} must be an SPDX id or a licence name of the Hub, like CC-BY-4.0, got {name!r}: {remedy}."
+        )
 
 
 def find_recipe(name: str | Path) -> Path:

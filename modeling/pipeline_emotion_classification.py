@@ -45,6 +45,11 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         self.gate = gate or load_gate(self.model.config)
 
     def save_pretrained(self, save_directory, **kwargs):
+        own = getattr(self, "_registered_impl", {})  # empty if this class came beside the weights
+        if own and getattr(self.model.config, "tfidf_gating", None) == "filter":
+            # The stock pipelines would read the words that the gate removes; an entry under their names keeps them from it.
+            stock = dict.fromkeys(("text-classification", "sentiment-analysis"), own["emotion-classification"])
+            self._registered_impl = own | stock
         super().save_pretrained(save_directory, **kwargs)
         if self.gate is not None:
             self.gate.save_pretrained(save_directory)
@@ -79,8 +84,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             raise ValueError(
                 f"`threshold` and `top_k` exclude each other, got {threshold} and {top_k}: leave one out."
             )
-        if top_k not in ("", None) and not top_k >= 1:
-            raise ValueError(f"`top_k` must be at least 1, or None for all labels, got {top_k}.")
+        if top_k not in ("", None) and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+            raise ValueError(f"`top_k` must be a whole number of at least 1, or None for all labels, got {top_k!r}.")
         name = others.get("function_to_apply")
         if isinstance(name, str) and name.lower() not in ("sigmoid", "softmax", "none"):
             raise ValueError(f"`function_to_apply` must be 'sigmoid', 'softmax' or 'none', got {name!r}.")

@@ -26,6 +26,14 @@ class TargetedSentimentPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
+    def save_pretrained(self, save_directory, **kwargs):
+        own = getattr(self, "_registered_impl", {})  # empty if this class came beside the weights
+        if own and self.model.config.auxiliary_sentence and not hasattr(self.model.config, "num_contexts"):
+            # The stock pipelines of a stock model would answer without any aspect; an entry under their names keeps them from it.
+            stock = dict.fromkeys(("text-classification", "sentiment-analysis"), own["targeted-sentiment"])
+            self._registered_impl = own | stock
+        super().save_pretrained(save_directory, **kwargs)
+
     def _sanitize_parameters(self, targets=None, aspects=None, **kwargs):
         if kwargs:
             raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes `targets` and `aspects`.")

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides what counts as a text, and in which form it is read. Needs neither torch nor transformers."""
 
+import re
 import unicodedata
 from typing import TypeGuard
+
+
+WINDOWS_CHARACTER = re.compile("[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")  # those that Windows-1252 has
 
 
 def is_unicode(text: str) -> bool:
@@ -30,8 +34,18 @@ def check_text(text) -> None:
         )
 
 
+def has_windows_characters(text: str) -> bool:
+    """Whether a text holds control characters that come from reading Windows-1252 as another encoding."""
+    return WINDOWS_CHARACTER.search(text) is not None
+
+
 def composed(text: str) -> str:
-    """A text in composed characters (NFC), as models read it in training and in prediction."""
+    """
+    A text in composed characters (NFC), as models read it in training and in prediction. Control characters from U+0080 to U+009F
+    become the characters that their numbers have in Windows-1252, as in HTML.
+    """
+    if has_windows_characters(text):
+        text = WINDOWS_CHARACTER.sub(lambda found: found[0].encode("latin-1").decode("cp1252"), text)
     return unicodedata.normalize("NFC", text)
 
 
@@ -40,4 +54,4 @@ def normalized(text: str) -> str:
     return composed(text).strip()
 
 
-__all__ = ["check_text", "composed", "is_readable", "is_unicode", "normalized"]
+__all__ = ["check_text", "composed", "has_windows_characters", "is_readable", "is_unicode", "normalized"]

@@ -95,6 +95,8 @@ def main() -> None:
     """Entry point: one line per error, and a traceback only with --debug."""
     # Importing torch and transformers makes hundreds of thousands of objects that stay; Python would search them for garbage many times.
     gc.set_threshold(10_000)
+    if getattr(sys.stdout, "errors", None) == "strict":  # a character that the console lacks is shown escaped
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a text stream, as it has `errors`
     try:
         app()
     except Exception as error:

@@ -31,9 +31,11 @@ LABELLED = labelled_corpora()
 def evaluate(
     checkpoint: Checkpoint,
     dataset: Annotated[
-        str,
-        typer.Option(help=f"{', '.join(LABELLED[:-1])} or {LABELLED[-1]}."),
-    ],
+        str | None,
+        typer.Option(
+            help=f"{', '.join(LABELLED[:-1])} or {LABELLED[-1]}; default: the corpus of the run, or one's own files if --data-dir is a file."
+        ),
+    ] = None,
     split: Split = "test",
     data_dir: DataDir = None,
     taxonomy: Taxonomy = None,
@@ -76,6 +78,7 @@ def evaluate(
     """
     quiet()
     from ..inference import load_predictor
+    from ..runs.evaluate import corpus_for
     from ..runs.evaluate import evaluate as run
 
     refuse_existing(replies)
@@ -105,6 +108,7 @@ def evaluate(
             raise typer.BadParameter(
                 f"{option_name} does not go with a model for {predictor.task.name}: leave it out."
             )
+    dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:
         rows = result["replies"]

@@ -99,6 +99,8 @@ def generate(
                     f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."
                 )
             rows.append((row["context"], emotion_or_mixture(row["emotion"])))
+        if not rows:
+            raise ValueError(f"{input_} has no rows: no reply is generated and no file is written.")
         replies, unread = generator.predict(
             [row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options
         )

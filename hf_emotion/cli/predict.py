@@ -81,7 +81,8 @@ def predict(
     on_bad_rows: Annotated[
         Literal["error", "skip"] | None,
         typer.Option(
-            help="Malformed rows and empty texts in a file: stop with an error (default), or skip them (no prediction)."
+            help="Malformed rows and empty texts in a file, lines of stdin that are no text: stop with an error (default), or skip them "
+            "(no prediction)."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
@@ -109,8 +110,9 @@ def predict(
         "on_bad_rows": on_bad_rows,
     }
     of_files: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
-    if of_files and input_ is None:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in of_files)
+    misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]
+    if misplaced:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise typer.BadParameter(f"{names}: for files; give --input and --output, or leave it out.")
     if engine == "ray" and (dialogue_column or speaker_column):
         raise typer.BadParameter(
@@ -177,9 +179,9 @@ def predict(
             )
         return
     if not texts and not task.file_columns.grouped:  # otherwise all lines together are one item
-        _answer_as_lines_come(predictor, asked, as_json)
+        _answer_as_lines_come(predictor, asked, as_json, on_bad_rows)
         return
-    _print(task.answer(predictor, given_or_stdin(texts, "text"), **asked), as_json)
+    _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:
@@ -225,12 +227,12 @@ def _print(answer: "Answer", as_json: bool) -> None:
         show(answer.shown)
 
 
-def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool) -> None:
+def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:
     """Answer the lines of stdin as they come, in batches of what is ready. What the model could not read is said once."""
     from ..runtime.unread import Counts
 
     counts = Counts()
-    for lines in stdin_lines("text"):
+    for lines in stdin_lines("text", on_bad_rows):
         try:
             answer = predictor.task.answer(predictor, lines, stream=True, **asked)
         except ValueError as error:

@@ -45,12 +45,22 @@ def console():
 def print_json(value: Any) -> None:
     from ..io.files import finite_or_none
 
-    print(json.dumps(finite_or_none(value), indent=2, ensure_ascii=False))
+    print(_json(finite_or_none(value), indent=2))
 
 
 def print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
     for row in with_unread(rows, unread):
-        print(json.dumps(row, ensure_ascii=False))
+        print(_json(row))
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON with the characters as they are, or escaped as JSON has it where stdout lacks one."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def with_unread(rows: list[dict[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:

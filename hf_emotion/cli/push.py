@@ -38,6 +38,13 @@ def push(
         str | None,
         typer.Option(help="For such a run over a local folder: the Hub id of the same base model."),
     ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--license",
+            help="Licence of a model of your own data, such as CC-BY-4.0; default: that of its card, or of the recipe beside the run.",
+        ),
+    ] = None,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, after a check that they load without hf-emotion."""
@@ -49,8 +56,9 @@ def push(
         handler=handler,
         merge=merge,
         base_model=base_model,
+        licence=licence,
+        show=_print_sizes,
     )
-    _print_sizes(done["files"])
     if space is not None:
         print(f"Space written to {space}; publish it with: hf upload REPO {space} . --repo-type space")
     if dry_run:

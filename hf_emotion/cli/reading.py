@@ -3,6 +3,7 @@
 
 import codecs
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -11,37 +12,71 @@ from typing import Any
 
 import typer
 
+from ..runtime.plain import readable
+
+
+logger = logging.getLogger(__name__)
 
 READ_AT_ONCE = 2**20  # bytes; a pipe holds 64 KiB
 
 
-def given_or_stdin(given: list[str] | None, what: str) -> list[str]:
+def given_or_stdin(given: list[str] | None, what: str, on_bad_rows: str | None = None) -> list[str]:
     """The given texts, else all lines of stdin that are not blank; ValueError if there is none."""
-    return given or [line for lines in stdin_lines(what) for line in lines]
+    return given or [line for lines in stdin_lines(what, on_bad_rows) for line in lines]
 
 
-def stdin_lines(what: str) -> Iterator[list[str]]:
-    """Yield the lines of stdin that are not blank, in lists of what is ready. ValueError if there is none."""
+def stdin_lines(what: str, on_bad_rows: str | None = None) -> Iterator[list[str]]:
+    """
+    Yield the lines of stdin that are not blank, in lists of what is ready. A line without a visible character is blank, too.
+
+    Args:
+        what: what a line is, for messages.
+        on_bad_rows: "skip" leaves out lines with bytes that are no text, and counts them.
+
+    Raises:
+        ValueError: there is none, or one with bytes that are no text.
+    """
     if sys.stdin is None:  # closed, as `<&-` does
         raise ValueError(f"no {what}: stdin is closed; give {what}s as arguments, or --input with --output.")
     if sys.stdin.isatty():
         print(f"reading {what}s from the keyboard, one per line; finish with Ctrl+D", file=sys.stderr)
     # Where a test replaces stdin by a text stream, there is no `buffer`.
     source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
-    characters = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")(sys.stdin.errors or "strict")
+    encoding = sys.stdin.encoding or "utf-8"
+    # Bytes that are no text become halves of characters.
+    characters = codecs.getincrementaldecoder(encoding)("surrogateescape")
     decoder = io.IncrementalNewlineDecoder(characters, translate=True)
-    rest, start, found = "", "\ufeff", False
+    rest, start, number, found = "", "\ufeff", 0, False
+    bad: list[int] = []
     while True:
         content = source.read1(READ_AT_ONCE)  # waits for some bytes, not for all
         rest += decoder.decode(content, final=not content)
         if rest:
             rest, start = rest.removeprefix(start), ""
         *lines, rest = rest.split("\n") if content else [*rest.split("\n"), ""]
-        if lines := [line for line in lines if line.strip()]:
+        good: list[str] = []
+        for line in lines:
+            number += 1
+            if readable.is_readable(line):
+                good.append(line)
+            elif readable.is_readable("".join(c for c in line if readable.is_unicode(c))):
+                bad.append(number)
+                if on_bad_rows != "skip":
+                    break
+        if good:
             found = True
-            yield lines
+            yield good
+        if bad and on_bad_rows != "skip":
+            raise ValueError(
+                f"stdin, line {number} is not {encoding} text: {line!r}. Save it in UTF-8, or leave such lines out "
+                "(`predict --on-bad-rows skip`)."
+            )
         if not content:
             break
+    if bad:
+        logger.warning(
+            "stdin: %d lines are not %s text and are left out, the first is line %d", len(bad), encoding, bad[0]
+        )
     if not found:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
 

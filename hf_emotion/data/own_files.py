@@ -107,7 +107,7 @@ def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | N
         )
     alike: dict[str, list[str]] = {}
     for name in names:
-        alike.setdefault(_folded(name), []).append(name)
+        alike.setdefault(folded(name), []).append(name)
     pairs = [" and ".join(map(_shown, group)) for group in alike.values() if len(group) > 1]
     if pairs:
         logger.warning(
@@ -166,8 +166,8 @@ def is_number(text: str) -> bool:
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
     """The message for a row with an unknown name: it lists the known names and suggests the nearest."""
-    of_folded = {_folded(other): other for other in known}
-    near = difflib.get_close_matches(_folded(name), of_folded, n=1)
+    of_folded = {folded(other): other for other in known}
+    near = difflib.get_close_matches(folded(name), of_folded, n=1)
     return (
         f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; "
         f"{f'did you mean {of_folded[near[0]]!r}? The' if near else 'the'} {kind}s are {list(known)}"
@@ -175,7 +175,7 @@ def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str
     )
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """A name for comparisons: without case, white space and invisible characters, in one Unicode form."""
     characters = unicodedata.normalize("NFKC", name).casefold()
     return "".join(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..io.files import sha256_of
+from ..runtime.batching import WINDOWS_CHARACTERS
 from ..runtime.plain import readable
 from .lazily import datasets
 
@@ -42,6 +43,7 @@ class Rows:
         self.source, self.skip, self.unit = source, on_bad_rows == "skip", unit
         self.rows: list[dict[str, Any]] = []
         self.bad: list[str] = []
+        self.mended = 0  # texts with characters of Windows-1252
 
     def reject(self, line: int | str, reason: str) -> None:
         message = f"{self.source}, {self.unit} {line}: {reason}"
@@ -55,12 +57,15 @@ class Rows:
         if not readable.is_readable(text):
             self.reject(line, f"the text is empty or no string: {text!r}")
         else:
+            self.mended += readable.has_windows_characters(text)
             text = readable.composed(text)
             self.rows.append({"id": row_id, "text": text, **columns, "labels": labels, "line": line})
 
     def log_bad(self) -> None:
         if self.bad:
             logger.warning("%d bad rows skipped:\n  %s", len(self.bad), "\n  ".join(self.bad))
+        if self.mended:
+            logger.warning(f"%s: {WINDOWS_CHARACTERS}", self.source, self.mended, len(self.rows))
 
     def to_dataset(
         self, names: Sequence[str], multi_label: bool = False, columns: Mapping[str, Any] | None = None

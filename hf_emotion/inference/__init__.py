@@ -16,7 +16,7 @@ def load_predictor(
     checkpoint: str | Path,
     taxonomy: str | None = None,
     max_length: int | None = None,
-    device: str | None = None,
+    device: str | int | None = None,
     dtype: str | None = None,
     stride: int | None = None,
     max_windows: int | None = None,
@@ -55,7 +55,7 @@ def load_predictor(
 
 
 def open_checkpoint(
-    checkpoint: str | Path, device: str | None = None, dtype: str | None = None
+    checkpoint: str | Path, device: str | int | None = None, dtype: str | None = None
 ) -> tuple[Task, Callable[..., Any]]:
     """
     A checkpoint's task, and a function that makes its predictor from `max_length` and `predictor_options`. Errors as

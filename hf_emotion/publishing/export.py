@@ -23,7 +23,7 @@ from ..runtime.ready import with_weights
 from ..tasks import packaged_corpus, task_of, task_of_rows
 from ..tasks.base import Task
 from ..tasks.exporting import Exporter, distinct_texts, filled
-from ..tasks.loading import load_split
+from ..tasks.loading import load_split, options_for, trained_on
 
 
 TOLERANCE = 1e-4  # largest difference of float32 logits; for logits above 1, relative to the largest
@@ -110,6 +110,9 @@ def export_onnx(
         )
     model = exporter.load(checkpoint)
     model.model.float().cpu().eval()
+    corpus, of_run = trained_on(model) or (None, {})
+    if dataset is not None:
+        options = options_for(model, dataset, options)
     if texts is None:
         texts = _items(task, exporter, dataset, split, data_dir, options)
     with creating(output) as folder:
@@ -118,6 +121,8 @@ def export_onnx(
         exported = exporter.load_exported(folder)
         report = {
             "model_type": model.model.config.model_type,
+            "dataset": corpus,
+            "dataset_options": of_run,
             "versions": {name: _version(name) for name in ("torch", "transformers", "onnx", "onnxruntime")},
             "float32": exporter.compare(model, exported, texts),
         }

@@ -15,6 +15,7 @@ from huggingface_hub.errors import HfHubHTTPError, HTTPError
 from huggingface_hub.utils import validate_repo_id
 
 from .. import __version__
+from ..recipes import check_licence
 from .release import (
     MODEL_FILES,
     PLOTS,
@@ -48,6 +49,8 @@ def push(
     handler: bool = False,
     merge: bool = False,
     base_model: str | None = None,
+    licence: str | None = None,
+    show: Callable[[dict[str, int]], Any] | None = None,
 ) -> dict[str, Any]:
     """
     Publish a finished run, or a folder that `release` built, as a model repository.
@@ -68,6 +71,8 @@ def push(
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
         merge: for a run that holds only what is new over its base model: publish all weights.
         base_model: for such a run over a local folder: the Hub id of the same base model.
+        licence: an SPDX id or a licence name of the Hub, for the card; default: the one of the card, or of the recipe beside the run.
+        show: called with `files` after all checks and before anything is sent.
 
     Returns:
         `files` (path in the repository -> bytes), and unless `dry_run`: `url` of the commit or pull request, `commit`, and
@@ -88,6 +93,10 @@ def push(
             f"`tag` must begin with a letter or digit, hold only letters, digits and . _ - + /, and be a name that git takes, got {tag!r}."
         )
     validate_repo_id(repo_id)
+    if licence is not None:
+        check_licence(
+            licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe beside the run"
+        )
     if dry_run and space is not None and "/" not in repo_id:
         raise ValueError(
             f"`space` names the repository of the model, and without a push nobody knows the namespace of {repo_id!r}: write "
@@ -101,11 +110,13 @@ def push(
             repo_id = f"{_retrying(api.whoami, repo_id)['name']}/{repo_id}"
     with tempfile.TemporaryDirectory(prefix="hf-emotion-push-") as temporary:
         folder = Path(temporary) / PurePath(repo_id).name
-        stage(Path(run), folder, repo_id, merge, base_model)
+        stage(Path(run), folder, repo_id, merge, base_model, licence)
         check([(folder, repo_id)], trust_remote_code)
         if handler:
             write_handler(folder)
         files = {path: (folder / path).stat().st_size for path in files_in(folder)}
+        if show is not None:
+            show(files)
         if space is not None:
             write_space(Path(space), repo_id, folder)
         if dry_run:

@@ -40,6 +40,8 @@ def load(folder: Path) -> None:
         lost = sorted({*found["missing_keys"], *(str(key) for key in found["mismatched_keys"])})
         if lost:
             raise ValueError(f"the weights lack {', '.join(lost[:3])}{' and others' if len(lost) > 3 else ''}")
+        if unused := sorted(found["unexpected_keys"]):
+            raise ValueError(f"config.json names a model without the weights {', '.join(unused[:3])}")
 
 
 def main(jobs: list[list[str]]) -> None:

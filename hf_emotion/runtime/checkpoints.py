@@ -35,10 +35,23 @@ class Kind(Protocol):
     def exported(self) -> Callable[..., Any]: ...
 
 
+def device_name(device: "str | int | torch.device | None") -> str | None:
+    """The name of a device; a number is the one of a GPU, and -1 the CPU, as `pipeline` takes them."""
+    if device is None:
+        return None
+    if isinstance(device, bool) or (isinstance(device, int) and device < -1):
+        raise ValueError(
+            f"`device` must be a name such as 'cuda:0', the number of a GPU, or -1 for the CPU; got {device!r}."
+        )
+    if isinstance(device, int):
+        return "cpu" if device == -1 else f"cuda:{device}"
+    return str(device)
+
+
 def load_checkpoint(
     checkpoint: "str | Path | PreTrainedModel | OnnxClassifier",
     tokenizer: "PreTrainedTokenizerBase | None",
-    device: "str | torch.device | None",
+    device: "str | int | torch.device | None",
     dtype: str | None,
     kind_of: Callable[[Any], Kind],
 ) -> tuple[Any, Any]:
@@ -49,13 +62,19 @@ def load_checkpoint(
     Raises:
         ModuleNotFoundError: an exported model without onnxruntime.
         OSError: no such checkpoint, or one without a tokenizer or without safetensors.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
-            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; a `dtype` that is not in
-            `DTYPES`, or one for a model object or an exported model.
+        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with weights that its configuration does
+            not use, with damaged files or with code of its own, which is not run; an exported model on another device than the CPU,
+            a GPU that is not there; a `device` that a model object is not on; a `dtype` that is not in `DTYPES`, or one for a model
+            object or an exported model.
     """
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
+    device = device_name(device)
     if not isinstance(checkpoint, str | Path):
+        if device is not None and device.partition(":")[0] != checkpoint.device.type:
+            raise ValueError(
+                f"`device` {device!r} is for checkpoints: a model object has its own, see `model.to(device)`."
+            )
         if tokenizer is None:
             raise ValueError("pass `tokenizer` together with a model object.")
         if dtype is not None:
@@ -74,8 +93,8 @@ def load_checkpoint(
         hint = f" Its folders {inner} are checkpoints." if inner else ""
         raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.{hint}")
     if is_exported(checkpoint):
-        if str(device or "cpu").partition(":")[0] != "cpu":
-            raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
+        if (device or "cpu").partition(":")[0] != "cpu":
+            raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {device!r}.")
         if dtype is not None:
             raise ValueError(f"`dtype` {dtype!r}: {checkpoint} is an exported model, whose weights stay as they are.")
         model = kind_of(read_exported_config(Path(checkpoint))).exported(Path(checkpoint))

@@ -16,6 +16,8 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from .hub import asking_once
+
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -106,7 +108,8 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
     stay.
     """
     try:
-        yield
+        with asking_once(checkpoint):
+            yield
     except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint
         raise
     except (

@@ -182,6 +182,8 @@ def cache_folder() -> Path:
     """Where merged models are kept: the folder that HF_EMOTION_CACHE names, else `hf-emotion` in the user's cache folder."""
     own = os.environ.get("HF_EMOTION_CACHE")
     if own:
+        if Path(own).is_file():
+            raise NotADirectoryError(f"HF_EMOTION_CACHE names {own}, which is a file: name a folder, or leave it out.")
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf-emotion"
 
@@ -257,7 +259,10 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     try:
         from huggingface_hub import hf_hub_download
 
-        path = Path(hf_hub_download(encoder, name))
+        from .hub import asking_once
+
+        with asking_once(encoder):
+            path = Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
         raise OSError(
             f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded from the Hub "

@@ -2,7 +2,8 @@
 """Loads and runs torch models for the predictors."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from .loading import auto_class_of, read_config, read_model, read_tokenizer
 
 
 _process = os.getpid()
+_NUMBER = re.compile(r"\.\d+\.")
 
 
 def use_one_thread_after_fork() -> None:
@@ -30,11 +32,12 @@ def use_one_thread_after_fork() -> None:
 def load_weights(
     checkpoint: str | Path,
     tokenizer: PreTrainedTokenizerBase | None,
-    device: str | torch.device | None,
+    device: str | None,
     dtype: str | None,
     kind_of: Callable[[Any], Kind],
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """See `load_checkpoint`, which calls this for a checkpoint with weights."""
+    place = _place(device)
     try:
         config = read_config(checkpoint)
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
@@ -50,6 +53,11 @@ def load_weights(
         raise ValueError(
             f"{checkpoint} is not a trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
         )
+    if unused := _unused(model, loading["unexpected_keys"]):
+        raise ValueError(
+            f"the config.json of {checkpoint} describes another model than its weights: {len(unused)} of them would not be used, such as "
+            f"{unused[0]}. Copy both files anew from one place."
+        )
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
             raise OSError(
@@ -57,10 +65,34 @@ def load_weights(
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
         tokenizer = read_tokenizer(checkpoint)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"`device` is {str(place)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
     return model.to(place), tokenizer
+
+
+def _place(device: str | None) -> torch.device:
+    """A device by its name; default: the GPU if there is one. ValueError if it is not there."""
+    try:
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise ValueError(
+            f"`device` {device!r} is unknown: write 'cpu', 'cuda', or 'cuda:0' with the number of a GPU."
+        ) from error
+    found = torch.cuda.device_count() if place.type == "cuda" else 0
+    if place.type == "cuda" and (place.index or 0) >= found:
+        raise ValueError(
+            f"`device` is {str(place)!r}, but torch finds {found or 'no'} GPU{'s' if found > 1 else ''}: leave it out, or write 'cpu'."
+        )
+    return place
+
+
+def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
+    """
+    The unused weights that matter: of our own models all, of stock models those of layers that the model lacks. Other people's
+    checkpoints often hold a pooler or a head of pretraining, too.
+    """
+    if type(model).__module__.startswith("hf_emotion."):
+        return sorted(names)
+    kinds = {_NUMBER.sub(".N.", name) for name in model.state_dict()}
+    return sorted(name for name in names if _NUMBER.search(name) and _NUMBER.sub(".N.", name) in kinds)
 
 
 @torch.inference_mode()

@@ -115,7 +115,9 @@ def check_rows(
     name = shown(source)
     rows = any_rows(source, separator=columns.separator)
     first = next(rows, None)  # raises an error if the file cannot be read
-    rows = itertools.chain([] if first is None else [first], rows)
+    if first is None:
+        raise ValueError(f"{name} has no rows: nothing is predicted and no file is written.")
+    rows = itertools.chain([first], rows)
     layout.columns = columns_of(source, columns.separator)
     if same_ending(source, output):
         layout.separator = columns.separator

@@ -15,7 +15,7 @@ from ..runtime.ready import with_weights
 from ..runtime.unread import Unread
 from ..tasks import TASKS, task_of_rows
 from ..tasks.base import METHODS
-from ..tasks.loading import load_split
+from ..tasks.loading import load_split, options_for
 from ..tasks.rows import rows_for_task
 from ..tasks.text_explaining import Question, read_text
 
@@ -115,7 +115,7 @@ def faithfulness(
 
 def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str, Any]) -> list[Question]:
     """The questions to the model about the rows of the split."""
-    data = load_split(dataset, split, data_dir, **options)
+    data = load_split(dataset, split, data_dir, **options_for(predictor, dataset, options))
     rows = rows_for_task(predictor.task, data)
     if rows is None:
         raise ValueError(

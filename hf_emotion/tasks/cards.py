@@ -90,9 +90,13 @@ def base_names(recipe: Recipe) -> tuple[str | None, str]:
 
 def terms_of(recipe: Recipe, corpus: Corpus) -> str:
     """The terms of a corpus; for one's own files the terms that the recipe names."""
-    named = [f"licence {recipe.data_license}"] if recipe.data_license else []
-    named += [plain(recipe.data_terms)] if recipe.data_terms else []
-    return "; ".join(named) if named and corpus.own_files else corpus.terms
+    named = named_terms(recipe.data_license, recipe.data_terms)
+    return named if named and corpus.own_files else corpus.terms
+
+
+def named_terms(licence: str | None, terms: str | None) -> str:
+    """A licence and terms in words; empty without both."""
+    return "; ".join([*([f"licence {licence}"] if licence else []), *([plain(terms)] if terms else [])])
 
 
 def plain(name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_any(
-    checkpoint: Any, tokenizer: Any = None, device: "str | torch.device | None" = None, dtype: str | None = None
+    checkpoint: Any, tokenizer: Any = None, device: "str | int | torch.device | None" = None, dtype: str | None = None
 ) -> tuple[Any, Any]:
     """A checkpoint's model and tokenizer, see `load_checkpoint`; the task's class loads it."""
     if isinstance(checkpoint, str | Path):
@@ -25,7 +25,7 @@ def load_any(
 
 
 def load_for(
-    task: Task, checkpoint: Any, tokenizer: Any, device: "str | torch.device | None", dtype: str | None
+    task: Task, checkpoint: Any, tokenizer: Any, device: "str | int | torch.device | None", dtype: str | None
 ) -> tuple[Any, Any]:
     """As `load_any`, for one task; ValueError for a checkpoint of another task."""
     model, tokenizer = load_any(checkpoint, tokenizer, device, dtype)

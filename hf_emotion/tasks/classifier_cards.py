@@ -22,6 +22,7 @@ from .cards import (
     training,
 )
 from .corpus_metrics import AGAINST_VOTES
+from .held_out import one_answer_line
 from .selective import LOSSES
 
 
@@ -98,7 +99,10 @@ def classifier_card(
     english = "" if languages_of([corpus]) is None else "English "
     sections = {
         "Use": use,
-        "Results": _results(recipe, report),
+        "Results": [
+            *_results(recipe, report),
+            *([one_answer_line(best["one_answer"])] if "one_answer" in best else []),
+        ],
         **_thresholds(best),
         **answers(best.get("answers", {}).get(split, {}), split, "thresholds" in best, recipe.model_type is None),
         "Training": training(

@@ -26,6 +26,9 @@ from .selective import choose_rules, measure_rules
 
 logger = logging.getLogger(__name__)
 
+NEARLY_ALL = 0.95  # share of the rows
+FEWEST_ROWS = 20  # of a validation part that tells something
+
 
 def finish_classifier(
     predictor: Any,
@@ -90,6 +93,15 @@ def held_out(
     if several:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
         run["thresholds"] = dict(zip(names, thresholds, strict=True))
+    known, decided = gold["validation"][labelled], probabilities["validation"][labelled]
+    if several:
+        known, decided = known > 0, decided > np.asarray(thresholds)
+    else:
+        one_hot = np.eye(len(names), dtype=bool)
+        known, decided = one_hot[known], one_hot[decided.argmax(axis=1)]
+    if found := one_answer(known, decided, names):
+        run["one_answer"] = found
+        logger.warning("%s", one_answer_line(found))
     rules = {}
     try:
         rules = choose_rules(
@@ -127,6 +139,36 @@ def held_out(
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
     return HeldOut(names, gold, probabilities, thresholds)
+
+
+def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> dict[str, Any] | None:
+    """
+    The labels that a model gives to nearly every validation row, though fewer rows have them: a model that has learned hardly more than
+    how frequent they are. None if it gives several answers, or if there are too few rows to tell.
+
+    Args:
+        gold, decided: (N, C) bool.
+
+    Returns:
+        {"labels", "share": of the rows that get them, "gold_share": of the rows that have them}.
+    """
+    if len(decided) < FEWEST_ROWS:
+        return None
+    answers, counts = np.unique(decided, axis=0, return_counts=True)
+    answer = answers[counts.argmax()]
+    share, gold_share = float(counts.max() / len(decided)), float((gold == answer).all(axis=1).mean())
+    if share < NEARLY_ALL or share - gold_share <= 1 - NEARLY_ALL:
+        return None
+    labels = [name for name, given in zip(names, answer, strict=True) if given]
+    return {"labels": labels, "share": share, "gold_share": gold_share}
+
+
+def one_answer_line(found: dict[str, Any]) -> str:
+    """What `one_answer` found, as a sentence."""
+    return (
+        f"The model gives {' and '.join(found['labels']) or 'no label'} to {found['share']:.0%} of the validation rows, and {found['gold_share']:.0%} "
+        "have it: it has learned hardly anything. Train longer, with another learning rate, or with more rows."
+    )
 
 
 def _write_predictions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import logging
 import os
 import types
@@ -16,6 +17,7 @@ from typing import Any
 from ..data.lazily import datasets
 from ..data.splits import check_split, oversample_minorities
 from . import corpus_of, options_of
+from .base import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
 
 
@@ -91,6 +93,36 @@ def load_split(name: str, split: str, data_dir: str | Path | None = None, **opti
     splits = load_dataset_for(name, data_dir, **options)
     check_split(splits, split, name)
     return splits[split]
+
+
+def trained_on(predictor: AnyPredictor) -> tuple[str, dict[str, Any]] | None:
+    """The corpus of a model's run and its options; None for a model from elsewhere."""
+    folder = Path(predictor.model.config._name_or_path or os.devnull)
+    for path in (folder / "metrics.json", folder / "parity.json"):  # of a run, of an exported model
+        if path.is_file():
+            report = json.loads(path.read_text(encoding="utf-8"))
+            return (report["dataset"], report["dataset_options"]) if "dataset_options" in report else None
+    return None
+
+
+def options_for(predictor: AnyPredictor, name: str, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """
+    The options with which a model is measured on a corpus: the given ones, else those of its run on this corpus, which are
+    logged. Only the names that the model knows, such as its labels, come from the model. Rows are never repeated.
+    """
+    given = given or {}
+    known = predictor.task.loader_options(predictor, name)
+    corpus, of_run = trained_on(predictor) or (None, {})
+    own = {option: value for option, value in of_run.items() if corpus == name and option != "oversample"}
+    names = {option: value for option, value in known.items() if not option.endswith("_column")}
+    used = {option: value for option, value in own.items() if option not in given and option not in names}
+    if used:
+        logger.warning(
+            "%s is read with the options of the model's run: %s (another value: --option NAME=VALUE, none: NAME=null)",
+            name,
+            ", ".join(f"{option}={value!r}" for option, value in used.items()),
+        )
+    return {**known, **own, **names, **given}
 
 
 def check_dataset(name: str, options: dict) -> None:

@@ -29,7 +29,7 @@ from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments
 from .losses import loss_of, weights_of
 from .progress import run_of_its_own, say_less
-from .survive import check_same_data
+from .survive import check_same_data, diverged
 from .trainer import EmotionTrainer
 
 
@@ -112,6 +112,8 @@ def fit_model(
         values, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
         if len(values) == len(order):
             values, labels = _in_order(values, order), _in_order(labels, order)
+        if trainer.lr_scheduler is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise diverged(trainer, float("nan"))
         figures = prepared.measure(values, labels)
         return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 

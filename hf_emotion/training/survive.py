@@ -226,18 +226,24 @@ class Survival(TrainerCallback, ExportableState):
             if finite and saves:
                 finite = all(bool(parameter.isfinite().all()) for parameter in trainer.model.parameters())
             if not finite:
-                raise FloatingPointError(
-                    f"the training diverged: loss {trainer._tr_loss.item()} at step {state.global_step}, learning rate "
-                    f"{trainer.lr_scheduler.get_last_lr()[0]:.3g} (`learning_rate` {args.learning_rate:.3g}). Train again in "
-                    f"another run folder with a tenth of it, --set learning_rate={args.learning_rate / 10:.3g}"
-                    + ("" if 0 < args.max_grad_norm <= 1 else ", and with clipped gradients, --set max_grad_norm=1")
-                    + f". {_best_so_far(Path(args.output_dir))}"
-                )
+                raise diverged(trainer, trainer._tr_loss.item())
         if saves:
             self.unlogged = {"loss": 0.0, "since_step": state.global_step}
             if not control.should_log:
                 loss = trainer.accelerator.gather(trainer._tr_loss.reshape(1)).mean().item()
                 self.unlogged = {"loss": loss, "since_step": trainer._globalstep_last_logged}
+
+
+def diverged(trainer: Trainer, loss: float) -> FloatingPointError:
+    """What a training ends with whose loss, weights or predictions are not finite."""
+    args, state = trainer.args, trainer.state
+    return FloatingPointError(
+        f"the training diverged: loss {loss} at step {state.global_step}, learning rate "
+        f"{trainer.lr_scheduler.get_last_lr()[0]:.3g} (`learning_rate` {args.learning_rate:.3g}). Train again in another run folder "
+        f"with a tenth of it, --set learning_rate={args.learning_rate / 10:.3g}"
+        + ("" if 0 < args.max_grad_norm <= 1 else ", and with clipped gradients, --set max_grad_norm=1")
+        + f". {_best_so_far(Path(args.output_dir))}"
+    )
 
 
 def kept_in(checkpoint: Path) -> dict:

@@ -22,13 +22,15 @@ from toolkit_helpers import (
     cells,
     invoke,
     one_thread,
+    recipe_for,
     report_of,
+    targeted_recipe,
     write_csv,
     write_jsonl,
 )
 
 import hf_emotion
-from hf_emotion import Predictor, load_dataset_for, load_recipe
+from hf_emotion import Predictor, load_dataset_for, load_recipe, train
 from hf_emotion.cli import predict
 from hf_emotion.recipes import packaged_recipes, recipe_name
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
@@ -88,7 +90,6 @@ class TestExitCodes:
             ["predict", "run", "--input", "a.csv"],
             ["predict", "run", "--output", "a.csv"],
             ["predict", "run", "sun", "--input", "a.csv", "--output", "b.csv"],
-            ["evaluate", "run"],
             ["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"],
             ["evaluate", "{run}", "--dataset", "quickstart", "--option", "dedupe"],
             ["compare"],
@@ -320,6 +321,71 @@ class TestEvaluate:
             "validation_fraction=0",
         )
         assert result.code == 1 and "files has no split 'validation': it has ['train', 'test']" in result.err
+
+
+class TestEvaluateAsTrained:
+    @pytest.fixture(scope="class")
+    def filled(self, aspect_bert, places, tmp_path_factory):
+        """A run over files where pairs without a row got the label none."""
+        options = {"aspect_column": "aspect", "target_column": "target", "fill_none": True}
+        recipe = targeted_recipe(aspect_bert, dataset="files", dataset_options=options)
+        train(recipe, output := tmp_path_factory.mktemp("filled") / "run", data_dir=places)
+        return output
+
+    @pytest.fixture(scope="class")
+    def separated(self, base_bert, feelings, tmp_path_factory):
+        """A run over files with several labels in a cell."""
+        options = {"label_separator": "|"}
+        recipe = recipe_for(base_bert, dataset="files", dataset_options=options, train_fraction=1.0)
+        train(recipe, output := tmp_path_factory.mktemp("separated") / "run", data_dir=feelings)
+        return output
+
+    @pytest.mark.parametrize("kind", ["filled", "separated"])
+    def test_the_options_of_the_run(self, kind, argv, places, feelings, request, caplog):
+        run, data = request.getfixturevalue(kind), places if kind == "filled" else feelings
+        for command in (("--dataset", "files", "--data-dir", data), ("--data-dir", data / "test.csv")):
+            caplog.clear()
+            done = argv("evaluate", run, *command, "--json")
+            assert done.code == 0, done.err
+            figures, of_run = json.loads(done.out)["metrics"], report_of(run)["runs"][0]["test"]
+            for name in figures:
+                assert figures[name]["macro_f1"] == pytest.approx(of_run[name]["macro_f1"], abs=1e-6)
+            said = [line for line in caplog.messages if "options of the model's run" in line]
+            assert len(said) == 1 and ("fill_none=True" if kind == "filled" else "label_separator='|'") in said[0]
+
+    def test_given_options_come_first(self, filled, places, argv, caplog):
+        command = ("evaluate", filled, "--data-dir", places, "--json")
+        asked = argv(*command, "--option", "fill_none=false")
+        assert "fill_none" not in caplog.text
+        assert json.loads(asked.out)["rows"] < json.loads(argv(*command).out)["rows"]
+
+    def test_faithfulness(self, filled, places, argv, caplog):
+        done = argv(
+            "faithfulness", filled, "--dataset", "files", "--data-dir", places, "--rows", 2, "--method", "gradient"
+        )
+        assert done.code == 0 and "aspect_column='aspect'" in caplog.text
+
+    def test_an_exported_model(self, separated, feelings, argv, tmp_path, caplog):
+        pytest.importorskip("onnxruntime")
+        options = ("--dataset", "files", "--data-dir", feelings)
+        assert argv("export", separated, "--output", tmp_path / "exported", *options).code == 0
+        caplog.clear()
+        assert argv("evaluate", tmp_path / "exported", *options, "--json").code == 0
+        assert "label_separator='|'" in caplog.text
+
+    def test_repeated_rows_are_measured_once(self, single_run, single_label, tmp_path, argv):
+        shutil.copytree(single_run, run := tmp_path / "run")
+        report = report_of(run)
+        (run / "metrics.json").write_text(json.dumps({**report, "dataset_options": {"oversample": True}}))
+        done = argv("evaluate", run, "--data-dir", single_label / "train.csv", "--json")
+        assert json.loads(done.out)["rows"] == 48
+
+    def test_no_corpus_to_take(self, single_run, single_label, tmp_path, argv):
+        shutil.copytree(single_run, run := tmp_path / "run")
+        (run / "metrics.json").unlink()
+        assert argv("evaluate", run, "--data-dir", single_label / "test.csv").code == 0
+        done = argv("evaluate", run)
+        assert done.code == 1 and "--dataset" in done.err
 
 
 class TestPredict:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
+import io
 import json
 import re
 import shutil
+import socket
 from types import SimpleNamespace
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
@@ -20,6 +23,7 @@ from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from hf_emotion.modeling.readable import check_text
 from hf_emotion.modeling.target_texts import targets_in
+from huggingface_hub import constants
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import recipe_for, targeted_recipe, write_csv
 from transformers import (
@@ -42,14 +46,18 @@ from hf_emotion import (
     metrics,
     train,
 )
+from hf_emotion.cli import main
 from hf_emotion.data.rows import Rows
 from hf_emotion.data.splits import label_names
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
+from hf_emotion.runtime.ready import cache_folder
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.emotion_classification.building import fit_tfidf_gate
+from hf_emotion.tasks.emotional_response.building import build_generator
+from hf_emotion.tasks.held_out import one_answer
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments
 from hf_emotion.training.progress import EvaluationLines
@@ -842,6 +850,163 @@ def test_a_closed_stdin(argv, single_run, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     done = argv("predict", single_run)
     assert done.code == 1 and "stdin" in done.err and "Error" not in done.err
+
+
+class Console(io.TextIOWrapper):
+    """A console that lacks most characters."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO(), encoding="cp1252")
+
+    def shown(self) -> str:
+        self.flush()
+        return self.buffer.getvalue().decode("cp1252")
+
+
+@pytest.mark.parametrize("command", ["predict", "predict --json", "explain"])
+def test_a_character_that_the_console_lacks(single_run, monkeypatch, command):
+    name, *options = command.split()
+    monkeypatch.setattr("sys.argv", ["hf-emotion", name, str(single_run), f"{HAPPY} \U0001f600", *options])
+    monkeypatch.setattr("sys.stdout", console := Console())
+    main()
+    if options:
+        assert json.loads(console.shown())["text"] == f"{HAPPY} \U0001f600"
+    else:
+        assert "\\U0001f600" in console.shown()
+
+
+def lines_of_stdin(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("blank", [b"\xe2\x80\x8b", b"\xef\xbb\xbf", b"\xff", b" \xff\xe2\x80\x8b"])
+def test_an_invisible_line_is_a_blank_one(argv, single_run, monkeypatch, blank):
+    lines_of_stdin(monkeypatch, b"so happy\n" + blank + b"\nhome\n")
+    done = argv("predict", single_run, "--json")
+    assert done.code == 0, done.err
+    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
+
+
+def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
+    content = b"so happy\n\nthat\xff sun\nhome\n"
+    lines_of_stdin(monkeypatch, content)
+    done = argv("predict", single_run, "--json")
+    assert done.code == 1 and "stdin, line 3 is not utf-8 text" in done.err and "--on-bad-rows skip" in done.err
+    assert json.loads(done.out)["text"] == "so happy"
+    lines_of_stdin(monkeypatch, content)
+    done = argv("predict", single_run, "--json", "--on-bad-rows", "skip")
+    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
+    assert "1 lines are not utf-8 text and are left out, the first is line 3" in caplog.text
+    assert argv("predict", single_run, HAPPY, "--on-bad-rows", "skip").code == 2
+
+
+@pytest.mark.parametrize("make", [pyarrow.array, lambda texts: pyarrow.chunked_array([texts[:1], texts[1:]])])
+def test_arrays_of_pyarrow_are_texts(single_run, make):
+    texts = [HAPPY, "home"]
+    predictor = Predictor(single_run, device="cpu")
+    assert predictor(make(texts)) == predictor(texts)
+    with pytest.raises(ValueError, match="text 2 of 2 is empty or no string: None"):
+        predictor(make([HAPPY, None]))
+
+
+@pytest.mark.parametrize("top_k", ["3", 1.5, True, 0])
+def test_a_top_k_that_is_no_number(single_run, top_k):
+    predictor = Predictor(single_run, device="cpu")
+    classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
+    for call in (predictor, classify):
+        with pytest.raises(ValueError, match=f"`top_k` must be a whole number.*got {top_k!r}"):
+            call([HAPPY], top_k=top_k)
+    assert predictor([HAPPY], top_k=np.int64(1)) == predictor([HAPPY], top_k=1)
+
+
+@pytest.mark.parametrize("content", ["", "text\n"])
+def test_a_file_without_rows(argv, single_run, tmp_path, content):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(content)
+    done = argv("predict", single_run, "--input", source, "--output", output)
+    assert done.code == 1 and f"{source} has no rows" in done.err and not output.exists()
+
+
+@pytest.mark.parametrize("names", [["Anger"], ["pride", "Pride"], ["anger "]])
+def test_a_label_in_another_spelling(tied_run, names):
+    with pytest.raises(ValueError, match="--label.*(differs from|must be new)"):
+        Predictor(tied_run, device="cpu", add_labels=names)
+
+
+def test_a_cache_that_is_a_file(monkeypatch, tmp_path):
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(NotADirectoryError, match="HF_EMOTION_CACHE.*name a folder"):
+        cache_folder()
+
+
+def test_characters_of_windows(single_run, tmp_path, caplog):
+    predictor = Predictor(single_run, device="cpu")
+    wrong, right = "that\x92s so happy\x85", "that\u2019s so happy\u2026"
+    assert predictor([wrong]) == predictor([right])
+    assert "1 of 1 texts hold control characters" in caplog.text
+    caplog.clear()
+    splits = files_with(tmp_path, [[wrong, "joy"], ["home\x81", "joy"], ["the sun", "anger"]] * 2)
+    assert right in splits["train"]["text"] and "home\x81" in splits["train"]["text"]
+    assert re.search("train.csv: 2 of 6 texts hold control characters", caplog.text)
+
+
+def test_a_model_that_gives_one_answer(base_bert, single_label, tmp_path, caplog, no_plots):
+    """Too small a learning rate: every row gets the same label."""
+    shutil.copytree(single_label, data := tmp_path / "data")
+    shutil.copy(data / "train.csv", data / "validation.csv")
+    recipe = recipe_for(base_bert, {"num_train_epochs": 1, "learning_rate": 1e-9}, dataset="files", train_fraction=1.0)
+    (run,) = train(recipe, tmp_path / "run", data_dir=data)["runs"]
+    (label,) = run["one_answer"]["labels"]
+    assert run["one_answer"]["share"] >= 0.95 and run["one_answer"]["gold_share"] < 0.6
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    for text in (card, caplog.text):
+        assert f"The model gives {label} to" in text and "learned hardly anything" in text
+
+
+def test_a_model_that_gives_several_answers():
+    names, gold = ["anger", "joy"], np.eye(2, dtype=bool)[[0] * 19 + [1]]
+    assert one_answer(gold, gold, names) is None  # nearly all rows are like that
+    always = np.eye(2, dtype=bool)[[0] * 20]
+    assert one_answer(np.eye(2, dtype=bool)[[0, 1] * 10], always, names) == {
+        "labels": ["anger"],
+        "share": 1.0,
+        "gold_share": 0.5,
+    }
+    assert one_answer(np.eye(2, dtype=bool)[[0, 1] * 5], always[:10], names) is None  # too few to tell
+    empty = np.zeros((20, 2), bool)
+    assert one_answer(gold, empty, names)["labels"] == []
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """The Hub does not answer, and nothing is asked for twice."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("asked for again"))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "encoder"), [("gpt2-mod-ln", False), ("emotion-modulated", False), ("bert-mod-ln", True)]
+)
+def test_no_network(no_network, model_type, encoder):
+    recipe = make_recipe(
+        {"name": "replies", "base_model": "nobody/no-model", "dataset": "mojitalk", "model_type": model_type}
+    )
+    with pytest.raises(OSError, match="cannot be loaded.*To work offline pass --base-model FOLDER") as caught:
+        build_generator(recipe, ["joy", "anger"])
+    assert ("minilm" in str(caught.value)) is encoder
+    assert ("language model" in str(caught.value)) is not encoder
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_no_network_for_a_checkpoint(no_network, argv):
+    done = argv("predict", "nobody/no-model", HAPPY)
+    assert done.code == 1 and len(done.err.splitlines()) == 1 and "cannot be loaded" in done.err
 
 
 def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):

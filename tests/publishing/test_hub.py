@@ -19,6 +19,7 @@ import compatibility
 import huggingface_hub
 import pytest
 import transformers
+import yaml
 from conftest import run_without_library
 from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
@@ -457,6 +458,37 @@ def test_cards_that_are_refused(tmp_path, metadata, text, message):
         check([(tmp_path / "staged", NAME)])
 
 
+def test_a_licence_that_is_given(tmp_path):
+    folder = write_run(write_checkpoint(tmp_path / "run"), code=f"# {OWN_TERMS}", license=None)
+    stage(folder, tmp_path / "staged", NAME, licence="CC-BY-4.0")
+    card = ModelCard.load(tmp_path / "staged" / "README.md")
+    assert card.data.license == "cc-by-4.0" and OWN_TERMS not in card.text and "licence CC-BY-4.0" in card.text
+    with pytest.raises(ValueError, match="--license.*got 'my own'"):
+        push(folder, NAME, dry_run=True, licence="my own")
+
+
+def test_the_recipe_beside_the_run_is_read_again(tmp_path):
+    folder = write_run(write_checkpoint(tmp_path / "run"), code=f"# {OWN_TERMS}", license=None)
+    fields = {"name": "tiny", "base_model": "minilm", "dataset": "files", "data_terms": "ask us | first"}
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(fields))
+    stage(folder, tmp_path / "staged", NAME)
+    card = ModelCard.load(tmp_path / "staged" / "README.md")
+    assert (card.data.license, card.data.license_name) == ("other", "terms-of-the-training-data")
+    assert OWN_TERMS not in card.text and "ask us \\| first" in card.text
+
+
+def test_the_files_are_shown_before_they_are_sent(api, run, monkeypatch):
+    shown = []
+
+    def upload(*arguments):
+        assert "model.safetensors" in shown[0]
+        raise ConnectionError
+
+    monkeypatch.setattr(hub_module, "_upload", upload)
+    with pytest.raises(ConnectionError):
+        push(run, NAME, api=api, show=shown.append)
+
+
 def test_every_corpus_of_the_package_names_its_terms():
     unnamed = {name for name, corpus in corpora().items() if corpus.terms == OWN_TERMS}
     assert unnamed == {"files", "dialogue_files", "reply_files"}
@@ -607,6 +639,7 @@ def test_finished_runs(tiny_run, pair_run, tmp_path):
     [
         ("import hf_emotion", "the code beside the weights imports hf_emotion, which others do not have"),
         ("weights", "the weights lack classifier."),
+        ("config", "config.json names a model without the weights roberta.encoder.layer.1."),
         ("example", "NameError: name 'pipelin' is not defined"),
     ],
 )
@@ -617,6 +650,9 @@ def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
         weights = load_file(folder / "model.safetensors")
         weights = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    elif change == "config":
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
     else:
         path = folder / ("README.md" if change == "example" else "sinusoidal_encoding.py")
         text = path.read_text()

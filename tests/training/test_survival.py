@@ -280,6 +280,15 @@ class TestErrors:
             assert part in done.err
         assert defect(output / "checkpoints" / "checkpoint-12") is None
 
+    @pytest.mark.parametrize(
+        "steps", [1, 2, 30]
+    )  # the first evaluation comes after the first step, or after it diverged
+    def test_a_learning_rate_far_too_large(self, steps, training, tmp_path, no_plots, argv):
+        command = ("train", training / "recipe.yaml", "--data-dir", training / "data", "--output", tmp_path / "run")
+        done = argv(*command, "--set", "learning_rate=1e30", "--set", f"max_steps={steps}")
+        assert done.code == 1 and "Traceback" not in done.err
+        assert "the training diverged" in done.err and "--set learning_rate=1e+29" in done.err
+
     def test_weights_that_are_not_finite_are_not_saved(self, training, tmp_path, monkeypatch):
         original = EmotionTrainer.training_step
 

@@ -53,7 +53,7 @@ class DialoguePredictor:
         self,
         checkpoint: "str | Path | PreTrainedModel | OnnxDialogueClassifier",
         tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | torch.device | None" = None,
+        device: "str | int | torch.device | None" = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):
@@ -61,7 +61,7 @@ class DialoguePredictor:
         Args:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
-            device: default: the GPU if there is one, else the CPU.
+            device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
             max_length: tokens per utterance, at most the utterance encoder's positions; default: as many as in training.
             dtype: as `Predictor` has it.
 

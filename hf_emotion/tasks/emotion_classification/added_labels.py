@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.own_files import folded
 from ...data.rows import packaged_rows
 from ...runtime.batching import as_texts
 from ...runtime.classifying import TextRows, is_multi_label, label_names, row_probabilities
@@ -40,6 +41,14 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
         raise ValueError(
             f"`add_labels` (--label) must be new names, each once; the model has {taken}, or they are repeated: leave them out."
         )
+    spelt: dict[str, str] = {}
+    for name in [*old, *names]:
+        other = spelt.setdefault(folded(name), name)
+        if other != name:
+            raise ValueError(
+                f"`add_labels` (--label) {name!r} differs from {other!r} only in case, white space or the form of a character: choose another "
+                "name, or leave it out."
+            )
     model = copy.deepcopy(model)
     thresholds = list(getattr(model.config, "thresholds", None) or [0.5] * len(old))
     try:

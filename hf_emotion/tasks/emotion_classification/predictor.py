@@ -52,7 +52,7 @@ class Predictor:
         self,
         checkpoint: "str | Path | PreTrainedModel | OnnxClassifier",
         tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | torch.device | None" = None,
+        device: "str | int | torch.device | None" = None,
         max_length: int | None = None,
         taxonomy: str | None = None,
         gate: "tfidf_gate.TfidfGate | None" = None,
@@ -69,7 +69,7 @@ class Predictor:
         Args:
             checkpoint: a local folder (of `hf-emotion export` too), a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
-            device: default: the GPU if there is one, else the CPU.
+            device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
             max_length: tokens of a window, at most the model's positions; default: as many as in training (the tokenizer's
                 `model_max_length`).
             taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.

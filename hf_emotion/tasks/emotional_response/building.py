@@ -56,7 +56,8 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
         OSError: no such base model.
     """
     path = resolve_base_model(recipe.base_model)
-    tokenizer = load_base_tokenizer(recipe.base_model)
+    encoder = recipe.model_type == "bert-mod-ln"
+    tokenizer = load_base_tokenizer(recipe.base_model, encoder=encoder)
     assert recipe.model_type is not None  # a stock model cannot reply
     model_class = GENERATORS[recipe.model_type]
     fields = dict(recipe.model_config)
@@ -105,7 +106,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
                     **fields,
                 )
     except OSError as error:
-        raise OSError(not_found(recipe.base_model, error)) from error
+        raise OSError(not_found(recipe.base_model, error, encoder=encoder)) from error
     if recipe.emotion_tokens:
         tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in emotions]})
         model.resize_token_embeddings(len(tokenizer))

@@ -68,7 +68,7 @@ class ReplyGenerator:
         self,
         checkpoint: str | Path | PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase | None = None,
-        device: str | torch.device | None = None,
+        device: str | int | torch.device | None = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):
@@ -76,7 +76,7 @@ class ReplyGenerator:
         Args:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
-            device: default: the GPU if there is one, else the CPU.
+            device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
             max_length: tokens per context, of which a longer one keeps the last; default and upper bound: the model's positions;
                 half of them if it is decoder-only and writes behind the context.
             dtype: as `Predictor` has it.

@@ -39,7 +39,7 @@ def build_language_model(
         OSError: no such base model.
     """
     if recipe.base_model != SCRATCH:
-        tokenizer = load_base_tokenizer(recipe.base_model)
+        tokenizer = load_base_tokenizer(recipe.base_model, encoder=False)
         try:
             path = resolve_base_model(recipe.base_model)
             found = read_config(path)
@@ -49,7 +49,7 @@ def build_language_model(
                 )
             model = read_model(AutoModelForCausalLM, path, dtype=torch.float32, **recipe.model_config)
         except OSError as error:
-            raise OSError(not_found(recipe.base_model, error)) from error
+            raise OSError(not_found(recipe.base_model, error, encoder=False)) from error
         _check_blocks(recipe, model.config)
         return model, tokenizer
     size = recipe.model_config.get("vocab_size", GPT2Config.vocab_size)

@@ -50,7 +50,7 @@ class TargetedPredictor:
         self,
         checkpoint: "str | Path | PreTrainedModel",
         tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | torch.device | None" = None,
+        device: "str | int | torch.device | None" = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):

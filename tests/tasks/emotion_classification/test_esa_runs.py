@@ -402,11 +402,17 @@ class TestOnePath:
             classify({"text": text, "text_pair": text})
 
     def test_a_saved_pipeline_has_its_gate(self, filtered_run, tmp_path):
-        classify = pipeline(model=str(filtered_run), trust_remote_code=True, device="cpu")
+        classify = pipeline("emotion-classification", str(filtered_run), trust_remote_code=True, device="cpu")
         classify.save_pretrained(tmp_path)
         assert (tmp_path / "tfidf_gate.json").read_bytes() == (filtered_run / "tfidf_gate.json").read_bytes()
-        again = pipeline(model=str(tmp_path), trust_remote_code=True, device="cpu")
+        again = pipeline("emotion-classification", str(tmp_path), trust_remote_code=True, device="cpu")
         assert again(LONG) == classify(LONG)
+
+    @pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
+    def test_the_stock_pipeline_does_not_answer_without_the_gate(self, filtered_run, task):
+        with pytest.raises(ValueError, match="trust_remote_code"):
+            pipeline(task, str(filtered_run), device="cpu")
+        assert pipeline(task, str(filtered_run), trust_remote_code=True, device="cpu").gate is not None
 
 
 def cut_texts(run: Path, folder: Path) -> list[str]:

@@ -20,6 +20,7 @@ import pytest
 import torch
 from hf_emotion.modeling import EmotionClassificationPipeline
 from model_cases import asymmetric_
+from safetensors.torch import load_file, save_file
 from sklearn.metrics import f1_score
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -425,9 +426,24 @@ class TestWrongInput:
             predictor(given)
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-    def test_no_gpu(self, tiny_run):
-        with pytest.raises(ValueError, match="`device` is 'cuda:0', but torch finds no GPU: leave it out"):
-            Predictor(tiny_run, device="cuda:0")
+    @pytest.mark.parametrize("device", ["cuda", 0, "cuda:7", 7, torch.device("cuda")])
+    def test_no_gpu(self, tiny_run, device, monkeypatch):
+        monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+        with pytest.raises(ValueError, match="`device` is 'cuda.*no GPU"):
+            Predictor(tiny_run, device=device)
+
+    @pytest.mark.parametrize("device", ["gpu", True, -2])
+    def test_no_device(self, tiny_run, device):
+        with pytest.raises(ValueError, match="`device`"):
+            Predictor(tiny_run, device=device)
+
+    def test_the_cpu_as_pipelines_name_it(self, tiny_run):
+        assert Predictor(tiny_run, device=-1).model.device.type == "cpu"
+
+    def test_a_model_object_elsewhere(self, tiny_run):
+        predictor = Predictor(tiny_run, device="cpu")
+        with pytest.raises(ValueError, match="`device` 'cuda:0'.*model.to"):
+            Predictor(predictor.model, predictor.tokenizer, device=0)
 
     def test_no_tokenizer(self, tmp_path, tiny_run):
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
@@ -442,6 +458,22 @@ class TestWrongInput:
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("model.safetensors"))
         with pytest.raises(OSError, match="the checkpoint '.*model' cannot be loaded"):
             Predictor(tmp_path / "model")
+
+    @pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])
+    def test_weights_that_the_configuration_does_not_use(self, kind, tmp_path, request):
+        shutil.copytree(request.getfixturevalue(kind), run := tmp_path / "run")
+        config = json.loads((run / "config.json").read_text())
+        inner = config.get("encoder_config") or config
+        inner["num_hidden_layers"] -= 1
+        (run / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ValueError, match=r"config\.json.*would not be used, such as .*layer\.\d"):
+            Predictor(run)
+
+    def test_a_head_of_pretraining_is_left_alone(self, stock_run, tmp_path):
+        shutil.copytree(stock_run, run := tmp_path / "run")
+        weights = load_file(run / "model.safetensors")
+        save_file({**weights, "cls.predictions.bias": torch.zeros(3)}, run / "model.safetensors", {"format": "pt"})
+        assert Predictor(run)(["sun"]) == Predictor(stock_run)(["sun"])
 
     def test_nothing_there(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")

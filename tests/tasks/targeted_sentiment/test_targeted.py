@@ -302,6 +302,14 @@ class TestRunFolder:
             assert lengths != sorted(lengths) and lengths != sorted(lengths, reverse=True)
 
 
+@pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
+def test_the_stock_pipeline_does_not_answer_without_an_aspect(pair_run, task):
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        pipeline(task, str(pair_run), device="cpu")
+    (found,) = pipeline(task, str(pair_run), trust_remote_code=True, device="cpu")(["home is so happy"])
+    assert {entry["aspect"] for entry in found} == set(HOOD_ASPECTS)
+
+
 class TestLoadedCheckpoint:
     """The probabilities of the run from its checkpoint, by the plain model and from the sentences as people write them."""
 
