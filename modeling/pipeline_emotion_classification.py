@@ -3,6 +3,7 @@
 
 import inspect
 from difflib import get_close_matches
+from numbers import Integral
 
 import torch
 from transformers import TextClassificationPipeline
@@ -84,7 +85,7 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             raise ValueError(
                 f"`threshold` and `top_k` exclude each other, got {threshold} and {top_k}: leave one out."
             )
-        if top_k not in ("", None) and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+        if top_k not in ("", None) and (not isinstance(top_k, Integral) or isinstance(top_k, bool) or top_k < 1):
             raise ValueError(f"`top_k` must be a whole number of at least 1, or None for all labels, got {top_k!r}.")
         name = others.get("function_to_apply")
         if isinstance(name, str) and name.lower() not in ("sigmoid", "softmax", "none"):

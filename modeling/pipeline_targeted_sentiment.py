@@ -28,10 +28,11 @@ class TargetedSentimentPipeline(Pipeline):
 
     def save_pretrained(self, save_directory, **kwargs):
         own = getattr(self, "_registered_impl", {})  # empty if this class came beside the weights
-        if own and self.model.config.auxiliary_sentence and not hasattr(self.model.config, "num_contexts"):
+        stock = not hasattr(self.model.config, "num_contexts")
+        if own and stock and getattr(self.model.config, "auxiliary_sentence", False):
             # The stock pipelines of a stock model would answer without any aspect; an entry under their names keeps them from it.
-            stock = dict.fromkeys(("text-classification", "sentiment-analysis"), own["targeted-sentiment"])
-            self._registered_impl = own | stock
+            names = ("text-classification", "sentiment-analysis")
+            self._registered_impl = own | dict.fromkeys(names, own["targeted-sentiment"])
         super().save_pretrained(save_directory, **kwargs)
 
     def _sanitize_parameters(self, targets=None, aspects=None, **kwargs):

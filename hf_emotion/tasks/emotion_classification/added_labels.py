@@ -44,7 +44,7 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
     spelt: dict[str, str] = {}
     for name in [*old, *names]:
         other = spelt.setdefault(folded(name), name)
-        if other != name:
+        if other != name and name in names:
             raise ValueError(
                 f"`add_labels` (--label) {name!r} differs from {other!r} only in case, white space or the form of a character: choose another "
                 "name, or leave it out."

@@ -306,7 +306,8 @@ class TestRunFolder:
 def test_the_stock_pipeline_does_not_answer_without_an_aspect(pair_run, task):
     with pytest.raises(ValueError, match="trust_remote_code"):
         pipeline(task, str(pair_run), device="cpu")
-    (found,) = pipeline(task, str(pair_run), trust_remote_code=True, device="cpu")(["home is so happy"])
+    text = sentihood_sentences(*SENTIHOOD_PARTS["test"])[0]["text"]
+    (found,) = pipeline(task, str(pair_run), trust_remote_code=True, device="cpu")([text])
     assert {entry["aspect"] for entry in found} == set(HOOD_ASPECTS)
 
 
