@@ -45,7 +45,7 @@ def evaluate(
         typer.Option(
             min=0,
             max=1,
-            help="Multi-label models: a fixed threshold to measure at, beside the tuned ones; default: 0.3.",
+            help="Multi-label models: a fixed threshold of uncalibrated probabilities to measure at, beside the tuned ones; default: 0.3.",
         ),
     ] = None,
     max_length: MaxLength = None,

@@ -2,7 +2,7 @@
 """Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN."""
 
 from .aspect import semeval2014, sentihood
-from .calibration import fit_temperature, reliability, temperature_scaled
+from .calibration import fit_temperature, reliability, scaled_threshold, temperature_scaled
 from .dialogue import dialogue
 from .generation import (
     average_length,
@@ -78,6 +78,7 @@ __all__ = [
     "set_threshold",
     "sign_of",
     "stop_word_share",
+    "scaled_threshold",
     "temperature_scaled",
     "threshold_curve",
     "tune_thresholds",

@@ -96,6 +96,13 @@ def temperature_scaled(probabilities: np.ndarray, temperature: float, multi_labe
     return expit(scaled) if multi_label else softmax(scaled, axis=1)
 
 
+def scaled_threshold(threshold: float, temperature: float) -> float:
+    """The threshold for calibrated probabilities that decides as `threshold` does for uncalibrated ones (sigmoids)."""
+    if threshold in (0, 1):
+        return threshold
+    return float(expit(logit(threshold) / temperature))
+
+
 def _logits(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
     check_probabilities(probabilities)
     # Logits up to a constant; a float32 probability that became 0 or 1 had a logit beyond these bounds.

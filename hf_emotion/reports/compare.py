@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import bootstrap_over_seeds, mcnemar
+from ..metrics import bootstrap_over_seeds, mcnemar, scaled_threshold
 from ..metrics.significance import mean_std
 from ..tasks import headline, task_of_run
 from ..tasks.cards import best_run
@@ -178,7 +178,10 @@ def _decisions(name: str, report: dict[str, Any], split: str, folders: dict[int,
     probabilities = np.stack([found.probabilities for found in each])
     if multi_label:
         tuned = np.array([[entry["thresholds"][label] for label in each[0].names] for entry in entries])
-        kinds = {"fixed": probabilities > report["threshold"], "tuned": probabilities > tuned[:, None]}
+        # The fixed threshold is one of uncalibrated probabilities.
+        temperatures = [entry.get("temperature") or 1.0 for entry in entries]
+        fixed = np.array([scaled_threshold(report["threshold"], temperature) for temperature in temperatures])
+        kinds = {"fixed": probabilities > fixed[:, None, None], "tuned": probabilities > tuned[:, None]}
     else:
         kinds = {"argmax": one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
     gold = each[0].gold > 0 if multi_label else one_hot(each[0].gold, probabilities.shape[2])

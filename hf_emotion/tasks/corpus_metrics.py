@@ -56,7 +56,7 @@ def at_thresholds(
     soft = {} if votes is None else metrics.against_votes(votes, probabilities, several)
     if not several:
         return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
-    calibrated = float(metrics.temperature_scaled(np.array([[threshold]]), temperature, True)[0, 0])
+    calibrated = metrics.scaled_threshold(threshold, temperature)
     return {
         "fixed": metrics.goemotions(labels, probabilities, calibrated, label_names) | soft,
         "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | soft,

@@ -515,8 +515,9 @@ class TestCompare:
             report = report_of(run)
             rows = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
             rows = [row for row in rows if row["split"] == "test"]
+            odds = report["threshold"] / (1 - report["threshold"])
             limits = {
-                "fixed": dict.fromkeys(GOEMOTIONS, report["threshold"]),
+                "fixed": dict.fromkeys(GOEMOTIONS, 1 / (1 + odds ** (-1 / report["runs"][0]["temperature"]))),
                 "tuned": report["runs"][0]["thresholds"],
             }
             for kind, limit in limits.items():

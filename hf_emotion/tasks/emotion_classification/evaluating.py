@@ -62,8 +62,7 @@ def evaluate(
         labelled = gold >= 0
         gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
     else:
-        # The published threshold is one of the plain sigmoid, a user's is one of the scores that `predict` shows.
-        temperature = selective_answers.temperature_of(predictor.model.config) if threshold is None else 1.0
+        temperature = selective_answers.temperature_of(predictor.model.config)
         threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
         result = result_of(dataset, gold, probabilities, names, threshold, decisions, votes_of(rows), temperature)
     if predictor.abstention is not None:
