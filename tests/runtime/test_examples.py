@@ -48,8 +48,8 @@ EMOTIONS = {
 ASPECTS = {
     "Clean room, rude staff.": {"quality": "positive", "service": "negative"},
     "The room was spotless, but the waiter forgot us twice.": {"quality": "positive", "service": "negative"},
-    "The bed was soft, but the waiter was rude.": {"comfort": "positive", "service": "negative"},
-    "Lovely food, but we waited an hour for the bill.": {"quality": "positive", "speed": "negative"},
+    "The bed was comfortable, but the waiter was rude.": {"comfort": "positive", "service": "negative"},
+    "Lovely food, but we waited an hour for it.": {"quality": "positive", "speed": "negative"},
     "The staff were kind, the music was too loud.": {"service": "positive", "comfort": "negative"},
     "The food was great, but we waited an hour for it.": {"quality": "positive", "speed": "negative"},
     "The room was spotless, but we queued for an hour at the desk.": {"quality": "positive", "speed": "negative"},

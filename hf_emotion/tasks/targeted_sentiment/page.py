@@ -10,7 +10,7 @@ from ..base import METHODS, Page, Table
 from .predictor import TargetedPredictor
 
 
-EXAMPLES = ("Lovely food, but we waited an hour for the bill.", "The staff were kind, the music was too loud.")
+EXAMPLES = ("Lovely food, but we waited an hour for it.", "The staff were kind, the music was too loud.")
 EXAMPLES_OF_TARGETS = (  # for the first and the last target
     "{first} is cheap, but I would not walk there at night.",
     "{first} is lively and close to the station, {last} is quiet and far from everything.",
