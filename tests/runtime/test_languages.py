@@ -28,7 +28,7 @@ FOREIGN = {
     "ar": "أنا حزين جدا اليوم يا صديقي",
     "cs": "Nevím, kdo to byl a proč.",
     "da": "Det er for sent at gøre noget nu.",
-    "de": "Das war so nett, in was für einem Haus!",
+    "de": "Das war sehr traurig.",
     "el": "Είμαι πολύ λυπημένος σήμερα φίλε μου",
     "es": "No me lo creo, no me digas eso a mí.",
     "fi": "Olen niin surullinen tänään, en jaksa enää.",
@@ -68,8 +68,8 @@ class TestDetection:
     @pytest.mark.parametrize(
         "text",
         [
-            "Das war traurig, ja.",  # too short
-            "Москва и Омск",  # nine letters
+            "Das war traurig.",  # too short
+            "Это Омск",  # seven letters
             "日本語です",
             "",
             "... !!! 😂😂😂😂😂😂😂😂😂😂😂😂",
@@ -101,7 +101,7 @@ class TestDetection:
     def test_the_corpus_of_languages(self):
         for language in ("de", "es", "fr", "pt", "ru"):
             rows = load_dataset_for("languages", language=language)["test"]["text"]
-            long = [text for text in rows if len(text.split()) >= 5]
+            long = [text for text in rows if len(text.split()) >= 4]
             assert len(long) > 75
             assert np.mean(foreign_languages(long, ["en"]) == language) > 0.9
             assert foreign_languages(long, [language]).astype(bool).mean() < 0.03
