@@ -77,7 +77,7 @@ def predict_file(
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
     `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut), `unknown` (the share of the text that
-    the tokenizer does not know) and `language` (its code, if the text is probably in a language that the model does not read); see
+    the tokenizer does not know) and `predicted_language` (its code, if the text is probably in a language that the model does not read); see
     `hf_emotion.runtime.unread`.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
@@ -325,7 +325,7 @@ class _Parts:
         counts = []
         for path in self._paths().values():
             with self.fs.open(path) as file:
-                counts.append(unread_counts(pyarrow.parquet.read_table(file, columns=UNREAD)))
+                counts.append(unread_counts(pyarrow.parquet.read_table(file, columns=list(UNREAD))))
         return Counts.added(counts)
 
     def check_source(self, source: str | Path) -> None:

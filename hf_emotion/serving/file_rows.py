@@ -22,14 +22,16 @@ from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_se
 from ..io.files import finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import readable
-from ..runtime.unread import MUCH, Counts, Unread
+from ..runtime.unread import MUCH, Counts
 
 
 logger = logging.getLogger(__name__)
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
 LINES_SHOWN = 10
-LABELS, SCORES, *UNREAD = PREDICTED = ("predicted_labels", "predicted_scores", *Unread._fields)
+# The fields of `Unread`; many files have a column `language` of their own.
+UNREAD = ("truncated", "unknown", "predicted_language")
+LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
 CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place

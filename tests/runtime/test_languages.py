@@ -246,9 +246,9 @@ class TestPredictions:
         predict_file(predictor, tmp_path / "in.csv", output, on_bad_rows="skip", rows_per_part=2, progress=False)
         check_message(caplog, "2 of 5 texts")
         if ending == "parquet":
-            found = pyarrow.parquet.read_table(output)["language"].to_pylist()
+            found = pyarrow.parquet.read_table(output)["predicted_language"].to_pylist()
         elif ending == "jsonl":
-            found = [json.loads(line)["language"] for line in output.read_text().splitlines()]
+            found = [json.loads(line)["predicted_language"] for line in output.read_text().splitlines()]
         else:
             found = [line.rpartition(",")[2] or None for line in output.read_text().splitlines()[1:]]
         assert found == [*FOUND, None]

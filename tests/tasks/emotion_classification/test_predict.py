@@ -591,7 +591,14 @@ class TestFiles:
         output = tmp_path / f"out.{ending}"
         assert run_file(predictor, source, output) == {"rows": 25, "skipped": 0}
         rows = read_table(output, delimiter)
-        assert list(rows[0]) == [*HEADER, "predicted_labels", "predicted_scores", "truncated", "unknown", "language"]
+        assert list(rows[0]) == [
+            *HEADER,
+            "predicted_labels",
+            "predicted_scores",
+            "truncated",
+            "unknown",
+            "predicted_language",
+        ]
         for row, labels, original in zip(rows, expected, ROWS, strict=True):
             assert [row[name] for name in HEADER] == original
             assert row["predicted_labels"] == "|".join(item["label"] for item in labels)
