@@ -67,6 +67,14 @@ class TestFourWays:
         assert light.model.takes_arrays and isinstance(heavy.model, torch.nn.Module)
         assert np.abs(light.probabilities(TEXTS) - heavy.probabilities(TEXTS)).max() < 1e-5
 
+    def test_the_checkpoint_is_ready_to_be_published(self, name, tmp_path):
+        """Also a stock model: it brings the pipeline that its card names."""
+        write_ready(name, tmp_path / "checkpoint")
+        assert "nothing was sent" in invoke("push", tmp_path / "checkpoint", "--repo-id", "me/model", "--dry-run")
+        task = ready.find_ready(name).facts["task"]
+        assert f'pipeline("{task}", model=' in (tmp_path / "checkpoint" / "README.md").read_text()
+        assert list((tmp_path / "checkpoint").glob("pipeline_*.py"))
+
     def test_peft_loads_the_adapter(self, name, tmp_path):
         peft = pytest.importorskip("peft")
         model = ready.find_ready(name)
