@@ -76,7 +76,7 @@ def whole_attention(predictor: Predictor, text: str) -> np.ndarray:
     hidden, sentence = torch.cat(states), torch.cat(sentences)
     attention = (hidden @ (model.bert.score.label_embeddings @ model.bert.score.weight.T).T).softmax(0).T
     joined = torch.cat([attention @ hidden, attention @ sentence], dim=-1)
-    return model.classifier(joined[None])[0].sigmoid().numpy()
+    return (model.classifier(joined[None])[0] / model.config.calibration_temperature).sigmoid().numpy()
 
 
 def test_a_document_is_read_whole_by_one_attention(predictor):
@@ -103,7 +103,8 @@ def test_a_model_without_label_attention_gives_the_mean_over_its_windows(stock_r
     with torch.no_grad():
         logits = torch.cat([predictor.model(torch.tensor([ids])).logits for ids in windows["input_ids"]])
     counted = torch.tensor(windows["pooling_mask"]).sum(1, keepdim=True)
-    expected = ((logits * counted).sum(0) / counted.sum()).sigmoid()
+    mean = (logits * counted).sum(0) / counted.sum()
+    expected = (mean / predictor.model.config.calibration_temperature).sigmoid()
     np.testing.assert_allclose(predictor.probabilities([LONG])[0], expected.numpy(), rtol=0, atol=2e-6)
 
 
@@ -130,12 +131,13 @@ def test_the_maximum_finds_what_any_window_holds(predictor):
     whole = Predictor(predictor.model, predictor.tokenizer, max_length=14, stride=0, aggregation_strategy="max")
     windows = whole.encode([LONG]).inputs
     with torch.no_grad():
-        alone = torch.cat(
+        logits = torch.cat(
             [
-                whole.model(torch.tensor([ids]), pooling_mask=torch.tensor([mask])).logits.sigmoid()
+                whole.model(torch.tensor([ids]), pooling_mask=torch.tensor([mask])).logits
                 for ids, mask in zip(windows["input_ids"], windows["pooling_mask"], strict=True)
             ]
         )
+    alone = (logits / whole.model.config.calibration_temperature).sigmoid()
     np.testing.assert_allclose(whole.probabilities([LONG, SHORT])[0], alone.amax(0).numpy(), rtol=0, atol=1e-6)
     classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
     items = classify(LONG, top_k=None, max_length=14, stride=0, aggregation_strategy="max")

@@ -18,7 +18,7 @@ EXAMPLES = (
     "Thank you so much for waiting with me, that was really kind!",
     "The bus left while I was still buying the ticket.",
     "Wait, they moved the wedding to a Tuesday? Why?",
-    "I keep rereading her last letter.",
+    "I still miss my grandmother every day.",
 )
 
 

@@ -260,7 +260,7 @@ class TestPredictor:
         best, _ = predictor.of_items(talk)
         assert [[item["label"] for item in row] for row in best] == [["joy"], ["anger"]]
         assert [item["score"] for row in best for item in row] == pytest.approx([0.5, 0.4])
-        with pytest.raises(ValueError, match="`top_k` must be at least 1, got 0"):
+        with pytest.raises(ValueError, match="`top_k` must be a whole number of at least 1, got 0"):
             predictor.of_items(talk, 0)
 
 

@@ -176,7 +176,8 @@ def plain_probabilities(folder: Path, conversations: list[list[tuple]], max_leng
             inputs = {"utterance_embeds": torch.stack(vectors)[None]}
             if model.config.num_speakers:
                 inputs["speaker_ids"] = torch.tensor([speaker_numbers([s for s, *_ in conversation], model.config)])
-            rows += model(**inputs).logits[0].softmax(-1).tolist()
+            logits = model(**inputs).logits[0] / (model.config.calibration_temperature or 1.0)
+            rows += logits.softmax(-1).tolist()
     return np.array(rows)
 
 

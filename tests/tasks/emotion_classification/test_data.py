@@ -105,11 +105,14 @@ class TestGoEmotionsFiles:
             "None",
             "\N{RIGHT DOUBLE QUOTATION MARK}\N{FIRE}",
             "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rnine",  # only a newline ends a row
+            "that\x92s",
             "cafe\u0301",
         ]
         rows = "".join(f"{text}\t{i}\tid{i}\n" for i, text in enumerate(texts))
         found = load_dataset_for("goemotions", goemotions_folder(tmp_path, train=rows))["train"]["text"][:]
-        assert found == [*texts[:-1], "caf\xe9"]
+        # But control characters are read as those of Windows-1252.
+        lines = texts[5].replace("\x85", "\N{HORIZONTAL ELLIPSIS}")
+        assert found == [*texts[:5], lines, "that\N{RIGHT SINGLE QUOTATION MARK}s", "caf\xe9"]
 
     @pytest.mark.parametrize("between", ["\n", "\r\n"])
     @pytest.mark.parametrize("last", [True, False])

@@ -230,7 +230,8 @@ def hand_probabilities(run: Path, texts: list[str], folder: Path, max_length: in
         if scale:
             inputs["token_gates"] = torch.tensor([hand_gates(text, offsets, folder)])
         with torch.no_grad():
-            found.append(model(**inputs).logits.softmax(-1)[0].numpy())
+            logits = model(**inputs).logits / (model.config.calibration_temperature or 1.0)
+            found.append(logits.softmax(-1)[0].numpy())
     return np.stack(found)
 
 

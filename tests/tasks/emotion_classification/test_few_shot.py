@@ -11,6 +11,7 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
 from safetensors.torch import load_file
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from toolkit_helpers import FEELINGS, invoke, one_thread, recipe_for, report_of, write_csv, write_meld
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_seed
@@ -155,6 +156,10 @@ def test_linear_is_the_regression_over_mean_states(base_bert, single_label, tmp_
     regression = LogisticRegression(C=few_shot.INVERSE_PENALTY, max_iter=1000).fit(vectors / scale, few["labels"])
     predictor = Predictor(tmp_path / "run")
     texts = splits["test"]["text"]
+    logits = regression.decision_function(mean_states(texts) / scale)
+    expected = softmax(logits / predictor.model.config.calibration_temperature, axis=1)
+    np.testing.assert_allclose(predictor.of_rows(splits["test"]), expected, atol=1e-3)
+    predictor.model.config.calibration_temperature = None
     expected = regression.predict_proba(mean_states(texts) / scale)
     np.testing.assert_allclose(predictor.of_rows(splits["test"]), expected, atol=1e-3)
 

@@ -248,7 +248,7 @@ class TestLabels:
 
     @pytest.mark.parametrize("top_k", [0, -1])
     def test_top_k_of_none(self, predictor, top_k):
-        with pytest.raises(ValueError, match=f"`top_k` must be at least 1, got {top_k}"):
+        with pytest.raises(ValueError, match=f"`top_k` must be a whole number of at least 1, got {top_k}"):
             predictor(["x"], top_k=top_k)
 
     def test_without_stored_thresholds_one_half(self, tmp_path, tiny_run, texts, plain):

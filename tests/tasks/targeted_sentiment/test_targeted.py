@@ -334,7 +334,8 @@ class TestLoadedCheckpoint:
                 if run.parent.name.startswith("qacg"):
                     inputs["context_ids"] = torch.tensor([4 * target + aspect])
                 with torch.no_grad():
-                    plain = model(**inputs).logits[0].softmax(-1).tolist()
+                    logits = model(**inputs).logits[0]
+                plain = (logits / model.config.calibration_temperature).softmax(-1).tolist()
                 assert plain == pytest.approx(scores, abs=1e-5)
 
     def test_semeval2014(self, cg_run):
@@ -350,7 +351,8 @@ class TestLoadedCheckpoint:
                 assert list(item["scores"].values()) == pytest.approx(scores, abs=1e-5)
                 with torch.no_grad():
                     inputs = tokenizer(text, return_tensors="pt")
-                    plain = model(**inputs, context_ids=torch.tensor([context])).logits[0].softmax(-1).tolist()
+                    logits = model(**inputs, context_ids=torch.tensor([context])).logits[0]
+                plain = (logits / model.config.calibration_temperature).softmax(-1).tolist()
                 assert plain == pytest.approx(scores, abs=1e-5)
 
     def test_own_files(self, places_run):
