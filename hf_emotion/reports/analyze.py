@@ -100,7 +100,7 @@ def analyze(
     folders = _seed_folders(run, report, left_out)
     per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
     dev = [
-        validation_predictions(folder, split, own, "calibration, abstention and prediction sets", left_out)
+        validation_predictions(folder, split, own, "abstention and prediction sets", left_out)
         for folder, own in zip(folders, per_seed, strict=True)
     ]
     kept = None

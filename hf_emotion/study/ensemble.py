@@ -16,6 +16,7 @@ import numpy as np
 from .. import metrics
 from ..reports.finished_runs import read_predictions, read_report
 from ..tasks import task_of_run
+from ..tasks.cards import best_run
 from ..tasks.corpus_metrics import at_thresholds
 
 
@@ -54,5 +55,16 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
         if multi_label and split == "validation":
             tuned = metrics.tune_thresholds(gold, mean)
         decisions = None if tuned is None else mean > np.asarray(tuned)
-        result[split] = at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], decisions)
+        dataset, threshold = reports[0]["dataset"], reports[0]["threshold"]
+        result[split] = at_thresholds(dataset, gold, mean, names, threshold, decisions)
+        if (
+            decisions is not None
+        ):  # as single runs, which are measured at the fixed threshold without their temperature
+            temperatures = [best_run(report["runs"]).get("temperature") or 1.0 for report in reports]
+            raw = [
+                metrics.temperature_scaled(one.probabilities, 1 / temperature, multi_label)
+                for one, temperature in zip(found, temperatures, strict=True)
+            ]
+            raw_mean = np.mean(raw, axis=0)
+            result[split]["fixed"] = at_thresholds(dataset, gold, raw_mean, names, threshold, decisions)["fixed"]
     return result

@@ -7,6 +7,7 @@ Measures a classifier with GoEmotions' labels in six languages.
 
 from typing import Any
 
+from ..modeling.selective_answers import temperature_of
 from ..tasks import corpus_of
 from ..tasks.base import Table
 from ..tasks.classifier_evaluating import result_of, rows_for
@@ -41,7 +42,14 @@ def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
         order = [predictor.labels.index(name) for name in names]
         encoded = predictor.encode(rows["text"])
         own = predictor.label_probabilities(encoded)
-        kinds = result_of(CORPUS, gold, own[:, order], names, decisions=predictor.decide(own)[:, order])["metrics"]
+        kinds = result_of(
+            CORPUS,
+            gold,
+            own[:, order],
+            names,
+            decisions=predictor.decide(own)[:, order],
+            temperature=temperature_of(predictor.model.config),
+        )["metrics"]
         figures = {name: kinds[kind][metric] for name, (kind, metric) in FIGURES.items()}
         found[language] = {"rows": len(rows), **figures, "unknown": encoded.unread.counts.unknown}
     return found

@@ -89,6 +89,9 @@ def test_every_family_has_one():
 def test_the_present_tree_agrees(thawed, name):
     for part, expected in expected_of(name).items():
         folder = thawed / name / part
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config.pop("calibration_temperature", None)  # which these versions stored and did not apply
+        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         for ask in expected.get("asks", ()):
             words = [str(folder) if word == "FOLDER" else word for word in ask["command"]]
             assert_agrees([json.loads(line) for line in invoke(*words).splitlines()], ask["lines"], f"{name}/{part}")

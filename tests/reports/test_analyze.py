@@ -376,6 +376,9 @@ class TestLess:
         run = write_run(tmp_path / "run", seeds=(2, 5))
         for seed, rows in ((2, TEST), (5, OTHER)):
             write_predictions(run / f"seed-{seed}", {"validation": dev_rows(seed), "test": rows})
+        report = report_of(run)
+        report["runs"][1]["temperature"] = 2.0
+        (run / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
         result = analyze(run)
         shares = [2 / 6, 3 / 6]
         assert result["best_seed"] == 2
@@ -386,7 +389,11 @@ class TestLess:
         confusion = result["confusions"][0]
         assert (confusion["gold"], confusion["rows"], confusion["mean"]) == (N, 2, 1.5)
         assert confusion["std"] == pytest.approx(0.5**0.5)
-        assert result["calibration"]["temperature_over_seeds"]["std"] > 0
+        assert result["calibration"]["temperature"] == TEMPERATURE
+        assert result["calibration"]["temperature_over_seeds"] == {
+            "mean": pytest.approx((TEMPERATURE + 2) / 2),
+            "std": pytest.approx(np.std([TEMPERATURE, 2], ddof=1)),
+        }
         assert "1.5000 ± 0.7071" in page(run / "report.html").text
         shutil.rmtree(run / "seed-5")
         again = analyze(run)
@@ -396,9 +403,10 @@ class TestLess:
         run = write_run(tmp_path / "run", {"test": TEST}, summary={"test": {"fixed": {}}})
         before = (run / "config.json").read_text()
         result = analyze(run)
-        assert result["calibration"] is None and result["threshold_curves"] is None
+        assert result["calibration"]["temperature"] == TEMPERATURE  # of the run's report
+        assert result["threshold_curves"] is None
         assert result["selective"]["abstention"] is None and result["selective"]["aurc"]["mean"] > 0
-        for what in ("calibration, abstention and prediction sets", "threshold curves"):
+        for what in ("abstention and prediction sets", "threshold curves"):
             assert re.search(
                 r"no rows of the split 'validation'.*`hf-emotion train .*recipe.yaml`", result["left_out"][what]
             )

@@ -648,8 +648,10 @@ class TestFaithfulness:
             faithfulness(predictor("gpt2-mod-ln"), "files", corpus)
         with pytest.raises(ValueError, match="did you mean 'occlusion'"):
             faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])
-        with pytest.raises(ValueError, match="of another task"):
+        with pytest.raises(ValueError, match="no column 'aspect'"):  # which the model's task asks for
             faithfulness(predictor("qacg"), "files", corpus)
+        with pytest.raises(ValueError, match="of another task"):
+            faithfulness(predictor("qacg"), "files", corpus, options={"aspect_column": None, "target_column": None})
         made = predictor("label-aware")
         made.model.takes_arrays = True  # what an exported model says of itself
         with pytest.raises(ValueError, match="exported"):
@@ -662,5 +664,7 @@ class TestFaithfulness:
         tokenizer.save_pretrained(folder)
         arguments = ["--dataset", "files", "--data-dir", corpus, "--rows", 3, "--method", "attention"]
         done = argv("faithfulness", folder, *arguments)
+        assert done.code == 1 and "unknown label 'calm'; the labels are ['joy', " in done.err  # those of the model
+        done = argv("faithfulness", folder, *arguments, "--option", "labels=null")
         assert done.code == 0, done.err
         assert "comprehensiveness" in done.out and "random" in done.out and "50%" in done.out

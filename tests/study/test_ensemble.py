@@ -23,13 +23,20 @@ def stored(run, split):
     return gold, np.array([row["probabilities"] for row in rows])
 
 
+def raw(run, probabilities):
+    """Without the temperature of the run."""
+    (entry,) = json.loads((run / "metrics.json").read_text())["runs"]
+    odds = (probabilities / (1 - probabilities)) ** entry["temperature"]
+    return odds / (1 + odds)
+
+
 def test_mean_probabilities_are_measured(tiny_run, stock_run):
     result = ensemble.ensemble([tiny_run, stock_run])
     threshold = json.loads((tiny_run / "metrics.json").read_text())["threshold"]
     for split in ("validation", "test"):
         gold, first = stored(tiny_run, split)
         _, second = stored(stock_run, split)
-        mean = (first + second) / 2
+        mean = (raw(tiny_run, first) + raw(stock_run, second)) / 2
         expected = f1_score(gold, mean > threshold, average="micro", zero_division=0)
         assert result[split]["fixed"]["micro_f1"] == pytest.approx(expected)
     means = {split: (stored(tiny_run, split)[1] + stored(stock_run, split)[1]) / 2 for split in ("validation", "test")}

@@ -120,6 +120,7 @@ class Polyglot:
     """It knows English, is half sure in Spanish, and reads nothing else. Its labels are in an order of their own."""
 
     task, multi_label, labels = emotion_classification.TASK, True, GOEMOTIONS[::-1]
+    model = SimpleNamespace(config=SimpleNamespace())
 
     def __init__(self):
         languages = {row["text"]: row for _, row in packaged_rows("languages", "test")}

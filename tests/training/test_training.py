@@ -190,7 +190,8 @@ class TestRunFolder:
             chosen = [i for i, name in enumerate(rows["split"]) if name == split]
             gold = [set(rows["labels"][i]) for i in chosen]
             scores = [dict(zip(GOEMOTIONS, rows["probabilities"][i], strict=True)) for i in chosen]
-            for kind, limits in (("fixed", dict.fromkeys(GOEMOTIONS, 0.3)), ("tuned", run["thresholds"])):
+            fixed = metrics.scaled_threshold(0.3, run["temperature"])
+            for kind, limits in (("fixed", dict.fromkeys(GOEMOTIONS, fixed)), ("tuned", run["thresholds"])):
                 decided = [{name for name in row if row[name] > limits[name]} for row in scores]
                 expected = loop_macro_f1(gold, decided, GOEMOTIONS)
                 assert run[split][kind]["macro_f1"] == pytest.approx(expected), (split, kind)
@@ -227,7 +228,13 @@ class TestRunFolder:
         gold = splits["validation"]["labels"][:] + splits["test"]["labels"][:]
         assert rows["labels"] == [[GOEMOTIONS[i] for i in labels] for labels in gold]
         predictor = Predictor(tiny_run, device="cpu", max_length=MAX_LENGTH)
-        expected = np.concatenate([predictor.probabilities(splits[name]["text"]) for name in ("validation", "test")])
+        # Where a sigmoid in float32 is nearly 1, the temperature gives another value to it than to its logit.
+        texts, temperature = (
+            splits["validation"]["text"][:] + splits["test"]["text"][:],
+            report_of(tiny_run)["runs"][0]["temperature"],
+        )
+        expected = metrics.temperature_scaled(predictor.probabilities(texts, raw=True), temperature, True)
+        assert predictor.model.config.calibration_temperature == temperature != 1
         np.testing.assert_allclose(np.array(rows["probabilities"]), expected, atol=1e-5)
         assert expected.std(axis=0).mean() > 0.01  # rows differ: an order that is lost would show
 
@@ -1063,7 +1070,10 @@ class TestInputs:
         train(feelings_recipe(base_bert, max_length=8), run, data_dir=tmp_path)
         rows = predictions(run)
         stored = [rows["probabilities"][i] for i, split in enumerate(rows["split"]) if split == "test"]
-        np.testing.assert_allclose(Predictor(run).probabilities(texts), stored, atol=1e-6)
+        predictor = Predictor(run)
+        found = predictor.probabilities(texts, raw=True)
+        found = metrics.temperature_scaled(found, predictor.model.config.calibration_temperature, True)
+        np.testing.assert_allclose(found, stored, atol=1e-6)
         assert np.abs(Predictor(run, max_length=20).probabilities(texts) - stored).max() > 1e-4
 
     def test_own_labels_from_the_command_line(self, tiny_run, feelings, tmp_path):

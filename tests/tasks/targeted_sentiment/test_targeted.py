@@ -289,6 +289,10 @@ class TestRunFolder:
             assert not values or max(values) != max(dev), f"{other} would give the same figure"
         found = {name: value for name, value in entry["validation"]["argmax"].items() if name != "per_label"}
         assert {f"eval_{name}" for name in found} <= set(best)
+        if "aspect_auc" in found:  # compares rows: the temperature, which is fitted after the training, changes it
+            raw = metrics.temperature_scaled(probabilities_of(run, "validation"), 1 / entry["temperature"], False)
+            gold = [SENTIHOOD_LABELS.index(row["labels"][0]) for row in rows_of(run, "validation")]
+            found["aspect_auc"] = metrics.sentihood(np.array(gold), raw)["aspect_auc"]
         assert found == pytest.approx({name: best[f"eval_{name}"] for name in found}, abs=1e-6)
 
     def test_the_rows_of_validation_are_in_no_order_of_length(self, corpora, places):
@@ -1188,6 +1192,9 @@ class TestOneModelPerContext:
             for name in self.CONTEXTS
         }
         tokenizer = AutoTokenizer.from_pretrained(contexts_run / self.CONTEXTS[0])
+        # The models have no temperature of their own: that of the run is one over the rows of all.
+        temperature = report_of(contexts_run)["runs"][0]["temperature"]
+        assert not any(hasattr(model.config, "calibration_temperature") for model in models.values())
         differing = 0.0
         for split, part in (("validation", "dev"), ("test", "test")):
             texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
@@ -1197,7 +1204,8 @@ class TestOneModelPerContext:
             for row, (number, target, aspect, label) in zip(predictions, gold, strict=True):
                 inputs = tokenizer(texts[number], return_tensors="pt")
                 with torch.no_grad():
-                    found = {name: model(**inputs).logits[0].softmax(-1).tolist() for name, model in models.items()}
+                    logits = {name: model(**inputs).logits[0] for name, model in models.items()}
+                found = {name: (own / temperature).softmax(-1).tolist() for name, own in logits.items()}
                 expected = found.pop(f"{target}-{aspect}")
                 assert row["probabilities"] == pytest.approx(expected, abs=1e-5)
                 assert row["labels"] == [label]
