@@ -405,7 +405,7 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
     }
     if calibration := result["calibration"]:
         states = {
-            "as predicted": calibration["before"],
+            "without a temperature": calibration["before"],
             f"temperature {calibration['temperature']:.2f}": calibration["after"],
         }
         made["reliability"] = draw.reliability_figure(f"{title}: reliability", states, calibration["unit"])

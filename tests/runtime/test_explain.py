@@ -650,8 +650,9 @@ class TestFaithfulness:
             faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])
         with pytest.raises(ValueError, match="no column 'aspect'"):  # which the model's task asks for
             faithfulness(predictor("qacg"), "files", corpus)
+        plain = dict.fromkeys(("labels", "aspect_column", "aspects", "target_column", "targets"))
         with pytest.raises(ValueError, match="of another task"):
-            faithfulness(predictor("qacg"), "files", corpus, options={"aspect_column": None, "target_column": None})
+            faithfulness(predictor("qacg"), "files", corpus, options=plain)
         made = predictor("label-aware")
         made.model.takes_arrays = True  # what an exported model says of itself
         with pytest.raises(ValueError, match="exported"):

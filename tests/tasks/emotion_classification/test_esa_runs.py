@@ -410,10 +410,11 @@ class TestOnePath:
         assert again(LONG) == classify(LONG)
 
     @pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
-    def test_the_stock_pipeline_does_not_answer_without_the_gate(self, filtered_run, task):
+    def test_the_stock_pipeline_does_not_answer_without_the_gate(self, gated_runs, task):
+        run = str(gated_runs["roberta_tfidf"])
         with pytest.raises(ValueError, match="trust_remote_code"):
-            pipeline(task, str(filtered_run), device="cpu")
-        assert pipeline(task, str(filtered_run), trust_remote_code=True, device="cpu").gate is not None
+            pipeline(task, run, device="cpu")
+        assert pipeline(task, run, trust_remote_code=True, device="cpu").gate is not None
 
 
 def cut_texts(run: Path, folder: Path) -> list[str]:
