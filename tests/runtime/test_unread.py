@@ -289,7 +289,14 @@ class TestPredictors:
         predict_file(predictor, tmp_path / "in.csv", output, **options)
         check_message(caplog, "2 of 6 texts ")
         table = read(output)
-        assert list(table) == ["text", "predicted_labels", "predicted_scores", "truncated", "unknown", "language"]
+        assert list(table) == [
+            "text",
+            "predicted_labels",
+            "predicted_scores",
+            "truncated",
+            "unknown",
+            "predicted_language",
+        ]
         cut = [False] * 4 + [True, None]
         if ending == "csv":
             assert table["truncated"] == ["" if value is None else str(value).lower() for value in cut]
@@ -316,7 +323,7 @@ class TestPredictors:
         predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", **options)
         check_message(caplog, "2 of 4 texts ")
 
-    @pytest.mark.parametrize("name", ["truncated", "unknown", "language"])
+    @pytest.mark.parametrize("name", ["truncated", "unknown", "predicted_language"])
     def test_a_column_of_that_name(self, predictor, tmp_path, name):
         write_csv(tmp_path / "in.csv", ["text", name], [["sun", "1"]])
         with pytest.raises(ValueError, match=f"line 2: the file has a column '{name}' already: rename it"):
