@@ -244,7 +244,7 @@ def folder(tmp_path_factory):
         ),
         ("more_reviews.csv", ["text", "label"], [["Fine soup", "joy"], ["Rude staff", "anger|sadness"]]),
         ("hotels/train.csv", ["text", "aspect", "label"], stays),
-        ("comments.csv", ["id", "comment"], [["1", "What a day!"], ["2", 'He said "no", again.']]),
+        ("comments.csv", ["id", "comment"], [["1", "What a lovely day!"], ["2", 'He said "no", again.']]),
     ):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
@@ -385,7 +385,10 @@ def run_block(block: Block, page: str, page_folder: Path, folder: Path, names: d
 def check_what_is_special(command: str, output: str, folder: Path) -> None:
     if "--output emotions.jsonl" in command:
         rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
-        assert [(row["id"], row["comment"]) for row in rows] == [("1", "What a day!"), ("2", 'He said "no", again.')]
+        assert [(row["id"], row["comment"]) for row in rows] == [
+            ("1", "What a lovely day!"),
+            ("2", 'He said "no", again.'),
+        ]
         assert all(isinstance(row["predicted_labels"], list) for row in rows)
     if "predict runs/sentihood" in command and "--" not in command:
         assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
