@@ -12,7 +12,6 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.pipelines import PIPELINE_REGISTRY
 
 # Makes them attributes here even if `hf_emotion.runtime.plain` imported them before the package.
@@ -77,9 +76,6 @@ for config_class, model_class, head_class, auto_class in (
     auto_class.register(config_class, head_class, exist_ok=True)
     config_class.register_for_auto_class()
     head_class.register_for_auto_class(auto_class.__name__)
-
-# By this name the Trainer knows that the labels of a model are shifted, when it smooths them.
-MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[EmotionModulatedConfig.model_type] = EmotionModulatedForCausalLM.__name__
 
 for task, pipeline_class, auto_class in (
     ("emotion-classification", EmotionClassificationPipeline, AutoModelForSequenceClassification),

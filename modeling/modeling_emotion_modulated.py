@@ -13,6 +13,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils.generic import can_return_tuple
 
 from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
 from .checked_input import check_input, warn_of_padding
@@ -506,5 +508,8 @@ def _centre(norm: nn.Module) -> float:
     values = torch.linspace(-1.0, 1.0, len(probe.weight), device=probe.weight.device)
     return float(probe(values[None]).any())
 
+
+# By this name the Trainer knows that the labels of a model are shifted, when it smooths them. Here, where code from the Hub does it too.
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[EmotionModulatedConfig.model_type] = EmotionModulatedForCausalLM.__name__
 
 __all__ = ["EmotionModulatedForCausalLM"]

@@ -38,6 +38,8 @@ from transformers import (
     Trainer,
     TrainingArguments,
 )
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 
 TOKENS = {name: value for name, value in TINY_DECODER.items() if name.endswith("_token_id")}
@@ -152,8 +154,15 @@ def test_modulated_norm_by_hand(name, shift, bases):
     assert len(first) == followed * (2 if shift else 1)
 
 
-def test_the_trainer_smooths_the_labels_of_the_next_tokens(bases, tmp_path):
+@pytest.mark.parametrize("code", ["ours", "beside the weights"])
+def test_the_trainer_smooths_the_labels_of_the_next_tokens(code, bases, tmp_path, monkeypatch):
     model, (inputs, weights) = build(bases["llama"]), make_inputs()
+    if code != "ours":
+        model.save_pretrained(tmp_path / "hub")
+        monkeypatch.delitem(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, model.config.model_type)
+        reference = model.config.auto_map["AutoModelForCausalLM"]
+        model = get_class_from_dynamic_module(reference, tmp_path / "hub").from_pretrained(tmp_path / "hub")
+        assert type(model) is not EmotionModulatedForCausalLM
     labels = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
     arguments = TrainingArguments(tmp_path, label_smoothing_factor=0.1, use_cpu=True)
     asked = {**inputs, "emotion_weights": weights, "labels": labels}
