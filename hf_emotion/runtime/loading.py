@@ -6,6 +6,8 @@ error names the checkpoint.
 Every checkpoint that the toolkit reads goes through these functions.
 """
 
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,12 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .hub import asking_once
 
+
+# While transformers loads or makes a model, functions of torch and of its own models are replaced in the whole process.
+loading = threading.RLock()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # A forked child lacks the thread that may hold the lock.
+    os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release)
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -105,10 +113,14 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
 def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
     """
     Turn errors of the libraries that read `what` of a checkpoint into a ValueError that names both; OSError and ImportError
-    stay.
+    stay. Threads wait for each other.
     """
     try:
+<<<<<<< HEAD
         with asking_once(checkpoint):
+=======
+        with loading:
+>>>>>>> 3303533 (Threads load checkpoints one after the other: transformers changes its own classes while it loads)
             yield
     except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint
         raise

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from .loading import read_config, read_tokenizer
+from .loading import loading, read_config, read_tokenizer
 from .ready import CARD, METRICS, ReadyModel
 
 
@@ -19,7 +19,8 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
         OSError, ValueError: see `ReadyModel.weights`.
     """
     weights = {name: torch.from_numpy(value) for name, value in model.weights().items()}
-    merged = getattr(transformers, model.facts["auto_class"]).from_config(read_config(model.folder))
+    with loading:
+        merged = getattr(transformers, model.facts["auto_class"]).from_config(read_config(model.folder))
     own = merged.state_dict().keys()
     merged.load_state_dict({name: value for name, value in weights.items() if name in own})
     tokenizer = read_tokenizer(model.folder)

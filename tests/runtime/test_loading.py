@@ -3,11 +3,13 @@
 
 import json
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
-from hf_emotion.runtime.loading import read_tokenizer
+from hf_emotion.runtime.loading import read_model, read_tokenizer
 from hf_emotion.runtime.names import check_local
 
 
@@ -27,6 +29,23 @@ def test_a_length_that_is_no_number_is_named(base_bert, tmp_path, value):
             read(folder)
         assert repr(value) in str(error.value) and str(folder) in str(error.value)
         shutil.copyfile(base_bert / "tokenizer_config.json", folder / "tokenizer_config.json")
+
+
+def test_threads_load_one_after_the_other(base_bert):
+    """While transformers loads a model, it takes functions out of its own classes, which another load misses."""
+    loading, together = [], []
+
+    class Model:
+        @staticmethod
+        def from_pretrained(*_, **__):
+            loading.append(1)
+            time.sleep(0.1)
+            together.append(len(loading))
+            loading.pop()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: read_model(Model, base_bert), range(4)))
+    assert together == [1] * 4
 
 
 @pytest.fixture
