@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 else:
     _Model = object
 
-# Fields of a plain configuration that say nothing about its encoder.
-NOT_INHERITED = ("is_decoder", "add_cross_attention", "tie_word_embeddings", *PreTrainedConfig.__dataclass_fields__)
+# Fields of a plain configuration that say nothing about its encoder; the Trainer sets `use_cache` to False.
+NOT_INHERITED = (
+    *("is_decoder", "add_cross_attention", "tie_word_embeddings", "use_cache"),
+    *PreTrainedConfig.__dataclass_fields__,
+)
 
 
 def shift_right(labels: torch.Tensor, start: int, pad: int) -> torch.Tensor:

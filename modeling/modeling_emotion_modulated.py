@@ -366,6 +366,8 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         # Alone: for the whole model `to` would also round the rotary frequencies, which stay in float32.
         if model.emotion_modulation is not None:
             model.emotion_modulation.to(loaded.dtype)
+        if model.generation_config._from_model_config:  # where the Trainer sets `use_cache` to False
+            model.generation_config.use_cache = None
         model.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
         return model
 

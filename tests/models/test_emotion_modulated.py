@@ -344,6 +344,25 @@ def test_modulators_are_saved_alone_and_find_their_language_model(name, bases, t
     assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
 
 
+@pytest.mark.parametrize("generation_config", [True, False])
+def test_a_language_model_from_the_trainer_generates_with_a_cache(generation_config, bases, tmp_path):
+    """The Trainer sets `use_cache` of a configuration to False."""
+    plain = AutoModelForCausalLM.from_pretrained(bases["llama"])
+    Trainer(plain, TrainingArguments(tmp_path, use_cpu=True)).save_model(tmp_path / "base")
+    assert plain.config.use_cache is False
+    if not generation_config:
+        (tmp_path / "base" / "generation_config.json").unlink()
+    model, (inputs, weights) = build(tmp_path / "base"), make_inputs()
+    model.save_pretrained(tmp_path / "run")
+    for found in (model, EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")):
+        read = []
+        found.get_decoder().register_forward_pre_hook(
+            lambda _, args, given, read=read: read.append(given["input_ids"].shape[1]), with_kwargs=True
+        )
+        found.generate(**inputs, emotion_weights=weights, **GREEDY)
+        assert read == [9] + [1] * 5
+
+
 def test_settings_of_the_language_model_are_loaded_with_the_modulators(bases, tmp_path):
     scaled = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
     model, (inputs, weights) = build(bases["llama"], rope_parameters=scaled), make_inputs()

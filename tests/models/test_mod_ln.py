@@ -765,6 +765,24 @@ def test_wrapping_takes_fields_tokens_and_dtype(family, tmp_path):
 
 
 @EACH_FAMILY
+def test_a_checkpoint_from_the_trainer_is_generated_from_with_a_cache(family, tmp_path):
+    """The Trainer sets `use_cache` of a configuration to False."""
+    plain = PLAIN[f"{family}-head"]()
+    Seq2SeqTrainer(plain, Seq2SeqTrainingArguments(tmp_path, use_cpu=True)).save_model(tmp_path / "base")
+    assert plain.config.use_cache is False
+    tokens = {} if family == "gpt2" else BERT_TOKENS
+    model = FAMILIES[family][1].from_encoder_decoder_pretrained(tmp_path / "base", num_emotions=E, **tokens).eval()
+    model.save_pretrained(tmp_path / "run")
+    for found in (model, FAMILIES[family][1].from_pretrained(tmp_path / "run")):
+        read = []
+        found.get_decoder().register_forward_pre_hook(
+            lambda _, args, given, read=read: read.append(given["input_ids"].shape[1]), with_kwargs=True
+        )
+        found.generate(torch.tensor([[5, 6, 7]]), emotion_ids=torch.tensor([1]), min_new_tokens=4, max_new_tokens=4)
+        assert read == [1] * 4
+
+
+@EACH_FAMILY
 def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
     config_class, model_class, sizes = FAMILIES[family]
     other = "bert" if family == "gpt2" else "gpt2"
