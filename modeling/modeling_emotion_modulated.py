@@ -14,7 +14,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreT
 from transformers import initialization as init
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-from transformers.utils.generic import can_return_tuple
 
 from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
 from .checked_input import check_input, warn_of_padding

@@ -116,11 +116,7 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
     stay. Threads wait for each other.
     """
     try:
-<<<<<<< HEAD
-        with asking_once(checkpoint):
-=======
-        with loading:
->>>>>>> 3303533 (Threads load checkpoints one after the other: transformers changes its own classes while it loads)
+        with loading, asking_once(checkpoint):
             yield
     except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint
         raise
