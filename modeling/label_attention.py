@@ -200,7 +200,7 @@ def pooled_tokens(
         return token_mask
     if tuple(pooling_mask.shape) != tuple(shape):
         raise ValueError(f"`pooling_mask` must have shape {tuple(shape)}, got {tuple(pooling_mask.shape)}.")
-    return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.bool()
+    return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
 
 
 def label_pooling(config) -> nn.Module:
@@ -217,7 +217,7 @@ def label_classifier(config) -> nn.Module:
 
 def with_sentence(attended: torch.Tensor, sentence: torch.Tensor) -> torch.Tensor:
     """h̃ (B, C, d) and s (B, d) -> [h̃ ‖ s] (B, C, 2d)."""
-    return torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1)
+    return torch.cat([attended, sentence[:, None].to(attended.device).expand_as(attended)], dim=-1)
 
 
 class LabelAwareWeights(_Model):
@@ -262,10 +262,9 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
     Returns:
         (documents, C).
     """
-    exact = exact_dtype(logits)
-    index = document_ids[:, None].expand_as(logits)
-    lse, given = lse.to(exact).expand_as(logits), logits
-    logits = logits.to(exact)
+    given, logits = logits, logits.to(exact_dtype(logits))
+    index = document_ids.to(logits.device, torch.long)[:, None].expand_as(logits)
+    lse = lse.to(logits).expand_as(logits)
     largest = lse.new_full((documents, logits.shape[1]), -math.inf).scatter_reduce(0, index, lse, "amax")
     weights = (lse - largest.gather(0, index).detach()).exp()
     empty = torch.zeros_like(largest)

@@ -214,6 +214,7 @@ class CGBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
     config_class = CGBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
+    _skip_keys_device_placement = ["maps"]  # a list that layers fill; a copy of it would be lost
     _can_record_outputs = {"hidden_states": CGBertLayer}
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.weight", "query_gate", "key_gate")

@@ -210,11 +210,11 @@ class DialogueContext(nn.Module):
         """(B, U, D), (B, U), (B, U) or None -> (B, U, S)."""
         states = utterance_embeds
         if speaker_ids is not None:
-            states = states + self.speaker_embeddings(speaker_ids)
+            states = states + self.speaker_embeddings(speaker_ids).to(states.device)
         encoded_at = None if self.config.positional_encoding == "none" else self.config.positional_encoding_at
         positions = real_positions(utterance_mask)  # (B, U)
         if encoded_at == "input":
-            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
+            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions.to(states.device)]
         states = self.dropout(states)
         for layer in self.layers:
             states = layer(states, utterance_mask)  # (B, U, S)
@@ -368,7 +368,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             longest = int(lengths[group[-1]])
             vectors.append(self.encode_utterances(input_ids[group, :longest], attention_mask[group, :longest]))
         found = torch.cat(vectors)
-        return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows, found)
+        return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows.to(found.device), found)
 
     @merge_with_config_defaults
     @capture_outputs
@@ -495,10 +495,12 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
             check_labels(labels, logits.shape[-1])
             labels = labels.to(logits.device)
             weights = self.config.class_weights
+            if weights is not None:
+                weights = torch.tensor(weights, dtype=logits.dtype, device=logits.device)
             total = F.cross_entropy(
                 logits.flatten(0, 1),
                 labels.flatten(),
-                weight=None if weights is None else logits.new_tensor(weights),
+                weight=weights,
                 ignore_index=-100,
                 reduction="sum",
             )

@@ -135,9 +135,9 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             attentions = attentions and tuple(_reordered_maps(maps, places) for maps in attentions)
 
         states = hidden_states
-        if (
-            token_mask is not None
-        ):  # with local attention padding may see nothing and become NaN, and NaN times 0 is NaN
+        if token_mask is not None:
+            token_mask = token_mask.to(states.device)
+            # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
             states = states.masked_fill(~token_mask[..., None], 0.0)
         pooled = pooled_tokens(token_mask, pooling_mask, (batch_size, length))
         representations, label_attentions, lse = self.score(states, pooled)
@@ -165,6 +165,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
 
 def _reordered_maps(maps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Attention (B, h, L, L) with both token axes reordered."""
+    places = places.to(maps.device)
     maps = maps.gather(2, places[:, None, :, None].expand_as(maps))
     return maps.gather(3, places[:, None, None].expand_as(maps))
 

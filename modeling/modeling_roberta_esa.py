@@ -230,7 +230,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
                         input_ids, self.embeddings.padding_idx
                     )
                 input_ids, inputs_embeds = None, self.embeddings.word_embeddings(input_ids)
-            inputs_embeds = inputs_embeds * token_gates[..., None].to(inputs_embeds.dtype)
+            inputs_embeds = inputs_embeds * token_gates[..., None].to(inputs_embeds)
         positions = None if attention_mask is None else real_positions(attention_mask)  # (B, L)
         if input_ids is None and position_ids is None and positions is not None:
             position_ids = positions + self.embeddings.padding_idx + 1  # embeddings do not show padding

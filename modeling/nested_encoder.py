@@ -101,6 +101,8 @@ def build_encoder(config: PreTrainedConfig, reads: str) -> PreTrainedModel:
             f"`encoder_config` is of a {encoder.config.model_type!r} model, which reads padding like words: {reads} need an encoder "
             "that takes an `attention_mask`."
         )
+    if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
+        encoder._no_split_modules = {type(encoder).__name__}
     return encoder
 
 

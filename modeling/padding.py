@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the real tokens of padded rows; padding may be on either side."""
+"""
+Finds the real tokens of padded rows; padding may be on either side. Masks and orders follow the states to their device, which is
+another one if a model is spread over several.
+"""
 
 import torch
 
@@ -32,13 +35,13 @@ def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
     stand for all rows.
     """
-    states = states.expand(order.shape[0], *states.shape[1:])
+    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
 
 def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
-    weights = mask.to(states.dtype)[:, None]  # (N, 1, L)
+    weights = mask.to(states)[:, None]  # (N, 1, L)
     if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
         return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
     return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
@@ -48,7 +51,7 @@ def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """(B, L, d), (B, L) or None -> (B, d): the state of the first real token, or at place 0 if a row has none."""
     if mask is None:
         return states[:, 0]
-    first = (mask != 0).int().argmax(dim=-1)  # (B,), argmax takes the first of equal values
+    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # (B,), argmax takes the first of equal values
     return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import typing
+from collections.abc import Collection
 from pathlib import Path
 
 import hf_emotion.modeling
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import cpu_offload, infer_auto_device_map
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from hf_emotion.modeling import BertForLabelAwareClassification, RobertaWithESAForSequenceClassification
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
@@ -54,6 +56,8 @@ from model_cases import (
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -66,6 +70,7 @@ from transformers import (
     DistilBertConfig,
     MPNetConfig,
     PreTrainedConfig,
+    PreTrainedModel,
     RobertaConfig,
     Trainer,
     TrainingArguments,
@@ -723,6 +728,46 @@ def test_layers_on_several_devices_give_the_same_values(case: ModelCase, tmp_pat
     loaded = case.auto_class.from_pretrained(tmp_path, device_map=device_map, offload_folder=tmp_path / "disk")
     assert any(parameter.is_meta for parameter in loaded.parameters())
     assert_same_outputs(case, loaded)
+
+
+def pieces(module: nn.Module, whole: Collection[str]) -> list[nn.Module]:
+    """The modules of these class names, and the leaves that are in none of them."""
+    if type(module).__name__ in whole or not list(module.children()):
+        return [module]
+    return [piece for child in module.children() for piece in pieces(child, whole)]
+
+
+def spread_over_pretended_devices(model: PreTrainedModel) -> FakeTensorMode:
+    """
+    Each piece on a device of its own, with accelerate's hooks, which move what a piece is given. In this mode tensors have a device
+    and no values, and refuse to meet those of another device.
+    """
+    mode, places = FakeTensorMode(), {}
+    for number, piece in enumerate(pieces(model, model._no_split_modules or ())):
+        places |= dict.fromkeys(piece.modules(), f"meta:{number}")
+    with mode:
+        for module in model.modules():
+            for values in (module._parameters, module._buffers):
+                for name, value in values.items():
+                    if value is not None:
+                        moved = mode.from_tensor(value).detach().to(places.get(module, "meta:0"))
+                        values[name] = nn.Parameter(moved) if values is module._parameters else moved
+        for module, place in {**places, model: "meta:0"}.items():
+            hook = AlignDevicesHook(place, io_same_device=module is model, skip_keys=model._skip_keys_device_placement)
+            add_hook_to_module(module, hook)
+    return mode
+
+
+@each_case(NO_OFFLOAD)
+@pytest.mark.parametrize("maps", [False, True])
+@torch.no_grad()
+def test_each_piece_may_be_on_a_device_of_its_own(case: ModelCase, maps):
+    model = case.build(attn_implementation="eager" if maps else None)
+    with spread_over_pretended_devices(model) as mode:
+        inputs = {name: mode.from_tensor(value).to("meta:0") for name, value in case.make_inputs(3, 9, 7).items()}
+        outputs = model(**inputs, output_attentions=maps)
+    assert str(outputs.loss.device) == str(outputs.logits.device) == "meta:0"
+    assert not maps or len(outputs[case.attentions]) == (case.attention_maps or model.config.num_hidden_layers)
 
 
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module .* returned a view tensor")
