@@ -2,7 +2,7 @@
 """What the configurations of the classifiers share."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from transformers import PreTrainedConfig
 from transformers.utils import logging
@@ -24,8 +24,10 @@ else:
 class ClassifierFields(_Config):
     """
     A base of configurations of classifiers, to name first: when the labels change, values that belonged to the old ones are
-    dropped.
+    dropped; a `problem_type` that is not among `problem_types` is refused.
     """
+
+    problem_types: ClassVar[tuple[str | None, ...]] = ("single_label_classification", "multi_label_classification")
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any], **kwargs):
@@ -34,6 +36,11 @@ class ClassifierFields(_Config):
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in (*cls.__dataclass_fields__, *LABEL_FIELDS)}
         config_dict = dict(config_dict)
+        if (
+            config_dict.get("model_type") != cls.model_type
+            and config_dict.get("problem_type") not in cls.problem_types
+        ):
+            config_dict.pop("problem_type", None)  # that of another head
         old = label_names(config_dict)
         number = kwargs.get("num_labels", config_dict.get("num_labels"))
         if given.get("id2label") is None and number not in (None, len(old)):
@@ -47,6 +54,11 @@ class ClassifierFields(_Config):
     @classmethod
     def check_checkpoint(cls, config_dict: Mapping[str, Any]) -> None:
         """ValueError if a checkpoint's config.json is for an architecture that the model is not built over."""
+
+    def validate_problem_type(self):
+        if self.problem_type not in self.problem_types:
+            known = " or ".join(map(repr, self.problem_types))
+            raise ValueError(f"`problem_type` of {type(self).__name__} must be {known}, got {self.problem_type!r}.")
 
     @property
     def num_labels(self) -> int:

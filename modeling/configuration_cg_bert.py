@@ -37,7 +37,7 @@ class CGBertConfig(ClassifierFields, BertConfig):
         use_pooler (`bool`, defaults to `True`):
             Classify BERT's pooled [CLS] (published code), or else the last hidden state of [CLS] (section 3.5).
 
-    `problem_type` defaults to `"single_label_classification"`.
+    `problem_type` is `"single_label_classification"`.
 
     | what the paper leaves open | ours |
     |---|---|
@@ -52,6 +52,7 @@ class CGBertConfig(ClassifierFields, BertConfig):
     model_type = "cg-bert"
     # Evaluation gathers every output of every row unless told otherwise; (N, h, L, L) would fill the memory.
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "context_gates"]
+    problem_types = ("single_label_classification",)
 
     num_contexts: int | None = None
     aspects: list[str] | None = None

@@ -58,6 +58,7 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
     model_type = "dialogue-bilstm"
     sub_configs = {"encoder_config": AutoConfig}
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "utterance_embeds"]
+    problem_types = (None, "single_label_classification")
 
     utterance_encoder: Literal["vectors", "model", "bilstm"] = "vectors"
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None

@@ -903,6 +903,7 @@ HUB_CASES = (
 
 # (arguments, what the message says): types that no text shows, then each rule of each `validate_*` method.
 BAD_CLASSIFIER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (  # of emotions
+    ({"problem_type": "regression"}, "`problem_type` .* 'multi_label_classification', got 'regression'"),
     ({"head_hidden_size": 3.5}, "'head_hidden_size'"),
     ({"class_counts": [1.5, 2]}, "'class_counts'"),
     ({"thresholds": ["0.5", "0.5"]}, "'thresholds'"),
@@ -939,7 +940,18 @@ BAD_ANY_ENCODER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"encoder_config": {"model_type": "gemma3"}}, "`encoder_config` .* 'gemma3' .* more than text.* 'gemma3_text'"),
     ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .* own code"),
 )
+ONE_LABEL: tuple[tuple[dict[str, Any], str], ...] = (
+    (
+        {"problem_type": "regression", "num_labels": 1},
+        "`problem_type` .* 'single_label_classification', got 'regression'",
+    ),
+    (
+        {"problem_type": "multi_label_classification"},
+        "`problem_type` .* 'single_label_classification', got 'multi_label_c",
+    ),
+)
 BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    *ONE_LABEL,
     *(({name: True}, f"`{name}`") for name in ("is_decoder", "add_cross_attention")),
     ({"num_contexts": 8.0}, "'num_contexts'"),
     ({"aspects": [1, 2]}, "'aspects'"),
@@ -968,6 +980,7 @@ BAD_QACG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"quasi_beta": None}, "'quasi_beta'"),
     ({"quasi_gamma": [1.0]}, "'quasi_gamma'"),
     # What it inherits.
+    *ONE_LABEL,
     ({"is_decoder": True}, "`is_decoder`"),
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
     ({"context_initializer_range": -1}, "`context_initializer_range` must not be negative"),
@@ -978,6 +991,7 @@ BAD_ESA_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"esa_num_attention_heads": 5}, r"`esa_num_attention_heads` must divide `hidden_size` \(768\), got 5"),
 )
 BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    *ONE_LABEL,
     ({"hidden_size": 12.5}, "'hidden_size'"),
     ({"num_speakers": None}, "'num_speakers'"),
     ({"utterance_encoder": "model"}, "`encoder_config` and .* got utterance_encoder='model' without"),

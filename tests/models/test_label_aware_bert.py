@@ -356,8 +356,10 @@ def test_loss_refuses_missing_counts_and_other_problem_types():
     labels = torch.zeros(6, 5)
     with pytest.raises(ValueError, match="`class_counts`"):
         classification_loss(labels, labels, LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES))
+    config = LabelAwareBertConfig(**LABEL_NAMES)
+    config.problem_type = "regression"
     with pytest.raises(ValueError, match="`problem_type` must be .* got 'regression'"):
-        classification_loss(labels, labels, LabelAwareBertConfig(problem_type="regression", **LABEL_NAMES))
+        classification_loss(labels, labels, config)
 
 
 # Label vectors from words
