@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import modeling
 from ..metrics import sign_of
 from ..recipes import SCRATCH, Recipe
 from ..runtime.base_models import hub_id
@@ -166,6 +167,23 @@ def training(
         f"{data} {rows}{share}. {repeated} that stand in two splits or twice in one: {duplicates}.",
         f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {weights}. {cut}. "
         f"Training arguments: {inline(recipe.training_arguments)}. Minutes of training per seed: {_time_and_machine(report)}.",
+        *_without_decay(recipe.model_type),
+    ]
+
+
+def _without_decay(model_type: str | None) -> list[str]:
+    """A paragraph on the parameters that weight decay leaves out, if the model names some."""
+    spared = {
+        value.config_class.model_type: value._no_weight_decay_parameters
+        for value in vars(modeling).values()
+        if hasattr(value, "_no_weight_decay_parameters")
+    }
+    if model_type not in spared:
+        return []
+    names = ", ".join(f"`{name}`" for name in spared[model_type])
+    return [
+        f"Weight decay left out the parameters whose names hold {names}: 0 has no meaning for them. transformers' own `Trainer` does not "
+        "leave them out. To train the model further with it, set `weight_decay=0`, or override `get_decay_parameter_names`."
     ]
 
 

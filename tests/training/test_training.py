@@ -401,6 +401,7 @@ class TestCard:
             "One seed: no spread is known.",
             "`num_train_epochs=2.0`",
             "`tie_head=False`",
+            "Weight decay left out the parameters whose names hold `score.label_embeddings`",
             "trust_remote_code=True",
         ):
             assert text in card.text, text
