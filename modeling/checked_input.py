@@ -53,7 +53,7 @@ def check_length(length: int, positions: int) -> None:
 
 def warn_of_padding(config, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None) -> None:
     """Warn once of ids (B, L) that begin or end with padding, which a model without a mask reads as words."""
-    pad = config.pad_token_id
+    pad = getattr(config, "pad_token_id", None)
     if input_ids is None or attention_mask is not None or pad is None or not can_look(input_ids):
         return
     ends = [getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "sep", "context_separator")]

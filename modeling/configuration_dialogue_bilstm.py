@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from .classifier_fields import ClassifierFields
 from .fitting_checkpoints import refuse_other_checkpoints
-from .nested_encoder import nested_config
+from .nested_encoder import nested_config, output_size
 
 
 @strict
@@ -84,7 +84,7 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
         if self.encoder_config is not None:
             self.encoder_config = nested_config(self.encoder_config)
         if self.utterance_encoder == "model" and self.encoder_config is not None:
-            self.utterance_size = self.encoder_config.hidden_size
+            self.utterance_size = output_size(self.encoder_config)
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.

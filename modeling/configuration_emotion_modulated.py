@@ -104,7 +104,7 @@ class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
     @property
     def eos_token_id(self) -> int | None:
         """The token that ends a text, the language model's (the first, if it has several)."""
-        end = self.get_text_config().eos_token_id
+        end = getattr(self.get_text_config(), "eos_token_id", None)
         return end[0] if isinstance(end, list) else end
 
     @eos_token_id.setter
@@ -114,7 +114,7 @@ class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
     @property
     def pad_token_id(self) -> int | None:
         """The language model's; if it has none, the token that ends a text."""
-        pad = self.get_text_config().pad_token_id
+        pad = getattr(self.get_text_config(), "pad_token_id", None)
         return self.eos_token_id if pad is None else pad
 
     @pad_token_id.setter

@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from .fitting_checkpoints import refuse_other_checkpoints
 from .label_aware_fields import LabelAwareFields
-from .nested_encoder import NestedSizes, nested_config
+from .nested_encoder import NestedSizes, nested_config, output_size
 
 
 @strict
@@ -62,6 +62,11 @@ class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
         refuse_other_checkpoints(
             config_dict, [cls.model_type], "`from_encoder_pretrained` makes a new model over a text encoder"
         )
+
+    @property
+    def hidden_size(self) -> int:
+        """The size of the encoder's last hidden states."""
+        return output_size(self.encoder_config)
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration that holds the vocabulary: the encoder's."""

@@ -74,6 +74,11 @@ class NestedSizes:
         return self.get_text_config().num_attention_heads  # type: ignore[attr-defined]
 
 
+def output_size(config: PreTrainedConfig) -> int:
+    """The size of a text encoder's last hidden states: `hidden_size`, but for OPT, which projects them to that of its word embeddings."""
+    return getattr(config, "word_embed_proj_dim", None) or config.hidden_size
+
+
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
     classes = MODEL_MAPPING[type(config)]
@@ -171,5 +176,6 @@ __all__ = [
     "OverAnyEncoder",
     "build_encoder",
     "nested_config",
+    "output_size",
     "without_pooler",
 ]

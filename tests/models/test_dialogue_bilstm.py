@@ -41,6 +41,7 @@ from transformers import (
     GPT2Config,
     ModernBertConfig,
     MPNetConfig,
+    OPTConfig,
     RobertaConfig,
     T5Config,
     T5Model,
@@ -650,6 +651,9 @@ def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
     again = DialogueBiLSTMConfig.from_dict(config.to_dict())
     assert type(again.encoder_config) is BertConfig
     assert again.encoder_config.to_diff_dict() == config.encoder_config.to_diff_dict()
+    opt = OPTConfig(hidden_size=16, word_embed_proj_dim=8, ffn_dim=24, num_hidden_layers=2, num_attention_heads=2)
+    narrow = build(utterance_encoder="model", encoder_config=opt)  # its last states are narrower than its layers
+    assert narrow(torch.tensor([[[5, 6, 7]]]), torch.ones(1, 1, 3)).logits.shape == (1, 1, len(LABELS))
 
 
 @OLD_CHECKPOINTING_NAMES

@@ -28,6 +28,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     BertConfig,
+    CodeGenConfig,
     Gemma3TextConfig,
     GenerationConfig,
     GPT2Config,
@@ -510,6 +511,8 @@ def test_ids_of_special_tokens_are_those_of_the_language_model(tmp_path):
     for config in (given, assigned, loaded, EmotionModulatedConfig.from_pretrained(tmp_path)):
         assert (config.pad_token_id, config.eos_token_id) == (7, 8)
         assert (config.text_config.pad_token_id, config.text_config.eos_token_id) == (7, [8, 9])
+    without = EmotionModulatedConfig(text_config=CodeGenConfig(eos_token_id=8))  # which knows no padding
+    assert (without.pad_token_id, without.eos_token_id) == (8, 8)
 
 
 def test_remote_code_finds_the_language_model_of_saved_modulators(bases, tmp_path):

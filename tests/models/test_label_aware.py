@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassification, LabelAwareModel
-from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_, make_tokenizer
+from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, TINY_GPT2, VOCABULARY, asymmetric_, make_tokenizer
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch.testing import assert_close
 from transformers import (
@@ -16,8 +16,10 @@ from transformers import (
     BertConfig,
     BertModel,
     CanineConfig,
+    CodeGenConfig,
     MPNetConfig,
     MPNetModel,
+    OPTConfig,
     Qwen3Config,
     TrainingArguments,
 )
@@ -232,6 +234,33 @@ def test_words_of_another_size_than_the_states_need_label_vectors_of_that_size(t
     assert model.model.score.label_embeddings.shape == (len(LABELS), 8)
     with pytest.raises(ValueError, match="`label_embedding_init` .*size 8.*`label_embedding_size` is 16: set it to 8"):
         BY_ID["any-electra"].build(label_embedding_size=16).init_label_embeddings(make_tokenizer(tmp_path))
+
+
+@pytest.mark.parametrize("start", ["words", "contextual"])
+def test_an_encoder_whose_last_states_are_narrower_than_its_layers(start, tokenizer):
+    sizes = {
+        "hidden_size": 16,
+        "word_embed_proj_dim": 8,
+        "ffn_dim": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
+    encoder = OPTConfig(**sizes, vocab_size=len(VOCABULARY), max_position_embeddings=32, pad_token_id=0)
+    config = LabelAwareConfig(encoder_config=encoder, label_embedding_init=start, **LABEL_NAMES)
+    model = LabelAwareForSequenceClassification(config).eval().init_label_embeddings(tokenizer)
+    ids, mask = torch.tensor([[0, 0, 7, 8], [9, 7, 8, 6]]), torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    outputs = model.base_model(ids, attention_mask=mask, output_hidden_states=True)
+    assert outputs.last_hidden_state.shape == (2, 4, 8) and outputs.label_representations.shape == (2, 5, 16)
+    assert_close(model(ids, attention_mask=mask).logits[:1], model(ids[:1, 2:]).logits)
+
+
+def test_an_encoder_whose_configuration_knows_no_padding():
+    encoder = CodeGenConfig(**{**TINY_GPT2, "n_head": 4}, n_ctx=32, rotary_dim=4)
+    assert not hasattr(encoder, "pad_token_id")
+    model = LabelAwareForSequenceClassification(LabelAwareConfig(encoder_config=encoder, **LABEL_NAMES)).eval()
+    ids = torch.tensor([[7, 8, 9]])
+    padded = model(torch.tensor([[7, 8, 9, 9]]), attention_mask=torch.tensor([[1, 1, 1, 0]]))
+    assert_close(model(ids).logits, padded.logits)
 
 
 @pytest.mark.parametrize(("case_id", "tied"), [("any-mpnet", True), ("any-deberta", False), ("leam", False)])
