@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the configurations of models with modulated norms share, and how their models take emotions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch.nn import functional as F
@@ -174,6 +175,19 @@ def check_emotions(
     return F.one_hot(given.long(), config.num_emotions)
 
 
+EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
+
+
+def refuse_in_batches(arguments: Mapping[str, Any]) -> None:
+    """ValueError for emotions among the arguments of `generate_batch`, which hands none to the model."""
+    for name in EMOTION_ARGUMENTS:
+        if arguments.get(name) is not None:
+            raise ValueError(
+                f"`{name}` must not be given to `generate_batch`, which does not hand it to the model: pass all rows to `generate`, as one "
+                "padded batch."
+            )
+
+
 def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
     """
     What `model.generate` writes for contexts in every emotion, all in one batch: (L,) or (B, L) -> (E, T) or (B, E, T); with
@@ -197,4 +211,4 @@ def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tenso
     return sequences.view(*sizes, sequences.shape[-1])
 
 
-__all__ = ["EmotionFields", "check_emotions", "in_every_emotion"]
+__all__ = ["EMOTION_ARGUMENTS", "EmotionFields", "check_emotions", "in_every_emotion", "refuse_in_batches"]

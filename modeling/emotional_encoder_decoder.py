@@ -15,8 +15,8 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2
 from transformers.utils.generic import can_return_tuple
 
 from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
-from .checked_input import check_input, warn_of_padding
-from .emotion_fields import check_emotions, in_every_emotion
+from .checked_input import check_input, check_labels, warn_of_padding
+from .emotion_fields import check_emotions, in_every_emotion, refuse_in_batches
 from .fitting_checkpoints import HUB_ARGUMENTS
 from .modulated_layer_norm import ModulatedLayerNorm, Modulators, carrying
 
@@ -330,6 +330,11 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
             # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
             kwargs["decoder_modulation"] = decoder.modulation(weights)
         return super().generate(inputs, generation_config, *args, **kwargs)
+
+    def generate_batch(self, *args, **kwargs):
+        """As in every model of transformers, without an emotion; ValueError if one is given."""
+        refuse_in_batches(kwargs)
+        return super().generate_batch(*args, **kwargs)
 
     def _refuse_guidance(self, generation_config, arguments: dict) -> None:
         """ValueError for classifier-free guidance: it subtracts a run without an emotion, which the model does not have."""

@@ -5,6 +5,7 @@ Shapes: B batch, L tokens, E emotions, d hidden size, V vocabulary; S see `emoti
 """
 
 import copy
+import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
 from .checked_input import check_input, warn_of_padding
 from .configuration_emotion_modulated import EmotionModulatedConfig
-from .emotion_fields import check_emotions, in_every_emotion
+from .emotion_fields import EMOTION_ARGUMENTS, check_emotions, in_every_emotion, refuse_in_batches
 from .emotion_modulation import EmotionModulation, norms_of, place_modulation
 from .fitting_checkpoints import HUB_ARGUMENTS
 from .padding import real_positions
@@ -227,17 +228,17 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
     def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
         """
         [`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); the modulation is computed once, or at each
-        step if an `assistant_model` drafts. With `guidance_scale` above 1 the emotion is guided away from the language model without
+        step if an `assistant_model` drafts in this emotion. A stock model drafts without one. With `guidance_scale` above 1 the emotion is guided away from the language model without
         an emotion on the same prompt, or on `negative_prompt_ids`.
 
         Raises:
             ValueError: emotions as in `forward`; guidance with beams, which transformers computes for the wrong beams; guidance
-                of a prompt of embeddings without `negative_prompt_ids`.
+                of a prompt of embeddings without `negative_prompt_ids`; a draft by the first layers alone.
         """
         ids = kwargs.get("input_ids", inputs)
         rows = kwargs.get("inputs_embeds") if ids is None else ids
         emotions = (kwargs.get("emotion_ids"), kwargs.get("emotion_weights"))
-        if kwargs.get("assistant_model") is None and any(emotion is not None for emotion in emotions):
+        if not _takes_emotions(kwargs.get("assistant_model")) and any(emotion is not None for emotion in emotions):
             # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
             kwargs["emotion_modulation"] = self.modulation(*emotions, None if rows is None else len(rows))
             del kwargs["emotion_ids" if emotions[1] is None else "emotion_weights"]
@@ -247,6 +248,11 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             found = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
             return next((value for value in found if value is not None), None)
 
+        if setting("assistant_early_exit") is not None:
+            raise ValueError(
+                f"`assistant_early_exit` must be None, got {setting('assistant_early_exit')}: the emotion is for all layers. Pass a draft "
+                "model as `assistant_model`."
+            )
         scale, beams, replies = (
             setting(name) or 1 for name in ("guidance_scale", "num_beams", "num_return_sequences")
         )
@@ -268,6 +274,18 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             kwargs["negative_prompt_ids"] = ids.repeat_interleave(replies, dim=0)
             kwargs["negative_prompt_attention_mask"] = mask.repeat_interleave(replies, dim=0)
         return super().generate(inputs, generation_config, *args, **kwargs)
+
+    def _get_candidate_generator(self, *args, model_kwargs, assistant_model=None, **kwargs):
+        if assistant_model is not None and not _takes_emotions(assistant_model):
+            model_kwargs = {name: value for name, value in model_kwargs.items() if name not in EMOTION_ARGUMENTS}
+        return super()._get_candidate_generator(
+            *args, model_kwargs=model_kwargs, assistant_model=assistant_model, **kwargs
+        )
+
+    def generate_batch(self, *args, **kwargs):
+        """As in every model of transformers, without an emotion; ValueError if one is given."""
+        refuse_in_batches(kwargs)
+        return super().generate_batch(*args, **kwargs)
 
     def generate_all_emotions(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
@@ -489,6 +507,10 @@ def _settings(saved: PreTrainedConfig, base: PreTrainedConfig) -> PreTrainedConf
     if hasattr(base, "quantization_config"):
         settings.quantization_config = base.quantization_config
     return settings
+
+
+def _takes_emotions(model: PreTrainedModel | None) -> bool:
+    return model is not None and "emotion_ids" in inspect.signature(model.forward).parameters
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:

@@ -290,6 +290,23 @@ def test_prompts_as_embeddings_an_assistant_and_offloaded_weights_write_the_same
     assert torch.equal(offloaded.generate(**inputs, **settings), expected)
 
 
+def test_a_stock_model_drafts_without_an_emotion(bases):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs(1)
+    settings = {**GREEDY, "emotion_weights": weights}
+    draft = AutoModelForCausalLM.from_pretrained(bases["llama"])
+    assert torch.equal(
+        model.generate(**inputs, **settings, assistant_model=draft), model.generate(**inputs, **settings)
+    )
+
+
+def test_ways_of_generation_that_would_ignore_the_emotion_are_refused(bases):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs(1)
+    with pytest.raises(ValueError, match="`emotion_ids` must not be given to `generate_batch`.*`generate`"):
+        model.generate_batch([[5, 6]], emotion_ids=torch.tensor([1]))
+    with pytest.raises(ValueError, match="`assistant_early_exit` must be None, got 1"):
+        model.generate(**inputs, **GREEDY, emotion_weights=weights, assistant_early_exit=1)
+
+
 def test_threads_share_a_model(bases):
     model, (inputs, _) = build(bases["llama"]), make_inputs()
     run = lambda emotion: model(**inputs, emotion_ids=torch.full((3,), emotion)).logits.detach()  # noqa: E731

@@ -584,6 +584,12 @@ def test_guidance_is_refused_before_anything_runs(family, modulated):
 
 
 @EACH_FAMILY
+def test_a_generation_that_would_ignore_the_emotion_is_refused(family):
+    with pytest.raises(ValueError, match="`emotion_ids` must not be given to `generate_batch`.*`generate`"):
+        build(family).generate_batch([[5, 6]], emotion_ids=torch.tensor([1]))
+
+
+@EACH_FAMILY
 def test_no_guidance_is_no_error(family):
     model = build(family)
     asked = {"inputs": tokens(1, 4), "emotion_ids": torch.tensor([1]), "do_sample": False, "max_new_tokens": 3}
