@@ -63,7 +63,8 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
             "set `problem_type` in the config to what the labels are."
         )
     check_labels(labels, logits.shape[1], config.problem_type == "multi_label_classification")
-    labels = labels.to(logits.device)
+    several = config.problem_type == "multi_label_classification"
+    labels = labels.to(logits.device, logits.dtype if several else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
         if config.class_counts is None:
@@ -71,8 +72,8 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
         weights = class_balanced_weights(
             config.class_counts, config.class_balanced_beta, config.class_balanced_normalize
         ).to(device=logits.device, dtype=logits.dtype)
-    if config.problem_type == "multi_label_classification":
-        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), weight=weights)
+    if several:
+        return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
     losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
     if weights is not None:
         losses = losses * weights[labels.clamp(min=0)]

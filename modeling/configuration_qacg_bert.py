@@ -51,6 +51,12 @@ class QACGBertConfig(CGBertConfig):
     quasi_beta: float | int = 1.0
     quasi_gamma: float | int = 1.0
 
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        if config_dict.get("model_type") != cls.model_type:  # CG-BERT's gates may be tanh
+            config_dict = {name: value for name, value in config_dict.items() if name != "gate_activation"}
+        return super().from_dict(config_dict, **kwargs)
+
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
         self.auto_map = {

@@ -188,6 +188,7 @@ class EncoderDecoder(TwoSides):
                 attention_mask=attention_mask,
                 inputs_embeds=inputs_embeds,
                 emotion_weights=emotion_weights,
+                return_dict=True,
                 **kwargs,
             )
         elif isinstance(encoder_outputs, BaseModelOutput):
@@ -206,6 +207,7 @@ class EncoderDecoder(TwoSides):
             past_key_values=past_key_values,
             position_ids=decoder_position_ids,
             use_cache=use_cache,
+            return_dict=True,
             **kwargs,
         )
         return Seq2SeqModelOutput(
@@ -305,11 +307,13 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
-            labels = labels.to(logits.device)
+            check_labels(labels, logits.shape[-1])
+            labels = labels.to(logits.device, torch.long)
             total = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="sum")
             if num_items_in_batch is None:
-                num_items_in_batch = (labels != -100).sum().clamp(min=1)
-            loss = total / num_items_in_batch
+                num_items_in_batch = (labels != -100).sum()
+            # Batches without a label have none to divide by.
+            loss = total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
         return Seq2SeqLMOutput(
             loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k != "last_hidden_state"}
         )
@@ -377,9 +381,11 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         if not encoder.is_modulated:
             mask = None if attention_mask is None else torch.atleast_2d(attention_mask)
             with torch.no_grad():
-                states = encoder(input_ids=torch.atleast_2d(input_ids), attention_mask=mask).last_hidden_state
+                encoded = encoder(input_ids=torch.atleast_2d(input_ids), attention_mask=mask, return_dict=True)
             kwargs["encoder_outputs"] = BaseModelOutput(
-                last_hidden_state=states.repeat_interleave(self.config.num_emotions, dim=0)  # (B·E, L, d)
+                last_hidden_state=encoded.last_hidden_state.repeat_interleave(
+                    self.config.num_emotions, dim=0
+                )  # (B·E, L, d)
             )
         return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 

@@ -370,7 +370,7 @@ class LabelVectors(_Model):
         training = self.training
         self.eval()
         ids = [torch.tensor([label_ids(tokenizer, text, special_tokens=True)], device=self.device) for text in texts]
-        states = [self(row).last_hidden_state[0] for row in ids]
+        states = [self(row, return_dict=True).last_hidden_state[0] for row in ids]
         self.train(training)
         return states
 
@@ -442,7 +442,7 @@ class LabelAwareClassifier(_Model):
         logits = self.classifier(outputs.label_representations)  # (B, C)
         if document_ids is not None:
             check_documents(document_ids, len(logits))
-            documents = int(document_ids.max()) + 1
+            documents = document_ids.max().item() + 1  # `int` would fix the number in an exported program
             logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
         loss = None if labels is None else classification_loss(logits, labels, self.config)
         return LabelAwareClassifierOutput(

@@ -409,7 +409,7 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
             if tuple(labels.shape) != tuple(logits.shape[:1]):
                 raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
             check_labels(labels, logits.shape[1])
-            labels = labels.to(logits.device)
+            labels = labels.to(logits.device, torch.long)
             loss = F.cross_entropy(logits, labels, reduction="sum") / (labels != -100).sum().clamp(min=1)
         return self.output_class(
             loss=loss,

@@ -351,7 +351,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
         if self.config.utterance_encoder == "bilstm":
             return self.utterance_encoder(input_ids, attention_mask)
-        outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask)
+        outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
         return masked_mean(outputs.last_hidden_state, attention_mask)
 
     def _encode_real_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
@@ -493,7 +493,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
             check_labels(labels, logits.shape[-1])
-            labels = labels.to(logits.device)
+            labels = labels.to(logits.device, torch.long)
             weights = self.config.class_weights
             if weights is not None:
                 weights = torch.tensor(weights, dtype=logits.dtype, device=logits.device)

@@ -15,9 +15,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreT
 from transformers import initialization as init
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils.generic import can_return_tuple
 
 from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
-from .checked_input import check_input, warn_of_padding
+from .checked_input import check_input, check_labels, warn_of_padding
 from .configuration_emotion_modulated import EmotionModulatedConfig
 from .emotion_fields import EMOTION_ARGUMENTS, check_emotions, in_every_emotion, refuse_in_batches
 from .emotion_modulation import EmotionModulation, norms_of, place_modulation
@@ -139,6 +140,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             self.config.forget_base_model()
         return embeddings
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -152,6 +154,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
         emotion_modulation: torch.FloatTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs: Any,
     ) -> CausalLMOutputWithPast:
         r"""
@@ -164,6 +167,8 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity. Neither: the language
                 model, without an emotion.
             emotion_modulation: (B, S, 1, d), the result of `modulation`, instead of the emotions.
+            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: the
+                labels of this batch.
             kwargs: what else the language model takes.
 
         Raises:
@@ -179,8 +184,15 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
         if position_ids is None and mask is not None:
             position_ids = real_positions(mask)[:, -length:]
-        if labels is not None and use_cache is None:
-            use_cache = False
+        if labels is not None:
+            check_labels(labels, self.config.vocab_size)
+            labels = labels.long()
+            if use_cache is None:
+                use_cache = False
+            if num_items_in_batch is None:
+                num_items_in_batch = (labels[:, 1:] != -100).sum()
+            # Batches without a label have none to divide by.
+            kwargs["num_items_in_batch"] = torch.as_tensor(num_items_in_batch, device=labels.device).clamp(min=1)
         parts = None if emotion_modulation is None else emotion_modulation.unbind(dim=1)
         inputs = {"position_ids": position_ids, "labels": labels, "emotion_modulation": parts}
         kwargs |= {name: value for name, value in inputs.items() if value is not None}
@@ -197,6 +209,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
             logits_to_keep=logits_to_keep,
+            return_dict=True,
             **kwargs,
         )
         if emotion_modulation is not None and not self._reached and not torch.compiler.is_compiling():

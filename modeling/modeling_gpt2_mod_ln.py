@@ -100,6 +100,24 @@ class GPT2ModLNPreTrainedModel(RenamedWeights, GPT2PreTrainedModel):
     _renamed_weights = Modulators.old_names(["h.#.ln_1", "h.#.ln_cross_attn", "h.#.ln_2", "ln_f"])
     _can_record_outputs: dict[str, Any] = {}
 
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, quantization_config=None, **kwargs):
+        """
+        As in every model of transformers.
+
+        Raises:
+            ValueError: torchao shall quantize it, which would leave all weights as they are.
+        """
+        if quantization_config is not None:
+            values = quantization_config if isinstance(quantization_config, dict) else vars(quantization_config)
+            if values.get("quant_method") == "torchao":
+                raise ValueError(
+                    "`quantization_config` must not be torchao's: it quantizes `nn.Linear` alone, and GPT-2's layers are `Conv1D`. Take "
+                    "bitsandbytes, or a generator over BERT or over a Llama-like model."
+                )
+            kwargs["quantization_config"] = quantization_config
+        return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)

@@ -11,8 +11,10 @@ from transformers.masking_utils import create_bidirectional_mask
 from transformers.models.bert.modeling_bert import (
     BertEmbeddings,
     BertEncoder,
+    BertLayer,
     BertPooler,
     BertPreTrainedModel,
+    BertSelfAttention,
 )
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
@@ -45,6 +47,7 @@ class LabelAwareBertPreTrainedModel(LabelAwareWeights, OverEncoder, RenamedWeigh
     config_class = LabelAwareBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
+    _can_record_outputs = {"hidden_states": BertLayer, "attentions": BertSelfAttention}
     _renamed_weights = {
         "label_embeddings.weight": "score.label_embeddings",
         **{f"label_attention.{name}": f"score.{name}" for name in ("weight", "bias", "scale")},

@@ -16,7 +16,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.roberta.modeling_roberta import (
     RobertaEmbeddings,
     RobertaEncoder,
+    RobertaLayer,
     RobertaPreTrainedModel,
+    RobertaSelfAttention,
     eager_attention_forward,
 )
 from transformers.processing_utils import Unpack
@@ -148,6 +150,7 @@ class RobertaESAPreTrainedModel(OverEncoder, RenamedWeights, RobertaPreTrainedMo
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
+    _can_record_outputs = {"hidden_states": RobertaLayer, "attentions": RobertaSelfAttention}
     _renamed_weights = {"esa.": "score."}
 
     @torch.no_grad()

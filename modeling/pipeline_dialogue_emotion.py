@@ -62,7 +62,10 @@ class DialogueEmotionPipeline(Pipeline):
         return {"turns": turns, "inputs": inputs}
 
     def _forward(self, model_inputs):
-        return {"turns": model_inputs["turns"], "logits": self.model(**model_inputs["inputs"]).logits[0]}
+        return {
+            "turns": model_inputs["turns"],
+            "logits": self.model(**model_inputs["inputs"], return_dict=True).logits[0],
+        }
 
     def postprocess(self, model_outputs):
         check_finite(model_outputs["logits"])

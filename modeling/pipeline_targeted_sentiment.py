@@ -77,7 +77,10 @@ class TargetedSentimentPipeline(Pipeline):
         return {"pairs": pairs, "encoded": encoded}
 
     def _forward(self, model_inputs):
-        return {"pairs": model_inputs["pairs"], "logits": self.model(**model_inputs["encoded"]).logits}
+        return {
+            "pairs": model_inputs["pairs"],
+            "logits": self.model(**model_inputs["encoded"], return_dict=True).logits,
+        }
 
     def postprocess(self, model_outputs):
         check_finite(model_outputs["logits"])

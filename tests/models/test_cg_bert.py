@@ -408,6 +408,16 @@ def test_contexts_are_counted_from_the_names(family):
     assert config_class(num_contexts=9).num_contexts == 9
 
 
+def test_qacg_takes_the_encoder_of_a_cg_checkpoint(tmp_path):
+    given = CGBertForSequenceClassification(CGBertConfig(**TINY_BERT, num_contexts=CONTEXTS))
+    given.save_pretrained(tmp_path)
+    # Context queries and keys have other sizes, and start anew.
+    model = QACGBertForSequenceClassification.from_pretrained(tmp_path, ignore_mismatched_sizes=True)
+    assert (model.config.gate_activation, model.config.num_contexts) == ("sigmoid", CONTEXTS)
+    layers = (found.bert.encoder.layer[1].attention.self.query.weight for found in (model, given))
+    assert torch.equal(*layers)
+
+
 @EACH_FAMILY
 def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path):
     build(family).save_pretrained(tmp_path)

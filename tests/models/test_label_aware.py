@@ -98,6 +98,19 @@ def test_windows_of_a_document_are_read_by_one_attention_over_all_their_tokens(c
         model(input_ids=ids, pooling_mask=pooling[:, :5])
 
 
+@torch.no_grad()
+def test_documents_of_windows_are_exported():
+    case = BY_ID["label-aware"]
+    model, inputs = case.build(), case.make_inputs(3, 6, 7)
+    given = {"input_ids": inputs["input_ids"], "document_ids": torch.tensor([0, 0, 1])}
+    program = torch.export.export(model, (), given).module()
+    for documents in ([0, 0, 1], [0, 1, 2]):
+        given["document_ids"] = torch.tensor(documents, dtype=torch.long)
+        assert_close(program(**given).logits, model(**given).logits)
+    given["document_ids"] = given["document_ids"].int()
+    assert_close(model(**given).logits, model(input_ids=inputs["input_ids"]).logits)
+
+
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
     """Plain encoders: an MPNet, a BERT with a pooler, and one that lacks a layer."""

@@ -807,6 +807,12 @@ def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
         model_class.from_encoder_decoder_pretrained(tmp_path / "ours")
 
 
+def test_a_quantization_that_would_leave_gpt2_as_it_is_is_refused(tmp_path):
+    build("gpt2").save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="`quantization_config` must not be torchao's.*`Conv1D`"):
+        GPT2ModLNForConditionalGeneration.from_pretrained(tmp_path, quantization_config={"quant_method": "torchao"})
+
+
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-head", "bert-head"])
 def test_an_untied_head_starts_at_that_of_the_checkpoint(name, tmp_path):
     plain, wrapped, report = wrap(name, tmp_path, tie_word_embeddings=False)

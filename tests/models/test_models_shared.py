@@ -801,6 +801,16 @@ def test_return_dict_false_gives_the_same_values_as_a_tuple(case: ModelCase):
     assert len(model(**without_labels(inputs), return_dict=False)) == len(case.head_outputs) - 1
 
 
+@each_case()
+def test_return_dict_false_in_the_configuration_means_the_same(case: ModelCase):
+    model = case.build(return_dict=False)
+    for part in (model, *([] if case.base_class is None else [model.base_model])):
+        inputs = case.make_inputs(3, 9, 8) if part is model else without_labels(case.make_inputs(3, 9, 8))
+        values, expected = part(**inputs), part(**inputs, return_dict=True).to_tuple()
+        assert type(values) is tuple
+        assert_close(values, expected, rtol=0, atol=0)
+
+
 @each_case(NO_HIDDEN_STATES)
 def test_hidden_states_and_attentions_on_request(case: ModelCase):
     model = case.build(attn_implementation="eager")
@@ -815,7 +825,9 @@ def test_hidden_states_and_attentions_on_request(case: ModelCase):
     assert_close(outputs.logits, model(**inputs).logits, rtol=0, atol=0)
     if case.base_class is None:
         return
-    last = getattr(model, model.base_model_prefix)(**without_labels(inputs)).last_hidden_state
+    base = model.base_model(**without_labels(inputs), output_hidden_states=True, output_attentions=True)
+    assert set(base) <= {field.name for field in dataclasses.fields(base)}, "an output that no docstring names"
+    last = base.last_hidden_state
     if case.hidden_states_end_with_output:
         assert_close(outputs.hidden_states[-1], last, rtol=0, atol=0)
     else:
@@ -897,6 +909,16 @@ def test_labels_follow_the_logits_to_their_device(case: ModelCase):
     model = case.build()
     model.classifier.register_forward_hook(lambda module, given, output: output.to("meta"))
     assert model(**case.make_inputs(3, 9, 6)).loss.is_meta
+
+
+@each_case()
+def test_labels_of_32_bits_and_rows_without_a_label(case: ModelCase):
+    model, inputs = case.build(), case.make_inputs(3, 9, 6)
+    expected = model(**inputs).loss
+    labels = inputs["labels"]
+    assert_close(model(**{**inputs, "labels": labels.int()}).loss, expected, rtol=0, atol=0)
+    if not labels.is_floating_point():
+        assert model(**{**inputs, "labels": torch.full_like(labels, -100)}).loss == 0
 
 
 @each_case()
