@@ -280,6 +280,7 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
 
         For the other arguments see the base model.
         """
+        self._check_training()
         # Training needs no cache; with label smoothing it passes no labels.
         if labels is not None or (self.training and use_cache is None):
             use_cache = False

@@ -6,6 +6,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+from .adapter_checks import TrainsNewWeights
+
 
 # Arguments of `from_pretrained` that say where a file comes from.
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
@@ -35,14 +37,16 @@ def refuse_other_encoders(config_dict: Mapping[str, Any], fitting: Sequence[str]
     refuse_other_checkpoints(config_dict, fitting, remedy)
 
 
-class OverEncoder:
+class OverEncoder(TrainsNewWeights):
     """
     A base of models over a pretrained encoder, to name first: it checks the checkpoint itself even if a fitting `config` is
-    given.
+    given, and notes the weights that the checkpoint lacks.
     """
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, **kwargs):
+    def from_pretrained(
+        cls, pretrained_model_name_or_path, *args, config=None, output_loading_info: bool = False, **kwargs
+    ):
         """
         As in every model of transformers.
 
@@ -56,7 +60,11 @@ class OverEncoder:
             except OSError:  # weights without a config.json
                 config_dict = {}
             cls.config_class.check_checkpoint(config_dict)
-        return super().from_pretrained(pretrained_model_name_or_path, *args, config=config, **kwargs)
+        model, info = super().from_pretrained(
+            pretrained_model_name_or_path, *args, config=config, output_loading_info=True, **kwargs
+        )
+        model._new_weights = frozenset(info["missing_keys"]) | {name for name, *_ in info["mismatched_keys"]}
+        return (model, info) if output_loading_info else model
 
 
 __all__ = [

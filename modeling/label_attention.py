@@ -429,6 +429,7 @@ class LabelAwareClassifier(_Model):
 
         For the other arguments see the base model.
         """
+        self._check_training()
         outputs = self.base_model(
             input_ids,
             attention_mask=attention_mask,

@@ -392,6 +392,7 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
 
         For the other arguments see [`CGBertModel`].
         """
+        self._check_training()
         outputs = self.bert(
             input_ids,
             attention_mask=attention_mask,

@@ -478,6 +478,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
 
         For the other arguments see [`DialogueBiLSTMModel`].
         """
+        self._check_training()
         outputs = self.dialogue(
             input_ids=input_ids,
             attention_mask=attention_mask,

@@ -175,6 +175,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             ValueError: both of `emotion_ids` and `emotion_weights`, another shape, an id out of range; both or neither of ids and
                 embeddings; a language model that does not hand the emotion to its layers.
         """
+        self._check_training()
         mask = attention_mask if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2 else None
         # The mask also covers the cache, so only the ids' own shape is checked.
         batch_size, length = check_input(self.config.text_config, input_ids, inputs_embeds)

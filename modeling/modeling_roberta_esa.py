@@ -315,6 +315,7 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
 
         For the other arguments see [`RobertaWithESA`].
         """
+        self._check_training()
         outputs = self.roberta(
             input_ids,
             attention_mask=attention_mask,

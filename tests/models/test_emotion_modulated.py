@@ -575,6 +575,14 @@ def test_adapter_that_would_leave_untrained_modulators_is_refused(bases):
     with pytest.raises(ValueError, match=r'`modules_to_save` .*modules_to_save=\["emotion_modulation"\]'):
         get_peft_model(build(bases["llama"], trained=False), LoraConfig(**LORA))
     get_peft_model(build(bases["llama"]), LoraConfig(**LORA))  # trained before
+    first = LoraConfig(**LORA, modules_to_save=["emotion_modulation"])
+    model = get_peft_model(build(bases["llama"], trained=False), first).train()
+    inputs, weights = make_inputs()
+    model(**inputs, emotion_weights=weights)
+    model.add_adapter("again", LoraConfig(**LORA))
+    model.set_adapter("again")
+    with pytest.raises(ValueError, match=r"`modules_to_save` of 'again'"):
+        model(**inputs, emotion_weights=weights)
 
 
 # Folding

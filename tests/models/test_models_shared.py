@@ -1013,6 +1013,31 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
 
 
 @OLD_CHECKPOINTING_NAMES
+@each_case(NO_PEFT | NO_LABELS)
+@pytest.mark.parametrize("attached", ["alone", "natively", "second"])
+def test_adapter_that_leaves_new_weights_untrained_is_refused_where_training_begins(
+    case: ModelCase, attached, tmp_path
+):
+    model, inputs = case.build(), case.make_inputs(4, 9, 15)
+    model.save_pretrained(tmp_path)
+    plain, new = {"r": 2, "target_modules": list(case.lora_targets)}, ["classifier", "score"]
+    if attached == "natively":
+        model.add_adapter(LoraConfig(**plain))
+    else:
+        model = get_peft_model(model, LoraConfig(**plain, modules_to_save=new if attached == "second" else None))
+    if attached == "second":
+        assert model.train()(**inputs).loss.requires_grad
+        model.add_adapter("again", LoraConfig(**plain))
+        model.set_adapter("again")
+    model.eval()(**inputs)
+    with pytest.raises(ValueError, match=r'`modules_to_save` .*modules_to_save=\["classifier", "score"\]'):
+        model.train()(**inputs)
+    loaded = case.model_class.from_pretrained(tmp_path)  # whose weights are not new
+    loaded.add_adapter(LoraConfig(**plain))
+    assert loaded.train()(**inputs).loss.requires_grad
+
+
+@OLD_CHECKPOINTING_NAMES
 @each_case(NO_PEFT)
 def test_lora_on_all_linear_layers(case: ModelCase):
     model, inputs = case.build(), case.make_inputs(4, 9, 15)
