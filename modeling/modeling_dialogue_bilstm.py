@@ -4,6 +4,7 @@
 Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S = 2H (H if causal), C labels.
 """
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,6 +127,16 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
+def of_own_attention(config: DialogueBiLSTMConfig) -> DialogueBiLSTMConfig:
+    """The configuration of the attention over utterances: "sdpa" where the utterance encoder has flash or flex attention."""
+    name = config._attn_implementation
+    if "flash" not in name and "flex" not in name:
+        return config
+    own = copy.copy(config)
+    own._attn_implementation_internal = "sdpa"  # the attribute without "internal" is also the encoder's
+    return own
+
+
 PROJECTIONS = ("query", "key", "value", "out_proj")  # names of the attention's projections
 
 # Attention and classifier hold their weights themselves: for token classification PEFT would attach LoRA to each nn.Linear, even
@@ -164,7 +175,8 @@ class DialogueAttention(nn.Module):
         """(B, U, S) -> (B, U, S), attention (B, heads, U, U) or None."""
         shape = (*states.shape[:-1], -1, self.head_size)
         query, key, value = (self.project(name, states).view(shape).transpose(1, 2) for name in PROJECTIONS[:3])
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        implementation = of_own_attention(self.config)._attn_implementation
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, eager_attention_forward)
         if kwargs.pop("output_attentions", None) or self.config.output_attentions:
             attend, attention_mask = eager_attention_forward, self.additive_mask(attention_mask, states)
         output, attention = attend(
@@ -221,11 +233,12 @@ class DialogueContext(nn.Module):
         if self.attention is None:
             return states
         if encoded_at == "attention":
-            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
-        if self.config.causal:
-            mask = create_causal_mask(self.config, states, utterance_mask, past_key_values=None)
+            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions.to(states.device)]
+        config = of_own_attention(self.config)
+        if config.causal:
+            mask = create_causal_mask(config, states, utterance_mask, past_key_values=None)
         else:
-            mask = create_bidirectional_mask(self.config, states, utterance_mask)
+            mask = create_bidirectional_mask(config, states, utterance_mask)
         return self.attention(states, mask, **kwargs)[0]
 
 
@@ -237,6 +250,8 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
     main_input_name = "utterance_embeds"  # of models over vectors
     _no_split_modules = ["BiLSTM", "DialogueAttention"]
     _supports_sdpa = True
+    _supports_flash_attn = True  # the utterance encoder itself says whether it supports these two
+    _supports_flex_attn = True
     _supports_attention_backend = True
     _can_record_outputs = {"attentions": DialogueAttention}
     _renamed_weights = {

@@ -645,6 +645,16 @@ def test_lora_in_a_frozen_encoder_is_trained_also_with_gradient_checkpointing():
     assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_attention_of_the_encoder_alone_is_taken(causal):
+    """The attention over utterances stays "sdpa"."""
+    model = build("flex_attention", **MODEL, causal=causal)
+    assert model.dialogue.utterance_encoder.config._attn_implementation == "flex_attention"
+    embeds, mask = torch.randn(2, 4, 16), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    expected = build(**MODEL, causal=causal)(utterance_embeds=embeds, utterance_mask=mask).logits
+    assert_close(model(utterance_embeds=embeds, utterance_mask=mask).logits, expected)
+
+
 def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
     config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=BertConfig(**TINY_BERT).to_dict())
     assert type(config.encoder_config) is BertConfig and config.utterance_size == 16
