@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..serving.settings import KEY, Settings, read_key
-from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, checked
+from .options import Aggregation, Dtype, MaxLength, Stride, checked
 from .printing import quiet
 
 
@@ -43,7 +43,17 @@ def serve(
     max_inputs: Annotated[int, typer.Option(min=1, help="A request with more texts gets status 422.")] = 256,
     max_length: MaxLength = None,
     stride: Stride = None,
-    max_windows: MaxWindows = None,
+    max_windows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Emotions of texts: windows that are read of a text, the rest is cut. Default: texts are read whole, and one with more than "
+            f"{Settings.max_windows} windows gets status 422.",
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="A request with more tokens to read or to write gets status 422.")
+    ] = Settings.max_tokens,
     aggregation: Aggregation = None,
     dtype: Dtype = None,
     log: Annotated[
@@ -101,6 +111,7 @@ def serve(
         timeout=timeout,
         max_body_bytes=max_body_bytes,
         max_inputs=max_inputs,
+        max_tokens=max_tokens,
         api_key=key,
         cors_origins=tuple(cors_origin or ()),
         log=log,

@@ -14,6 +14,7 @@ from ..io.progress import progress_bar
 from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_rows, token_budget_batches
 from .checkpoints import model_logits, to_probabilities, window_logits
 from .plain import selective_answers
+from .sharing import check_characters, check_windows, pause, use_tokens
 from .unread import Unread
 from .windows import Windowing, join_windows
 
@@ -67,11 +68,16 @@ class Encoded:
 
 def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None) -> Encoded:
     """Rows as the model of a predictor (`tokenizer`, `max_length`, `gate`, `model`) reads them, long ones in `windows`."""
+    if windows is not None and windows.most is None:
+        check_characters(rows.texts, windows.size)
     segments = [rows.texts] if rows.auxiliaries is None else [rows.texts, rows.auxiliaries]
     encoded, unread = encode_texts(
         predictor.tokenizer, segments, predictor.max_length, predictor.gate, predictor.model.config, windows
     )
     inputs = {name: encoded[name] for name in INPUT_NAMES if name in encoded}
+    if windows is not None and windows.most is None and "documents" in encoded:
+        check_windows(encoded["documents"], len(rows))
+    use_tokens(sum(map(len, inputs["input_ids"])))
     if rows.context_ids is not None:
         inputs["context_ids"] = list(rows.context_ids)
     if windows is None or "documents" not in encoded:
@@ -102,6 +108,7 @@ def _batches(predictor: Any, encoded: Encoded) -> Iterator[tuple[list[int], dict
     """Numbers of rows (windows), and their inputs, padded."""
     budget = TOKENS_PER_BATCH * (1 if predictor.model.device.type == "cpu" else 16)
     for rows in token_budget_batches([len(ids) for ids in encoded.inputs["input_ids"]], budget):
+        pause()
         batch = {name: [values[row] for row in rows] for name, values in encoded.inputs.items()}
         yield rows, pad_rows(predictor.tokenizer, batch)
 

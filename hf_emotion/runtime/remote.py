@@ -18,7 +18,8 @@ AT_ONCE = 64  # inputs of a request
 CONNECTIONS = 4  # requests at the same time: the service reads them together
 BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
 PATIENCE = 60.0  # seconds during which a busy service is asked again
-OF_THE_SERVICE = ("timeout", "max_inputs", "max_body_bytes", "page")
+OF_THE_SERVICE = ("timeout", "max_inputs", "max_body_bytes", "max_windows", "max_tokens", "page")
+TOO_MANY_TOKENS = "too_many_tokens"  # `type` of the field of a request that shall be sent in parts
 SPARE = 10.0  # seconds for the way to the service and back
 NOT_OURS = "{} answers, but not as `hf-emotion serve` does: check --url."
 
@@ -148,8 +149,10 @@ class _TooSlow(OSError):
 
 def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
     """The exception for an answer that tells an error."""
+    answer = {}
     try:
-        message = json.load(error)["error"]
+        answer = json.load(error)
+        message = answer["error"]
     except (ValueError, KeyError, TypeError):
         message = error.reason
     if error.code == 401:
@@ -162,7 +165,9 @@ def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
         return _TooSlow(
             f"{url}: {message}. It is too busy or too slow: ask later, or start it with a longer --timeout."
         )
-    kinds = {413: _TooMuch, 422: ValueError}
+    kinds: dict[int, type[Exception]] = {413: _TooMuch, 422: ValueError}
+    if error.code == 422 and any(field.get("type") == TOO_MANY_TOKENS for field in answer.get("detail", ())):
+        return _TooMuch(f"{url}: {message}")
     return kinds.get(error.code, OSError)(f"{url}: {message}")
 
 

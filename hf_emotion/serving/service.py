@@ -30,6 +30,8 @@ from .. import __version__
 from ..inference import open_checkpoint
 from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
+from ..runtime.remote import TOO_MANY_TOKENS
+from ..runtime.sharing import Limits, TooManyTokens, limited
 from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .fingerprint import fingerprint
@@ -64,6 +66,8 @@ class Model:
         self.service: Service = self.task.service(self.predictor)
         self.page = self.task.page(self.predictor)
         self.settings = settings
+        cut_at = loading.get("max_windows", 0) if "max_windows" in takes else 0
+        self.max_tokens = max(settings.max_tokens, cut_at * self.predictor.max_length)
         self.exported = bool(getattr(self.predictor.model, "takes_arrays", False))
         self.batching = BatchingPredictor(
             counters.batches(name, self._run),
@@ -75,7 +79,8 @@ class Model:
 
     def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
         """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
-        return [function() for function in inputs] if call else self.service.compute(inputs, **options)
+        with limited(Limits(self.settings.max_windows, self.max_tokens)):
+            return [function() for function in inputs] if call else self.service.compute(inputs, **options)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -93,6 +98,8 @@ class Model:
             "languages": languages_of(self.predictor.model.config),
             "max_inputs": self.settings.max_inputs,
             "max_body_bytes": self.settings.max_body_bytes,
+            "max_windows": self.settings.max_windows,
+            "max_tokens": self.max_tokens,
             "timeout": self.settings.timeout,
             "fingerprint": self.fingerprint,
             **self.service.about,
@@ -222,9 +229,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def wrong(field: str, message: str) -> Response:
+def wrong(field: str, message: str, **more: str) -> Response:
     """Status 422 for a field of the body."""
-    return problem(422, message, [{"loc": ["body", field], "msg": message}])
+    return problem(422, message, [{"loc": ["body", field], "msg": message, **more}])
 
 
 def no_such_model(models: dict[str, "Model"], name: str) -> Response:
@@ -317,7 +324,7 @@ async def _computed(
     read: Callable[[], tuple[Iterable[Any], dict[str, Any]]],
     present: Callable[[Sequence[Any]], Any],
 ) -> Response:
-    """The answer to a request, as soon as the model's thread has computed it; nothing is computed for a client that has gone."""
+    """The answer to a request, as soon as the model's thread has computed it; nothing more is computed for a client that has gone."""
     try:
         asked, options = read()
         inputs = list(islice(asked, settings.max_inputs + 1))  # there may be millions: contexts times emotions
@@ -339,6 +346,8 @@ async def _computed(
             future.cancel()
             return late  # nobody reads it where the client has gone
         found = waiting.result()
+    except TooManyTokens as error:
+        return wrong("inputs", str(error), type=TOO_MANY_TOKENS)
     except (ValueError, TypeError) as error:
         return wrong("inputs", str(error))
     except TimeoutError:

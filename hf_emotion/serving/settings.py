@@ -21,6 +21,8 @@ class Settings:
         timeout: seconds after which a request gets 504.
         max_body_bytes: a larger body gets 413.
         max_inputs: a request with more texts (dialogues, replies) gets 422.
+        max_windows: a text with more windows gets 422, unless `loading` has `max_windows`, at which texts are cut.
+        max_tokens: a request with more tokens to read or to write gets 422; at least as many as `max_windows` of `loading` reads of a text.
         api_key: what a request must bring as `Authorization: Bearer KEY`; None: nothing.
         cors_origins: origins whose pages may ask the service; "*": all.
         log: "errors", "requests" (one line per request, without texts) or "texts".
@@ -34,6 +36,8 @@ class Settings:
     timeout: float = 30.0
     max_body_bytes: int = 2**18
     max_inputs: int = 256
+    max_windows: int = 128
+    max_tokens: int = 2**15
     api_key: str | None = field(default=None, repr=False)
     cors_origins: Sequence[str] = ()
     log: str = "requests"

@@ -8,12 +8,17 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..runtime.batching import as_list
+from ..runtime.sharing import NotWanted, shared
+
+
+SHARED = 16_384  # characters of inputs that share a batch: a call with more is computed alone, and others go between its batches
+PATIENCE = 0.1  # seconds that a call has the model for itself
 
 
 @dataclass
@@ -21,10 +26,35 @@ class _Call:
     inputs: list
     options: dict[str, Any]
     deadline: float | None
+    characters: int
     future: Future = field(default_factory=Future)
+    ended: bool = False
 
     def expired(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def wanted(self) -> bool:
+        return not self.future.cancelled() and not self.expired()
+
+    def end(self) -> bool:
+        """Whether the future takes a result or an error: once, and not if it was cancelled."""
+        if self.ended:
+            return False
+        self.ended = True
+        return self.future.set_running_or_notify_cancel()  # else `concurrent.futures.wait` would wait for ever
+
+    def fail(self, error: BaseException) -> None:
+        if self.end():
+            self.future.set_exception(error)
+
+
+def _characters(value: Any) -> int:
+    """How much there is to read in an input: a text, a turn, a dialogue."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return sum(map(_characters, value)) if isinstance(value, list | tuple) else 0
 
 
 class BatchingPredictor:
@@ -32,8 +62,9 @@ class BatchingPredictor:
     Batches concurrent calls of a predictor: one thread runs the model over what has come in while it was busy.
 
     It is called as the predictor is, and answers as it does. Calls may come from any thread; `submit` gives a future, which
-    `asyncio.wrap_future` makes awaitable. A call whose input the predictor refuses gets the error alone. After a fork the child
-    begins with an empty queue.
+    `asyncio.wrap_future` makes awaitable. A call whose input the predictor refuses gets the error alone. While a long call is computed,
+    short ones go between its batches, and it ends early when nobody waits for it any more. After a fork the child begins with an
+    empty queue.
 
     >>> with BatchingPredictor(Predictor("runs/quickstart")) as predict:  # doctest: +SKIP
     ...     predict(["What a day!"], timeout=1)
@@ -99,11 +130,12 @@ class BatchingPredictor:
             raise TimeoutError(f"no answer within {timeout} s") from None
 
     def submit(self, inputs: Sequence | str, timeout: float | None = None, **options: Any) -> Future:
-        """As a call, but at once: a future of its result, which may be cancelled as long as it waits."""
+        """As a call, but at once: a future of its result, which may be cancelled until it is there."""
         if timeout is not None and not timeout > 0:
             raise ValueError(f"`timeout` must be greater than 0, got {timeout}.")
         deadline = None if timeout is None else time.monotonic() + timeout
-        call = _Call(as_list(inputs), options, deadline)
+        given = as_list(inputs)
+        call = _Call(given, options, deadline, _characters(given))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the predictor is closed.")
@@ -127,7 +159,7 @@ class BatchingPredictor:
         kept: deque[_Call] = deque()
         for call in self._waiting:
             if call.future.cancelled():
-                call.future.set_running_or_notify_cancel()  # `concurrent.futures.wait` would wait for ever
+                call.end()
             else:
                 kept.append(call)
         self._waiting = kept
@@ -160,17 +192,20 @@ class BatchingPredictor:
 
     def _work(self) -> None:
         while calls := self._next_batch():
-            groups: list[list[_Call]] = []
-            for call in calls:
-                if not call.future.set_running_or_notify_cancel():
-                    continue
-                if call.expired():
-                    call.future.set_exception(TimeoutError("the call waited longer than its timeout."))
-                    continue
+            self._answer(calls)
+
+    def _answer(self, calls: list[_Call], between: bool = False) -> None:
+        groups: list[list[_Call]] = []
+        for call in calls:
+            if call.expired():
+                call.fail(TimeoutError("the call waited longer than its timeout."))
+            elif not call.wanted():
+                call.end()
+            else:
                 group = next((group for group in groups if group[0].options == call.options), None)
                 groups.append([call]) if group is None else group.append(call)
-            for group in groups:
-                self._run(group)
+        for group in groups:
+            self._run(group, between)
 
     def _next_batch(self) -> list[_Call]:
         """Calls with at most `max_batch_size` inputs, at least one call; none when it is closed and all is done."""
@@ -183,30 +218,55 @@ class BatchingPredictor:
                     self._changed.wait(rest)
                 if self._waiting or self._closed:  # else all calls were cancelled meanwhile
                     break
-            calls: list[_Call] = []
-            size = 0
-            while self._waiting and (not calls or size + len(self._waiting[0].inputs) <= self.max_batch_size):
-                calls.append(self._waiting.popleft())
-                size += len(calls[-1].inputs)
-            self._size -= size
-            return calls
+            return self._take()
 
-    def _run(self, calls: list[_Call]) -> None:
+    def _take(self, short: bool = False) -> list[_Call]:
+        """The calls that wait for a batch, at least one of them; `short`: only calls that may share one, maybe none."""
+        calls: list[_Call] = []
+        left: deque[_Call] = deque()
+        size = characters = 0
+        for call in self._waiting:
+            room = size + len(call.inputs) <= self.max_batch_size and characters + call.characters <= SHARED
+            if (room or not (calls or short)) and (short or not left):
+                calls.append(call)
+                size, characters = size + len(call.inputs), characters + call.characters
+            else:
+                left.append(call)
+        self._waiting, self._size = left, self._size - size
+        return calls
+
+    def _run(self, calls: list[_Call], between: bool) -> None:
+        begin = time.monotonic()
+
+        def pause(for_others: bool) -> None:
+            if not any(call.wanted() for call in calls):
+                raise NotWanted
+            if for_others and not between and time.monotonic() - begin > PATIENCE:
+                with self._changed:
+                    others = self._take(short=True)
+                self._answer(others, between=True)
+
         try:
             inputs = [one for call in calls for one in call.inputs]
-            results = list(self.predictor(inputs, **calls[0].options))
+            with shared(pause):
+                results = list(self.predictor(inputs, **calls[0].options))
             if len(results) != len(inputs):
                 raise RuntimeError(f"the predictor gave {len(results)} results for {len(inputs)} inputs.")
+        except NotWanted:
+            for call in calls:
+                call.fail(TimeoutError("the call took longer than its timeout."))
+            return
         except BaseException as error:  # whatever the error is, the thread must live on
             if len(calls) == 1:
-                calls[0].future.set_exception(error)
+                calls[0].fail(error)
                 return
             for call in calls:  # each call alone: the error goes to the call that caused it, and counts its own inputs
-                self._run([call])
+                self._run([call], between)
             return
         start = 0
         for call in calls:
-            call.future.set_result(results[start : start + len(call.inputs)])
+            if call.end():
+                call.future.set_result(results[start : start + len(call.inputs)])
             start += len(call.inputs)
 
 

@@ -25,7 +25,7 @@ from transformers import AutoTokenizer
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.publishing.export import export_onnx
-from hf_emotion.runtime import remote
+from hf_emotion.runtime import classifying, remote
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks import TASKS, task_of_pipeline
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor as Remote
@@ -453,6 +453,57 @@ class TestUnderLoad:
             assert first.result()[0] == 200
             assert send(address, "/predict", {"inputs": TEXTS[2]})[0] == 200
             assert held.seen == [TEXTS[0], TEXTS[2]]
+
+    def test_a_long_text_lets_others_through_and_ends_with_its_client(self, folders, monkeypatch):
+        batches, compute = [], classifying.window_logits
+
+        def slowly(model, inputs):
+            batches.append(inputs)
+            time.sleep(0.05)
+            return compute(model, inputs)
+
+        monkeypatch.setattr(classifying, "window_logits", slowly)
+        monkeypatch.setattr(classifying, "TOKENS_PER_BATCH", 64)
+        with running([folders["text"]], max_windows=10**6, max_tokens=10**6) as (address, _):
+            connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+            body = json.dumps({"inputs": " ".join(TEXTS * 300)})
+            connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+            while not batches:
+                time.sleep(0.01)
+            assert send(address, "/predict", {"inputs": TEXTS[0]})[0] == 200
+            during = len(batches)
+            connection.close()
+            time.sleep(0.5)
+            after = len(batches)
+            time.sleep(0.5)
+            assert len(batches) == after < during + 20
+
+    @pytest.mark.parametrize("name", ["text", "exported"])
+    def test_a_text_of_too_many_windows(self, folders, name):
+        long = " ".join(TEXTS * 40)
+        with running([folders[name]], max_windows=2) as (address, _):
+            for path, text in (("/v1/emotion-classification", long), ("/", long), ("/", " so" * 50_000)):
+                status, answer, _ = send(address, path, {"inputs": [TEXTS[0], text]})
+                assert status == 422 and answer["detail"][0]["loc"] == ["body", "inputs"]
+                assert "text 2 of 2 has " in answer["error"] and "--max-windows" in answer["error"]
+            assert send(address, "/predict", {"inputs": long, "truncate": True})[0] == 200
+        with running([folders[name]], max_windows=2, loading={"max_windows": 3}) as (address, _):
+            assert results(address, "emotion-classification", inputs=long)[0]["truncated"] is True
+
+    @pytest.mark.parametrize(
+        ("name", "inputs"),
+        [("text", TEXTS), ("aspects", TEXTS), ("dialogue", [[text] for text in TEXTS]), ("replies", TEXTS)],
+    )
+    def test_a_request_of_too_many_tokens(self, folders, name, inputs):
+        many = {"replies": 4 * len(EMOTIONS) * 10 + 20, "aspects": 4 * len(ASPECTS) * 5}.get(name, 20)
+        with running([folders[name]], max_tokens=many) as (address, app):
+            route = next(iter(app.state.models.values())).route
+            more = {"max_new_tokens": 10} if name == "replies" else {}
+            status, answer, _ = send(address, route, {"inputs": inputs, **more})
+            assert status == 422 and f"{many} tokens at most" in answer["error"]
+            assert answer["detail"][0]["loc"] == ["body", "inputs"]
+            assert send(address, route, {"inputs": inputs[:1], **more})[0] == 200
+            assert len(Client(address).ask(inputs, **more)) == 4  # several requests
 
     def test_of_two_folders_of_one_name(self, folders, tmp_path):
         for parent in ("a", "b"):

@@ -21,6 +21,8 @@ from endurance import soak
 from endurance.small_model import MAX_LENGTH, draw_texts, save_small_classifier
 
 from hf_emotion import Predictor
+from hf_emotion.runtime.sharing import pause
+from hf_emotion.serving import threads
 from hf_emotion.serving.threads import BatchingPredictor
 
 
@@ -198,6 +200,42 @@ class TestErrors:
         with BatchingPredictor(recorder) as batching, pytest.raises(TypeError, match="must be a string or a list"):
             batching(inputs)
         assert recorder.batches == []
+
+
+class TestLongCalls:
+    LONG = "a" * (threads.SHARED + 1)
+
+    @pytest.fixture
+    def slow(self, monkeypatch):
+        """A predictor that reads long texts in a hundred batches, and a list of what it did."""
+        monkeypatch.setattr(threads, "PATIENCE", 0)
+        self.did = []
+
+        def predict(inputs, **options):
+            for _ in range(100 if self.LONG in inputs else 1):
+                pause()
+                self.did.append(len(inputs))
+                time.sleep(0.02)
+            return list(map(len, inputs))
+
+        with BatchingPredictor(predict) as batching:
+            yield batching
+
+    def test_short_ones_go_between_its_batches(self, slow):
+        long, other = slow.submit([self.LONG]), slow.submit([self.LONG])
+        short = [slow.submit([word]) for word in ("so", "happy")]
+        assert [future.result(10) for future in short] == [[2], [5]]
+        assert not long.done()
+        assert long.result(10) == other.result(10) == [len(self.LONG)]
+
+    @pytest.mark.parametrize("how", ["cancelled", "expired"])
+    def test_it_ends_when_nobody_waits_for_it(self, slow, how):
+        long = slow.submit([self.LONG], timeout=0.3 if how == "expired" else None)
+        assert slow(["so"], timeout=10) == [2]
+        assert how == "expired" or long.cancel()
+        with pytest.raises(TimeoutError if how == "expired" else CancelledError):
+            long.result(10)
+        assert slow(["happy"], timeout=10) == [5] and len(self.did) < 60
 
 
 class TestThreads:

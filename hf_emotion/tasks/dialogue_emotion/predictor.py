@@ -21,6 +21,7 @@ from ...runtime.batching import (
 from ...runtime.checkpoints import model_probabilities
 from ...runtime.languages import languages_of
 from ...runtime.plain import dialogue_turns, selective_answers
+from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
@@ -202,6 +203,7 @@ class DialoguePredictor:
         output = np.empty((starts[-1], len(self.labels)), np.float32)
         with progress_bar(progress, total=len(rows), unit="dialogues") as bar:
             for batch in token_budget_batches([len(dialogue) for dialogue in rows], UTTERANCES_PER_BATCH):
+                pause()
                 inputs = pad_dialogues(
                     [encoded.vectors[rows[i]] for i in batch],
                     None if speaker_ids is None else [speaker_ids[i] for i in batch],
@@ -300,7 +302,9 @@ def utterance_vectors(
         for part in chunks(texts):
             encoded, found = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
             unread.put(part, found)
+            use_tokens(sum(map(len, encoded["input_ids"])))
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
+                pause()
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
                 # Older exported graphs can only take padding at the end.
                 inputs = pad_rows(tokenizer, batch, padding_side="right")

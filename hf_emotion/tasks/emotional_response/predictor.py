@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn import functional as F
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteriaList
 
 from ...io.progress import progress_bar
 from ...modeling.pipeline_emotional_response import (
@@ -28,6 +28,7 @@ from ...modeling.pipeline_emotional_response import (
 )
 from ...runtime.batching import as_texts, check_max_length
 from ...runtime.plain import readable
+from ...runtime.sharing import is_shared, pause, use_tokens
 from ...runtime.torch_models import use_one_thread_after_fork
 from ...runtime.unread import Unread, unknown_shares, warn_unread
 from ..checkpoints import load_for
@@ -156,12 +157,21 @@ class ReplyGenerator:
         with _sampling:
             ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
             unread = unread_contexts(self.tokenizer, config, contexts, self.max_length)
+            use_tokens(sum(map(len, ids)) + len(ids) * self._most_written(generate_kwargs))
+            if is_shared():
+                generate_kwargs["stopping_criteria"] = StoppingCriteriaList([_only_while_wanted])
             device = self.model.device
             # What is drawn without a seed, here and elsewhere in the process, must not follow from an earlier seed.
             with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=seed is not None):
                 if seed is not None:
                     torch.manual_seed(seed)
-                return self._generate(ids, weights, batch_size, progress, generate_kwargs), unread
+                return self._generate(ids, weights, batch_size, progress, generate_kwargs, seed is None), unread
+
+    def _most_written(self, settings: dict[str, Any]) -> int:
+        """The most tokens that a reply takes with these settings of `generate`, in all beams."""
+        saved = self.model.generation_config
+        beams, tokens = (settings.get(name) or getattr(saved, name) for name in ("num_beams", "max_new_tokens"))
+        return (beams or 1) * (tokens or text_positions(self.model.config))
 
     def _generate(
         self,
@@ -170,11 +180,13 @@ class ReplyGenerator:
         batch_size: int,
         progress: bool,
         generate_kwargs: dict[str, Any],
+        for_others: bool,
     ) -> list[Any]:
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         replies: list[Any] = [None] * len(ids)
         with progress_bar(progress, len(ids), "replies") as bar:
             for start in range(0, len(order), batch_size):
+                pause(for_others)  # others would draw from the random numbers of a seed
                 rows = order[start : start + batch_size]
                 inputs = self._padded([ids[row] for row in rows])
                 output = self.model.generate(
@@ -274,6 +286,12 @@ class ReplyGenerator:
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}
+
+
+def _only_while_wanted(tokens: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+    """A stopping criterion that stops no reply; it raises an error when nobody waits for them any more."""
+    pause(False)
+    return torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
 
 
 def unread_contexts(

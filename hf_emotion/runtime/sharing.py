@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a prediction does for others between two batches, and how much it may read: the service answers many requests in one thread. Needs
+neither torch nor transformers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import numpy as np
+
+
+CHARACTERS = 8  # of a token: no text has more on average, but one that is no language
+
+
+class NotWanted(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class TooManyTokens(ValueError):
+    """More tokens than a request may have, see `Limits`."""
+
+
+@dataclass
+class Limits:
+    """
+    How much one call may read or write.
+
+    Attributes:
+        windows: of a text, where its end is not cut.
+        tokens: of all texts together, padding not counted; for replies also the tokens that may be written.
+        used: how many tokens there were so far.
+    """
+
+    windows: int
+    tokens: int
+    used: int = 0
+
+
+_pause: ContextVar[Callable[[bool], None] | None] = ContextVar("pause", default=None)
+_limits: ContextVar[Limits | None] = ContextVar("limits", default=None)
+
+
+@contextmanager
+def shared(pause: Callable[[bool], None]) -> Iterator[None]:
+    """In this block predictions call `pause` between two batches: it may raise `NotWanted`, and with True it may predict for others."""
+    token = _pause.set(pause)
+    try:
+        yield
+    finally:
+        _pause.reset(token)
+
+
+@contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """In this block a prediction raises ValueError (`TooManyTokens`) where it would go beyond the limits."""
+    token = _limits.set(limits)
+    try:
+        yield
+    finally:
+        _limits.reset(token)
+
+
+def pause(for_others: bool = True) -> None:
+    """Between two batches; `for_others`: others may use the model here."""
+    if (own := _pause.get()) is not None:
+        own(for_others)
+
+
+def is_shared() -> bool:
+    return _pause.get() is not None
+
+
+def use_tokens(count: int) -> None:
+    """Count tokens before they are read or written; `TooManyTokens` beyond the limit."""
+    if (limits := _limits.get()) is None:
+        return
+    limits.used += count
+    if limits.used > limits.tokens:
+        raise TooManyTokens(
+            f"`inputs` must have {limits.tokens:,} tokens at most, got {limits.used:,} or more: send several requests, or shorter texts; "
+            "--max-tokens of the service raises the limit."
+        )
+
+
+def check_characters(texts: Sequence[str], size: int) -> None:
+    """ValueError for a text that would have more windows of `size` tokens than the limit: before it costs time, by its length alone."""
+    if (limits := _limits.get()) is None:
+        return
+    for number, text in enumerate(texts):
+        if len(text) > CHARACTERS * size * limits.windows:
+            raise _too_long(number, len(texts), f"{len(text):,} characters", limits)
+
+
+def check_windows(documents: Sequence[int] | np.ndarray, count: int) -> None:
+    """ValueError if one of `count` texts has more windows than the limit; `documents` names the text of each window."""
+    if (limits := _limits.get()) is None:
+        return
+    windows = np.bincount(documents, minlength=count)
+    if windows.max() > limits.windows:
+        longest = int(windows.argmax())
+        raise _too_long(longest, count, f"{windows[longest]:,} windows", limits)
+
+
+def _too_long(number: int, count: int, size: str, limits: Limits) -> ValueError:
+    return ValueError(
+        f"text {number + 1} of {count} has {size}, and a text of `inputs` must have {limits.windows} windows at most: send it in parts; "
+        "--max-windows of the service says how many windows are read of a text, and its rest is cut."
+    )
