@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from toolkit_helpers import one_thread
 
 from hf_emotion.serving.service import build
@@ -16,13 +15,13 @@ from hf_emotion.serving.web import Server
 
 
 @contextmanager
-def running(checkpoints: Sequence[Any], **options: Any) -> Iterator[tuple[str, Any]]:
-    """The service of some checkpoints: its address, and the application."""
+def running(checkpoints: Sequence[Any], max_connections: int = 1000, **options: Any) -> Iterator[tuple[str, Any]]:
+    """The service of some checkpoints: its address, and the application. It closes idle connections after a second."""
     with one_thread():
         app = build(Settings(checkpoints=[str(checkpoint) for checkpoint in checkpoints], **options))
     listening = socket.create_server(("127.0.0.1", 0))
-    server = Server(uvicorn.Config(app, log_level="warning", access_log=False))
-    server.GRACE = 0.1
+    server = Server(app, 30, max_connections)
+    server.GRACE, server.IDLE = 0.1, 1.0
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

@@ -41,6 +41,14 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds after which a request gets status 504.")] = 30.0,
     max_body_bytes: Annotated[int, typer.Option(min=1, help="A larger request gets status 413.")] = 2**18,
     max_inputs: Annotated[int, typer.Option(min=1, help="A request with more texts gets status 422.")] = 256,
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Connections at most; then the longest idle one is closed, and if all are busy, requests get status 503. Default: 1000, or "
+            "what ulimit -n allows.",
+        ),
+    ] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: Annotated[
@@ -125,4 +133,4 @@ def serve(
     from ..serving.web import run
 
     logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
-    run(build(settings), host, port, timeout)
+    run(build(settings), host, port, timeout, max_connections)

@@ -221,10 +221,11 @@ class Problem(BaseModel):
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problem, "description": "No key, or a wrong one"},
+    408: {"model": Problem, "description": "The body did not come in time"},
     413: {"model": Problem, "description": "The body is too large"},
     422: {"model": Problem, "description": "A field is wrong"},
     429: {"model": Problem, "description": "Too many requests wait: try again later"},
-    503: {"model": Problem, "description": "The service is ending"},
+    503: {"model": Problem, "description": "The service is ending, or all connections are busy"},
     504: {"model": Problem, "description": "No answer in time"},
 }
 

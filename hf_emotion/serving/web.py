@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between HTTP and the routes: the key, the size of bodies, counters, the log, and how the server ends."""
+"""What stands between HTTP and the routes: connections, the key, the size of bodies, counters, the log, and how the server ends."""
 
 import asyncio
+import errno
 import hmac
 import json
 import logging
+import math
 import re
 import select
 import signal
@@ -19,6 +21,7 @@ from typing import Any
 import uvicorn
 from fastapi import HTTPException, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .settings import Settings
 from .threads import BatchingPredictor
@@ -27,6 +30,9 @@ from .threads import BatchingPredictor
 logger = logging.getLogger("hf_emotion.serve")
 
 OPEN = frozenset({"/", "/health", "/ready"})  # GET without a key: a page without data, and what a load balancer asks
+BACKLOG = 2048  # connections that wait to be accepted
+AT_ONCE = 8  # of these are accepted in one turn of the event loop
+MAX_CONNECTIONS = 1000
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PAGE = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
 
@@ -103,12 +109,21 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start, status, read = time.perf_counter(), 500, bytearray()
-        most, got = self.settings.max_body_bytes, 0
+        most, got, whole = self.settings.max_body_bytes, 0, False
         too_large = f"the body is larger than {most} bytes: send several requests"
 
         async def limited() -> Any:
-            nonlocal got
-            message = await receive()
+            nonlocal got, whole
+            try:  # once the body is there, a message tells that the client has gone
+                rest = None if whole else start + self.settings.timeout - time.perf_counter()
+                message = await asyncio.wait_for(receive(), rest)
+            except TimeoutError:
+                raise HTTPException(
+                    408,
+                    f"the body did not come within {self.settings.timeout:g} s: send it at once",
+                    {"connection": "close"},
+                ) from None
+            whole = not message.get("more_body", False)
             body = message.get("body", b"")
             got += len(body)
             if got > most:
@@ -154,13 +169,83 @@ class Guard:
         return hmac.compare_digest(headers.get(b"authorization", b""), self.key)
 
 
+class Connection(H11Protocol):
+    """A connection that gives its place to another one where there are too many."""
+
+    MORE = 8  # connections over the limit, which may ask whether the process lives
+
+    def connection_made(self, transport: Any) -> None:
+        self.idle_since = time.monotonic()
+        super().connection_made(transport)
+        most = self.config.app.state.max_connections  # type: ignore[union-attr]
+        others: list[Any] = [one for one in self.connections if one is not self and not one.transport.is_closing()]
+        if len(others) < most:
+            return
+        if idle := [one for one in others if one.idle]:
+            min(idle, key=lambda one: one.idle_since).transport.close()
+        elif len(others) < most + self.MORE:
+            self.app = self._only_whether_it_lives
+        else:
+            transport.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no request, or only the beginning of one."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def on_response_complete(self) -> None:
+        self.idle_since = time.monotonic()
+        super().on_response_complete()
+
+    async def _only_whether_it_lives(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] in OPEN - {"/"}:
+            await self.config.loaded_app(scope, receive, send)
+            return
+        headers = {"Retry-After": "1", "Connection": "close"}
+        await problem(503, "too many connections: try again later", headers=headers)(scope, receive, send)
+
+
 class Server(uvicorn.Server):
     """
-    Ends without losing a request. For `GRACE` seconds after SIGTERM it listens on, and every answer closes its connection. Then it stops to
-    listen, and the connections that it has by then get as long to send what they have to send.
+    Closes connections on which nothing is asked for `IDLE` seconds. Ends without losing a request: for `GRACE` seconds after SIGTERM it
+    listens on, and every answer closes its connection. Then it stops to listen, and the connections that it has by then get as long to
+    send what they have to send.
     """
 
     GRACE = 1.0
+    IDLE = 10.0
+
+    def __init__(self, app: Any, timeout: float, max_connections: int):
+        app.state.max_connections = max_connections
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http=Connection,
+            ws="none",
+            backlog=AT_ONCE,
+            timeout_graceful_shutdown=int(timeout) + 1,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(_without_floods)
+        await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(BACKLOG)  # who comes while others are accepted waits
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:
+            connections: list[Any] = list(self.server_state.connections)
+            for one in connections:
+                waited = time.monotonic() - one.idle_since if one.idle else 0
+                if waited > 2 * self.IDLE:  # it does not read what is left to send
+                    one.transport.abort()
+                elif waited > self.IDLE:
+                    one.transport.close()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         self.config.app.state.ready = False  # type: ignore[union-attr]
@@ -178,11 +263,37 @@ class Server(uvicorn.Server):
             await asyncio.sleep(pause)
 
 
+_told = -math.inf  # when the log told that the process may open no more files
+
+
+def _without_floods(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handle an error of the event loop as usual, but tell once in a minute that the process may open no more files."""
+    global _told
+    if getattr(context.get("exception"), "errno", None) not in (errno.EMFILE, errno.ENFILE):
+        loop.default_exception_handler(context)
+    elif time.monotonic() - _told > 60:
+        _told = time.monotonic()
+        logger.error("the process may open no more files (ulimit -n): new connections wait")
+
+
+def allowed_connections(most: int) -> int:
+    """At most as many as the process can hold, with some files left for other uses."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return most
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return most
+    # Up to four times AT_ONCE are accepted before the first of them is closed.
+    return min(most, max(8, files - 32 - 4 * AT_ONCE))
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens. OSError: the port is not free."""
     try:
         return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
         )
     except OSError as error:
         raise OSError(
@@ -194,13 +305,12 @@ def url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: Any, host: str, port: int, timeout: float) -> None:
+def run(app: Any, host: str, port: int, timeout: float, max_connections: int | None = None) -> None:
     """Serve an application until SIGINT or SIGTERM; requests in flight get their answers. OSError: the port is not free."""
     listening = listen(host, port)
     print(f"{url_of(host, listening.getsockname()[1])} (Ctrl+C ends it)", flush=True)
-    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
-    config = uvicorn.Config(app, timeout_graceful_shutdown=int(timeout) + 1, **settings)
+    server = Server(app, timeout, allowed_connections(max_connections or MAX_CONNECTIONS))
     # Once all is done, uvicorn sends itself again what it got: that is no failure.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    Server(config).run([listening])
+    server.run([listening])

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -402,6 +403,79 @@ class TestRefusals:
             build(Settings(checkpoints=[str(folders["text"])] * 2))
         with pytest.raises(ValueError, match="`max_windows`"):
             build(Settings(checkpoints=[str(folders["replies"])], loading={"max_windows": 2}))
+
+
+def connect(address: str, sent: bytes = b"") -> socket.socket:
+    host, port = address.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=20)
+    connection.sendall(sent)
+    return connection
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """What comes until the connection is closed."""
+    found = b""
+    try:
+        while part := connection.recv(4096):
+            found += part
+    except ConnectionError:
+        pass
+    return found
+
+
+POST = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+
+
+class TestConnections:
+    @pytest.mark.parametrize(
+        "sent", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\n", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET"]
+    )
+    def test_one_on_which_nothing_is_asked_is_closed(self, service, sent):
+        begin = time.monotonic()
+        found = answer_of(connect(service, sent))
+        assert time.monotonic() - begin < 15 and found.count(b"200 OK") == sent.count(b"\r\n\r\n")
+
+    def test_a_body_that_does_not_come(self, folders):
+        with running([folders["text"]], timeout=0.5) as (address, _):
+            found = answer_of(connect(address, POST % (100, b'{"inputs": ')))
+            assert b" 408 " in found and b"within 0.5 s" in found
+
+    def test_idle_ones_give_their_place_to_others(self, folders):
+        with running([folders["text"]], max_connections=20) as (address, app):
+            idle = [connect(address) for _ in range(60)]
+            assert send(address, "/health")[0] == send(address, "/predict", {"inputs": TEXTS[0]})[0] == 200
+            for one in idle:
+                one.close()
+
+    def test_when_all_are_busy(self, folders):
+        with running([folders["text"]], max_connections=2) as (address, app), ThreadPoolExecutor(2) as pool:
+            held = Held(app)
+            busy = [pool.submit(send, address, "/predict", {"inputs": TEXTS[0]})]
+            assert held.started.wait(60)
+            busy.append(pool.submit(send, address, "/predict", {"inputs": TEXTS[1]}))
+            while held.batching.waiting < 1:
+                time.sleep(0.01)
+            status, answer, headers = send(address, "/predict", {"inputs": TEXTS[2]})
+            assert status == 503 and "connections" in answer["error"] and headers["Retry-After"]
+            assert send(address, "/health")[0] == 200
+            held.go.set()
+            assert [one.result()[0] for one in busy] == [200, 200]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no ulimit on this system")
+    def test_with_few_files(self, folders, tmp_path):
+        command = f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve {folders['exported']} --port 0"
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            address = process.stdout.readline().split()[0]
+            idle = [connect(address) for _ in range(200)]
+            assert send(address, "/health")[0] == 200
+            for one in idle:
+                one.close()
+        finally:
+            process.kill()
+            process.wait()
+        assert (tmp_path / "log").stat().st_size < 1000
 
 
 class Held:
