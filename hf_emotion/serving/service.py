@@ -261,8 +261,15 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Counters) -> None:
-    @app.get("/health", tags=["process"], summary="Whether the process lives")
-    async def health() -> dict[str, str]:
+    @app.get(
+        "/health", tags=["process"], summary="Whether the process and its models live", responses={503: PROBLEMS[503]}
+    )
+    async def health() -> Any:
+        if dead := [name for name, model in models.items() if not model.batching.alive]:
+            names = ", ".join(dead)
+            return problem(
+                503, f"the thread of {names} has ended, and begins anew with the next request; the log says why"
+            )
         return {"status": "ok"}
 
     @app.get("/ready", tags=["process"], summary="Whether requests are welcome", responses={503: PROBLEMS[503]})

@@ -36,6 +36,12 @@ class _Call:
     def wanted(self) -> bool:
         return not self.future.cancelled() and not self.expired()
 
+    def same_options(self, other: "_Call") -> bool:
+        try:
+            return bool(self.options == other.options)
+        except Exception:  # arrays have no truth
+            return False
+
     def end(self) -> bool:
         """Whether the future takes a result or an error: once, and not if it was cancelled."""
         if self.ended:
@@ -105,6 +111,7 @@ class BatchingPredictor:
         self._waiting: deque[_Call] = deque()
         self._size = 0  # inputs in `_waiting`
         self._thread: threading.Thread | None = None
+        self.alive = True  # until the thread ends by an error; the next call begins a new one
 
     def __call__(self, inputs: Sequence | str, timeout: float | None = None, **options: Any) -> list:
         """
@@ -146,7 +153,8 @@ class BatchingPredictor:
                 raise queue.Full(
                     f"{self._size} inputs wait already, of at most {self.max_queue_size}: try again later."
                 )
-            if self._thread is None:
+            if self._thread is None or not self.alive:
+                self.alive = True
                 self._thread = threading.Thread(target=self._work, name="BatchingPredictor", daemon=True)
                 self._thread.start()
             self._waiting.append(call)
@@ -191,21 +199,33 @@ class BatchingPredictor:
         self.close()
 
     def _work(self) -> None:
-        while calls := self._next_batch():
-            self._answer(calls)
+        try:
+            while calls := self._next_batch():
+                self._answer(calls)
+        except BaseException as error:
+            with self._changed:
+                self.alive = False
+                calls, self._waiting, self._size = list(self._waiting), deque(), 0
+            for call in calls:
+                call.fail(error)
+            raise
 
     def _answer(self, calls: list[_Call], between: bool = False) -> None:
-        groups: list[list[_Call]] = []
-        for call in calls:
-            if call.expired():
-                call.fail(TimeoutError("the call waited longer than its timeout."))
-            elif not call.wanted():
-                call.end()
-            else:
-                group = next((group for group in groups if group[0].options == call.options), None)
-                groups.append([call]) if group is None else group.append(call)
-        for group in groups:
-            self._run(group, between)
+        try:
+            groups: list[list[_Call]] = []
+            for call in calls:
+                if call.expired():
+                    call.fail(TimeoutError("the call waited longer than its timeout."))
+                elif not call.wanted():
+                    call.end()
+                else:
+                    group = next((group for group in groups if group[0].same_options(call)), None)
+                    groups.append([call]) if group is None else group.append(call)
+            for group in groups:
+                self._run(group, between)
+        except BaseException as error:  # whatever the error is, the thread must live on
+            for call in calls:
+                call.fail(error)
 
     def _next_batch(self) -> list[_Call]:
         """Calls with at most `max_batch_size` inputs, at least one call; none when it is closed and all is done."""

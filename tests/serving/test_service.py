@@ -601,6 +601,18 @@ class TestUnderLoad:
         status, answer, _ = send(service, "/page/heat-map", body)
         assert status == 422 and "hf-emotion[explain]" in json.dumps(answer)
 
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_health_tells_of_a_thread_that_has_ended(self, folders, monkeypatch):
+        with running([folders["text"]]) as (address, app):
+            batching = app.state.models["text"].batching
+            with monkeypatch.context() as patch:
+                patch.setattr(batching, "_next_batch", lambda: 1 / 0)
+                send(address, "/predict", {"inputs": TEXTS[0]})
+                batching._thread.join(10)
+                status, answer, _ = send(address, "/health")
+                assert status == 503 and "text" in answer["error"]
+            assert send(address, "/predict", {"inputs": TEXTS[0]})[0] == send(address, "/health")[0] == 200
+
     def test_a_failure_of_the_model_ends_one_request_only(self, folders, caplog):
         with running([folders["text"]]) as (address, app):
             (model,) = app.state.models.values()

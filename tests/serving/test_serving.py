@@ -185,6 +185,27 @@ class TestErrors:
         with pytest.raises(CancelledError):
             waiting.result(0)
 
+    @pytest.mark.parametrize("option", [np.array([1, 2]), torch.ones(2)])
+    def test_options_that_cannot_be_compared(self, recorder, held, option):
+        batching, first = held
+        futures = [batching.submit([n], top_k=option + n) for n in (1, 2)]
+        recorder.leave.set()
+        assert first.result(10) == [0] and [future.result(10) for future in futures] == [[2], [4]]
+        assert batching([3], timeout=10) == [6]
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_thread_that_ends_tells_who_waits_and_begins_anew(self, recorder, held, monkeypatch):
+        batching, first = held
+        waiting = batching.submit([1])
+        with monkeypatch.context() as patch:
+            patch.setattr(batching, "_next_batch", lambda: 1 / 0)
+            recorder.leave.set()
+            with pytest.raises(ZeroDivisionError):
+                waiting.result(10)
+            batching._thread.join(10)
+            assert first.result(10) == [0] and not batching.alive
+        assert batching([2], timeout=10) == [4] and batching.alive
+
     @pytest.mark.parametrize(
         ("name", "value"), [("max_batch_size", 0), ("batch_wait_timeout", -1), ("max_queue_size", 0)]
     )
