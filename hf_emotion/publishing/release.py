@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import json
+import logging
 import os
 import re
 import shutil
@@ -43,6 +44,8 @@ from ..tasks.base import OWN_TERMS
 from ..tasks.cards import MODEL, best_run, named_terms
 from .without_base import complete, place_bases, with_base
 
+
+logger = logging.getLogger(__name__)
 
 # Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
 # recipes (which name local folders).
@@ -130,14 +133,25 @@ def stage(
     if not (run / "README.md").is_file():
         raise ValueError(f"{run} has no model card: a finished run has a README.md.")
     folder.mkdir(parents=True)
+    copied = []
+
+    def copy(name: str | Path, target: Path) -> None:
+        copied.append(_inside(run, name))
+        shutil.copyfile(copied[-1], target)
+
     for name in RUN_FILES:
         if (run / name).is_file():
-            shutil.copyfile(_inside(run, name), folder / name)
+            copy(name, folder / name)
     for name, source in _models(run, report).items():
         (folder / name).mkdir(exist_ok=True)
         for file in _model_files(source):
-            shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
+            copy(source.relative_to(run) / file, folder / name / file)
         complete(folder / name, WEIGHT_FILES, merge, base_model)
+    if linked := [path.name for path in copied if path.stat().st_nlink > 1]:
+        logger.warning(
+            "%d of %d files of %s are hard links, which may be files of elsewhere under another name: look at %s before you publish them",
+            *(len(linked), len(copied), run, ", ".join(linked)),
+        )
     published = _without_folders(report)
     if "base_model" in published:
         published["base_model"] = hub_id(report["base_model"]) or PurePath(report["base_model"] or "").name or None
@@ -387,7 +401,21 @@ def _is_harmless(node: ast.AST, model: str) -> bool:
     return True
 
 
-TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{20,}")
+VALUE = r"(?=\S*\d)[\w+/=.~-]"  # what stands for a secret: no name and no word
+SECRETS = {  # what is found: how it looks
+    "an access token of Hugging Face": r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}",
+    "an access key of AWS": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "a token of GitHub or GitLab": r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}|glpat-[\w-]{20})",
+    "a key of OpenAI or Anthropic": r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{20,}",
+    "a key of Google": r"\bAIza[\w-]{35}",
+    "a token of Slack": r"\bxox[abeoprs]-[\w-]{10,}|hooks\.slack\.com/services/\w+/\w+/\w+",
+    "a private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY",
+    "a signed token (JWT)": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.",
+    "a password in a URL": r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@\"'<>()]+:[^\s/@\"'<>()]+@\w",
+    "an Authorization header": rf"(?i)\bbearer {VALUE}{{20,}}",
+    "a key or a password": rf"(?i)(?:api_?key|secret(?:_?access)?(?:_?key)?|(?:access|auth)_?token|password|passwd)[\"']?\s*[:=]\s*[\"']?{VALUE}{{8,}}",
+}
+MOST_NOTES = 100_000_000  # bytes before the weights; safetensors reads no more
 # After "//" and a host, or in "</tag>" and "../", a slash begins no path of this machine.
 LOCAL_PATH = re.compile(r"(?:(?<![\w/.~-])|(?<=file://))/([\w.-]+)/[\w.+-]|\b[A-Za-z]:\\+Users\\")
 WITHOUT_PATHS = ("README.md", "metrics.json", "config.json", "generation_config.json", "tokenizer_config.json")
@@ -396,16 +424,28 @@ WITHOUT_PATHS = ("README.md", "metrics.json", "config.json", "generation_config.
 def _check_secrets(folder: Path) -> None:
     tokens = [os.environ[name] for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN") if os.environ.get(name)]
     for path in files_in(folder):
-        if path.endswith((".safetensors", ".model", ".png")):
-            continue
-        text = (folder / path).read_text(encoding="utf-8", errors="replace")
-        if TOKEN.search(text) or any(token in text for token in tokens):
-            raise ValueError(f"{path} holds an access token: remove it, and revoke the token if others could read it.")
+        text = _text_of(folder / path)
+        found = [(text.find(token), "an access token") for token in tokens]
+        found += [(match.start(), what) for what, rule in SECRETS.items() if (match := re.search(rule, text))]
+        for place, what in found:
+            if place >= 0:  # the message does not repeat it
+                line = text.count("\n", 0, place) + 1
+                raise ValueError(
+                    f"{path} holds {what} in line {line}: remove it, and revoke it if others could read it."
+                )
         if PurePath(path).name not in WITHOUT_PATHS:
             continue  # vocabularies and programs have slashes of their own
         for match in LOCAL_PATH.finditer(text):
             if match[1] is None or Path("/", match[1]).is_dir():  # it begins like the paths of this machine
                 raise ValueError(f"{path} names a folder of this machine, {match[0]}...: remove it.")
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file; of weights the names and notes at the beginning."""
+    if path.suffix != ".safetensors":
+        return path.read_text("utf-8", "replace")
+    with path.open("rb") as file:
+        return file.read(min(int.from_bytes(file.read(8), "little"), MOST_NOTES)).decode(errors="replace")
 
 
 # Programs for a model: a Space that shows it, and the handler of an Inference Endpoint

@@ -8,12 +8,14 @@ import ast
 import json
 import os
 import pickle
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from model_cases import BY_ID
+from safetensors.torch import load_file, save_file
 from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, write_run
 from transformers import AutoModel, BertConfig
 
@@ -23,6 +25,7 @@ from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.hub import push
+from hf_emotion.publishing.release import SECRETS as RULES
 from hf_emotion.publishing.release import check, release, stage
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import write_card
@@ -362,6 +365,64 @@ def test_a_link_inside_is_the_file(run, tmp_path):
     (run / "tokenizer.json").symlink_to("other")
     stage(run, tmp_path / "staged", NAME)
     assert (tmp_path / "staged" / "tokenizer.json").read_bytes() == (run / "other").read_bytes()
+
+
+def test_a_hard_link_is_reported(run, tmp_path, caplog):
+    shutil.move(run / "tokenizer_config.json", tmp_path / "elsewhere")
+    (run / "tokenizer_config.json").hardlink_to(tmp_path / "elsewhere")
+    stage(run, tmp_path / "staged", NAME)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("1 of ") and "look at tokenizer_config.json before" in line
+
+
+SECRETS = {  # in two parts, so that no scanner takes this file for a leak
+    "an access token of Hugging Face": "api_org_" + "aB1" * 10,
+    "an access key of AWS": "AKIA" + "Z2" * 8,
+    "a token of GitHub or GitLab": "ghp_" + "aB1" * 12,
+    "a key of OpenAI or Anthropic": "sk-proj-" + "aB1-" * 8,
+    "a key of Google": "AIza" + "aB1-_" * 7,
+    "a token of Slack": "xoxb-" + "123-" * 6 + "aB1",
+    "a private key": "-----BEGIN OPENSSH " + "PRIVATE KEY-----",
+    "a signed token .JWT.": ".".join(["eyJ" + "hbGciOiJIUzI1"] * 2) + "." + "aB1" * 9,
+    "a password in a URL": "https://me:" + "hunter2@example.org/data",
+    "an Authorization header": "Authorization: Bearer " + "aB1" * 8,
+    "a key or a password": "WANDB_API_KEY=" + "0a1b2c3d" * 5,
+}
+
+
+@pytest.mark.parametrize("what", SECRETS)
+def test_secrets_are_not_published(run, tmp_path, what):
+    secret = SECRETS[what]
+    (run / "README.md").write_text((run / "README.md").read_text() + f"\nMade with {secret}\n")
+    stage(run, tmp_path / "staged", NAME)
+    with pytest.raises(ValueError, match=rf"README.md holds {what} in line \d+: remove it") as caught:
+        check([(tmp_path / "staged", NAME)])
+    assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "training_curve.png"])
+def test_secrets_in_other_files(run, tmp_path, name):
+    secret = SECRETS["a key or a password"]
+    if name == "config.json":
+        edit_json(run / name, wandb={"api_key": secret.partition("=")[2]})
+    elif name == "model.safetensors":
+        save_file(load_file(run / name), run / name, {"format": "pt", "command": f"{secret} train"})
+    else:
+        (run / name).write_bytes(b"\x89PNG" + secret.encode())
+    stage(run, tmp_path / "staged", NAME)
+    with pytest.raises(ValueError, match=rf"{name} holds a key or a password"):
+        check([(tmp_path / "staged", NAME)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("sk-learn-is-no-key-of-openai", "token = tokenizer.eos_token", 'api_key=os.environ["X"]', "HF_TOKEN=..."),
+        *("https://example.org:8080/a@b", "access_token: null, 12345678", "bearer of bad news in 2024", "hf_emotion"),
+    ],
+)
+def test_what_is_no_secret(text):
+    assert not [what for what, rule in RULES.items() if re.search(rule, text)]
 
 
 def test_folders_that_are_links(run, tmp_path):
