@@ -35,6 +35,7 @@ from . import (
     sweep,
     train,
 )
+from .printing import visible
 
 
 # The commands import everything heavier inside their functions: `--help` must not wait for torch.
@@ -106,5 +107,5 @@ def main() -> None:
             error
         )
         hint = "" if expected else f" ({type(error).__name__}; hf-emotion --debug COMMAND shows where)"
-        print(f"error: {error}{hint}", file=sys.stderr)
+        print(visible(f"error: {error}{hint}"), file=sys.stderr)
         sys.exit(1)

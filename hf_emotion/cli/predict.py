@@ -85,6 +85,13 @@ def predict(
             "(no prediction)."
         ),
     ] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Write an apostrophe before cells of a CSV that a spreadsheet would take for a formula (= + - @).",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
     """
@@ -108,6 +115,7 @@ def predict(
         "dialogue_column": dialogue_column,
         "speaker_column": speaker_column,
         "on_bad_rows": on_bad_rows,
+        "escape_formulas": escape_formulas or None,
     }
     of_files: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
     misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]

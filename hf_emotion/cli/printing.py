@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,15 +15,20 @@ if TYPE_CHECKING:
     from ..tasks.base import Table
 
 
+def visible(text: str) -> str:
+    """The text with its control characters written out, but for line ends and tabs: a terminal would obey them."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def print_table(header: list[str], rows: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
     for number, name in enumerate(header):
-        table.add_column(Text(name), overflow="fold", no_wrap=number == 0)
+        table.add_column(Text(visible(name)), overflow="fold", no_wrap=number == 0)
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))  # Text: brackets in names are no markup
+        table.add_row(*(Text(visible(str(cell))) for cell in row))  # Text: brackets in names are no markup
     console().print(table)
 
 
@@ -30,7 +36,7 @@ def show(parts: "Iterable[Table | str]") -> None:
     """Tables and lines, one after the other."""
     for part in parts:
         if isinstance(part, str):
-            print(part)
+            print(visible(part))
         else:
             print_table(part.header, part.rows)
 
@@ -54,13 +60,13 @@ def print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
 
 
 def _json(value: Any, indent: int | None = None) -> str:
-    """JSON with the characters as they are, or escaped as JSON has it where stdout lacks one."""
+    """JSON with the characters as they are, but for control characters; escaped as JSON has it where stdout lacks one."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         return json.dumps(value, indent=indent)
-    return text
+    return re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def with_unread(rows: list[dict[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:

@@ -97,7 +97,7 @@ def refuse_files(given: list[str] | None) -> None:
 
 def refuse_existing(output: Path | None) -> None:
     """Refuse an output that exists, before the work begins: it may be the input."""
-    if output is not None and output.exists():
+    if output is not None and os.path.lexists(output):
         raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
 
 

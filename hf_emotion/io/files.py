@@ -65,8 +65,8 @@ def sha256_of(path: Path) -> str:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether `folder` cannot be a new folder: it holds something, or is a file."""
-    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    """Whether `folder` cannot be a new folder: it holds something, is a file, or is a link to what does not exist."""
+    return os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def refuse_taken(folder: Path) -> None:

@@ -71,6 +71,14 @@ def is_file(path: str | Path) -> bool:
     return files.isfile(inner)
 
 
+def refuse_lost_link(path: str | Path) -> None:
+    """FileExistsError for a link to what does not exist: a file that is written would take the place of the link."""
+    if not is_remote(path) and os.path.islink(path) and not os.path.exists(path):
+        raise FileExistsError(
+            f"{path} is a link to {os.readlink(path)}, which does not exist: remove the link, or name that path."
+        )
+
+
 def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:
     """As `open`, for a path or URL; a file whose name ends in `.gz` is read and written with gzip."""
     compressed = ending(path).endswith(".gz")

@@ -27,6 +27,7 @@ from ..io.paths import (
     filesystem,
     is_remote,
     name_of,
+    refuse_lost_link,
     shown,
 )
 from ..io.progress import progress_bar
@@ -40,6 +41,7 @@ from .file_rows import (
     Columns,
     Layout,
     any_rows,
+    check_escape,
     check_rows,
     prediction_schema,
     split_rows,
@@ -73,6 +75,7 @@ def predict_file(
     speaker_column: str = "speaker",
     separator: str | None = None,
     state: "PartialState | None" = None,
+    escape_formulas: bool = False,
 ) -> dict[str, int]:
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
@@ -100,6 +103,7 @@ def predict_file(
             there is one.
         separator: the separator of a CSV source. None: the one of "," ";" tab and "|" with which the header names the columns of
             texts and dialogues. An output with the source's ending gets the same; any other CSV has commas, any other TSV tabs.
+        escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
         state: Accelerate's state, if several processes make the same call: they share the parts, and the first process joins
             them. All must see the same folder of `output`.
 
@@ -107,7 +111,7 @@ def predict_file(
         {"rows", "skipped"}: rows written, and how many of them have no prediction.
 
     Raises:
-        FileExistsError: `output` exists, or its folder of parts belongs to another job.
+        FileExistsError: `output` exists or is a link to what does not, or its folder of parts belongs to another job.
         FileNotFoundError: no such source.
         ModuleNotFoundError: the package for a URL's protocol is not installed.
         ValueError: malformed rows, no such column, a column with the name of a prediction, a dialogue whose rows are
@@ -116,12 +120,14 @@ def predict_file(
     source, output = as_path(source), as_path(output)
     if ending(output) not in FORMATS:
         raise ValueError(f"`output` must end in one of {sorted(FORMATS)}, got {name_of(output)!r}.")
+    refuse_lost_link(output)
     check_bad_rows(on_bad_rows)
+    check_escape(escape_formulas, output)
     predictor.check_top_k(top_k)
     parts = _Parts(output)
     of_task = file_columns(predictor)
     columns = Columns(text_column or of_task.text)
-    layout = Layout()
+    layout = Layout(escaped=escape_formulas)
 
     def start() -> dict[str, Any]:
         """Plan the job; called once, by the first process."""

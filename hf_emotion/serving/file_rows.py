@@ -19,7 +19,7 @@ from pyarrow import compute
 
 from ..data import own_files
 from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, separator_hint
-from ..io.files import finite_or_none, replacing
+from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import readable
 from ..runtime.unread import MUCH, Counts
@@ -99,6 +99,16 @@ class Layout:
     schema: pyarrow.Schema | None = None
     nested: bool = False  # a row holds one prediction for each of its turns
     separator: str | None = None  # for CSV; None: the usual one for the ending
+    escaped: bool = False  # in CSV, what a spreadsheet would take for a formula
+
+
+def check_escape(escape_formulas: bool, output: str | Path) -> None:
+    """ValueError if formulas shall be escaped in a file that is no CSV."""
+    if escape_formulas and FORMATS[ending(output)] != "csv":
+        raise ValueError(
+            f"`escape_formulas` (--escape-formulas) is for CSV and TSV, got {name_of(output)!r}: leave it out, no program takes text there "
+            "for a formula."
+        )
 
 
 def same_ending(source: str | Path, output: str | Path) -> bool:
@@ -282,10 +292,13 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", newline="") as file:
             delimiter = layout.separator or default_separator(target)
-            writer = csv.DictWriter(file, [*layout.columns, *PREDICTED], delimiter=delimiter)
-            writer.writeheader()
+            names = [*layout.columns, *PREDICTED]
+            cell = _escaped if layout.escaped else lambda value: value
+            writer = csv.writer(file, delimiter=delimiter)
+            writer.writerow(map(cell, names))
             for row in rows:
-                writer.writerow(row | {name: _csv_cell(row[name]) for name in PREDICTED})
+                found = row | {name: _csv_cell(row[name]) for name in PREDICTED}
+                writer.writerow([cell(found.get(name, "")) for name in names])
     else:
         schema = layout.schema
         assert schema is not None  # `check_rows` found it
@@ -298,6 +311,10 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
 
 def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
     return pyarrow.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
+
+
+def _escaped(value: Any) -> Any:
+    return as_text(value) if isinstance(value, str) else value
 
 
 def _csv_cell(value: Any) -> str:

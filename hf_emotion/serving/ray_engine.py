@@ -20,6 +20,7 @@ from ..io.paths import (
     filesystem,
     is_file,
     name_of,
+    refuse_lost_link,
     shown,
 )
 from ..runtime.unread import Counts
@@ -40,6 +41,7 @@ def predict_with_ray(
     on_bad_rows: Literal["error", "skip"] = "error",
     workers: int | None = None,
     separator: str | None = None,
+    escape_formulas: bool = False,
 ) -> dict[str, int]:
     """
     As `bulk.predict_file`, on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine. The rows come
@@ -65,6 +67,8 @@ def predict_with_ray(
     for name, path in (("source", source), ("output", output)):
         if ending(path) not in FORMATS:
             raise ValueError(f"`{name}` must end in one of {sorted(FORMATS)}, got {name_of(path)!r}.")
+    refuse_lost_link(output)
+    file_rows.check_escape(escape_formulas, output)
     if not is_file(source):
         raise FileNotFoundError(f"no such file: {shown(source)}")
     fs, inner = filesystem(output)
@@ -100,7 +104,7 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
-        unread = _write(iter(blocks), source, output, counts, columns)
+        unread = _write(iter(blocks), source, output, counts, columns, escape_formulas)
     predictor.warn_unread(unread._replace(total=counts["rows"]))
     return counts
 
@@ -181,12 +185,13 @@ def _write(
     output: str | Path,
     counts: dict[str, int],
     columns: file_rows.Columns,
+    escaped: bool,
 ) -> Counts:
     """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
     own = pyarrow.schema([]) if first is None else first.drop_columns(list(file_rows.PREDICTED)).schema
-    layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, columns.nested)
+    layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, columns.nested, escaped=escaped)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator
     found = []

@@ -25,6 +25,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic_core import PydanticCustomError
 
 from .. import __version__
 from ..inference import open_checkpoint
@@ -127,13 +128,21 @@ class PageRequest(BaseModel):
     method: Name | None = Field(None, description="For `/page/heat-map`: how to find what the model looked at.")
 
 
+def _not_empty(inputs: Any) -> Any:
+    if isinstance(inputs, list) and (not inputs or [] in inputs):
+        message = '`inputs` must be a text or a batch of texts, [["a text"], ["another one"]], got an empty list.'
+        raise PydanticCustomError("no_inputs", "{message}", {"message": message})
+    return inputs
+
+
 class TextEmbeddingsRequest(BaseModel):
     """A request as text-embeddings-inference takes it."""
 
-    inputs: (
+    inputs: Annotated[
         Text
-        | Annotated[list[Text | Annotated[list[Text], Field(fail_fast=True)]], Field(min_length=1, fail_fast=True)]
-    ) = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
+        | Annotated[list[Text | Annotated[list[Text], Field(fail_fast=True)]], Field(min_length=1, fail_fast=True)],
+        BeforeValidator(_not_empty),
+    ] = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
     raw_scores: bool = Field(False, description="Logits instead of probabilities.")
     truncate: bool | None = Field(
         None, description="Cut long texts at the model's length. Default: they are read whole, in windows."
@@ -253,6 +262,9 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 400 and (cause := error.__cause__) is not None:  # fastapi's, for what is not even text
+            what = f"{type(cause).__name__}: {str(cause)[:MOST_SHOWN]}"
+            return problem(400, f"the body cannot be read as JSON in UTF-8 ({what})")
         return problem(error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)

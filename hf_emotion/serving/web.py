@@ -11,13 +11,16 @@ import re
 import select
 import signal
 import socket
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import HTTPException, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -33,6 +36,8 @@ OPEN = frozenset({"/", "/health", "/ready"})  # GET without a key: a page withou
 BACKLOG = 2048  # connections that wait to be accepted
 AT_ONCE = 8  # of these are accepted in one turn of the event loop
 MAX_CONNECTIONS = 1000
+CLOSE = b"connection", b"close"
+READ_ON, MOST_READ_ON = 5.0, 2**26  # seconds and bytes
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PAGE = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
 
@@ -108,6 +113,8 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # the server leaves the body out
+            scope = {**scope, "method": "GET"}
         start, status, read = time.perf_counter(), 500, bytearray()
         most, got, whole = self.settings.max_body_bytes, 0, False
         too_large = f"the body is larger than {most} bytes: send several requests"
@@ -127,6 +134,8 @@ class Guard:
             body = message.get("body", b"")
             got += len(body)
             if got > most:
+                if not whole:
+                    await _read_on(receive)
                 raise HTTPException(413, too_large)
             if self.settings.log == "texts":
                 read.extend(body)
@@ -138,7 +147,7 @@ class Guard:
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
                 if not scope["app"].state.ready:  # let go of this connection, so that none is cut when the server ends
-                    message["headers"].append((b"connection", b"close"))
+                    message["headers"].append(CLOSE)
             await send(message)
 
         headers = dict(scope["headers"])
@@ -151,8 +160,10 @@ class Guard:
                 refusal = problem(413, too_large)
             if refusal is None:
                 await self.app(scope, limited, counted)
-            else:  # without reading the body, the rest of which may still come: so the connection ends
-                refusal.headers["connection"] = "close"
+            else:
+                if b"expect" not in headers:  # else the client sends the body only if it is told to
+                    await _read_on(receive)
+                refusal.headers["connection"] = "close"  # the rest of the body may still come
                 await refusal(scope, receive, counted)
         finally:
             route = getattr(scope.get("route"), "path", "other")
@@ -167,6 +178,18 @@ class Guard:
         if self.key is None or (scope["method"] in ("GET", "HEAD") and scope["path"] in OPEN):
             return True
         return hmac.compare_digest(headers.get(b"authorization", b""), self.key)
+
+
+async def _read_on(receive: Any) -> None:
+    """Read the rest of a body, within limits: many clients hear no answer before they have sent all."""
+    left = MOST_READ_ON
+    with suppress(TimeoutError):
+        async with asyncio.timeout(READ_ON):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class Connection(H11Protocol):
@@ -196,6 +219,14 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         self.idle_since = time.monotonic()
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        content = bytes(problem(400, f"no valid HTTP request: {sys.exception() or msg}").body)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()), CLOSE]
+        response = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (response, h11.Data(data=content), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     async def _only_whether_it_lives(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] in OPEN - {"/"}:

@@ -129,6 +129,26 @@ class TestExitCodes:
         assert result.code == 1
         assert "KeyError" in result.err and len(result.err.splitlines()) == 1
 
+    def test_no_terminal_obeys_what_a_text_or_a_label_holds(self, argv, tmp_path, capsys):
+        from hf_emotion.cli.printing import print_json_lines, print_table, show
+        from hf_emotion.runtime.unread import Unread
+
+        hostile = "joy\x1b]0;owned\x07\x9b2J"
+        print_table([hostile], [[hostile]])
+        show([hostile])
+        print_json_lines([{"label": hostile}], Unread.nothing(1))
+        out, done = capsys.readouterr().out, argv("predict", tmp_path / hostile, "joy")
+        assert done.code == 1 and out.count("owned") == 4
+        for text in (out, done.err):
+            assert not [character for character in text if ord(character) < 32 and character != "\n"]
+            assert "\x9b" not in text
+        assert json.loads(out.splitlines()[-1])["label"] == hostile
+
+    def test_a_folder_that_is_a_link_to_nothing(self, argv, tiny_run, tmp_path):
+        (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
+        done = argv("export", tiny_run, "--output", tmp_path / "lost")
+        assert done.code == 1 and "lost exists" in done.err
+
     def test_broken_yaml_is_one_line(self, argv, tmp_path):
         (tmp_path / "mine.yaml").write_text("name: [mine\n")
         result = argv("train", tmp_path / "mine.yaml")

@@ -205,6 +205,26 @@ class TestEnds:
         assert (tmp_path / "out.csv.parts" / "mine.txt").read_text() == "mine"
 
 
+class TestOutputs:
+    @pytest.mark.parametrize("ending", [".csv", ".tsv"])
+    def test_formulas_are_escaped_where_this_is_asked_for(self, predictor, tmp_path, argv, checkpoint, ending):
+        source = write_jsonl(tmp_path / "in.jsonl", [{"text": "sun", "=a": "=1+1"}, {"text": "day", "=a": "-2"}])
+        for name, more in (("plain", []), ("safe", ["--escape-formulas"])):
+            done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / f"{name}{ending}", *more)
+            assert done.code == 0, done.err
+        plain, safe = ((tmp_path / f"{name}{ending}").read_text() for name in ("plain", "safe"))
+        assert "'" not in plain and all(cell in safe for cell in ("'=a", "'=1+1", "'-2"))
+        done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / "o.jsonl", "--escape-formulas")
+        assert done.code == 1 and "--escape-formulas" in done.err
+
+    def test_a_link_to_nothing_is_not_replaced(self, checkpoint, tmp_path, argv):
+        source = write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}])
+        (tmp_path / "out.csv").symlink_to(tmp_path / "elsewhere" / "out.csv")
+        done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / "out.csv")
+        assert done.code == 1 and "elsewhere/out.csv, which does not exist" in done.err
+        assert (tmp_path / "out.csv").is_symlink()
+
+
 class TestSurrogates:
     ROWS = ['{"text": "sun"}', '{"text": "\\ud800"}', '{"text": "day", "note": "\\ud800"}']
 

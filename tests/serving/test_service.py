@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -476,6 +478,46 @@ class TestConnections:
             process.kill()
             process.wait()
         assert (tmp_path / "log").stat().st_size < 1000
+
+
+class TestHttp:
+    @pytest.mark.parametrize("path", ["/", "/health", "/ready", "/metrics", "/v1/models", "/openapi.json"])
+    def test_head(self, service, path):
+        connection = HTTPConnection(service.removeprefix("http://"), timeout=60)
+        connection.request("HEAD", path)
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b"") and int(answer.headers["Content-Length"]) > 0
+
+    @pytest.mark.parametrize(
+        ("sent", "cause"),
+        [
+            (b"hello\r\n\r\n", "request line"),
+            (b"GET / HTTP/1.1\r\n\r\n", "Host"),
+            (POST % (3, b"\xff\xfe\xff"), "UTF-8"),
+            (POST % (200_000, b"[" * 200_000), "JSON"),
+        ],
+    )
+    def test_a_bad_request_tells_why(self, service, sent, cause):
+        found = answer_of(connect(service, sent))
+        assert b" 400 " in found or b" 422 " in found
+        assert cause in json.loads(found.partition(b"\r\n\r\n")[2])["error"]
+
+    @pytest.mark.parametrize("chunked", [False, True])
+    def test_urllib_hears_that_a_body_is_too_large(self, folders, chunked):
+        body = b'{"inputs": "' + b"so " * 2_000_000 + b'"}'
+        sent = (body[start : start + 65_536] for start in range(0, len(body), 65_536)) if chunked else body
+        with running([folders["text"]], api_key="k", max_body_bytes=1000) as (address, _):
+            for key, expected in (("k", 413), ("wrong", 401)):
+                headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+                request = urllib.request.Request(f"{address}/predict", sent if key == "k" else body, headers)
+                with pytest.raises(urllib.error.HTTPError) as caught:
+                    urllib.request.urlopen(request, timeout=30)
+                assert caught.value.code == expected and json.load(caught.value)["error"]
+
+    @pytest.mark.parametrize("inputs", [[], [[]], [["so"], []]])
+    def test_no_input_for_predict(self, service, inputs):
+        status, answer, _ = send(service, "/predict", {"inputs": inputs})
+        assert status == 422 and "empty list" in answer["error"] and "pairs" not in answer["error"]
 
 
 class Held:
