@@ -20,7 +20,7 @@ import torch
 import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
-from ..io.files import locking
+from ..io.files import locking, sampled_sha256_of
 from ..io.paths import (
     as_path,
     ending,
@@ -59,6 +59,8 @@ logger = logging.getLogger(__name__)
 
 # what a caller may change at a predictor, and answers depend on
 RULES = ("windows", "thresholds", "abstention", "prediction_sets")
+# what a server says of a file's version: for http:// fsspec's key of a file never changes
+VERSIONS = ("ETag", "Content-MD5", "Digest", "Last-Modified")
 ROWS_PER_PART = 4096  # the most rows that a process loses when it is interrupted
 
 
@@ -361,12 +363,20 @@ class _Parts:
 
 
 def _identity(source: str | Path) -> dict[str, Any]:
-    """What identifies a source; it changes when the file changes."""
+    """What identifies a source; it changes with the file, unless a large one keeps size and time and changes between the pieces."""
     if is_remote(source):
         fs, inner = filesystem(source)
-        return {"name": name_of(source), "bytes": fs.info(inner).get("size"), "modified": fs.ukey(inner)}
-    found = Path(source).stat()
-    return {"name": name_of(source), "bytes": found.st_size, "modified": found.st_mtime_ns}
+        found = fs.info(inner)
+        versions = {name: str(found[name]) for name in VERSIONS if name in found}
+        return {"name": name_of(source), "bytes": found.get("size"), "modified": fs.ukey(inner), **versions}
+    path = Path(source)
+    status = path.stat()
+    return {
+        "name": name_of(source),
+        "bytes": status.st_size,
+        "modified": status.st_mtime_ns,
+        "pieces": sampled_sha256_of(path),
+    }
 
 
 def predict_rows(

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import fsspec
 import pyarrow
@@ -24,7 +25,7 @@ from toolkit_helpers import one_thread, write_csv, write_jsonl
 from hf_emotion import Predictor
 from hf_emotion.data.files import read_rows
 from hf_emotion.io.paths import shown
-from hf_emotion.serving.bulk import predict_file
+from hf_emotion.serving.bulk import _identity, predict_file
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -293,6 +294,30 @@ class TestRemote:
         memory.pipe_file("/in.csv", b"text\nday\n")
         with pytest.raises(FileExistsError, match="parts of another job"):
             predict_file(predictor, "memory://in.csv", "memory://out.csv", progress=False)
+
+    @pytest.mark.parametrize("rows", [1, 100_000])
+    def test_a_source_that_changed_in_secret(self, predictor, tmp_path, monkeypatch, rows):
+        """Its size and its time are the same."""
+        source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_bytes(b"text\n" + b"sun\n" * rows)
+        time = source.stat().st_mtime_ns
+        monkeypatch.setattr("hf_emotion.serving.bulk.predict_rows", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            predict_file(predictor, source, output, progress=False)
+        source.write_bytes(b"text\n" + b"day\n" * rows)
+        os.utime(source, ns=(time, time))
+        with pytest.raises(FileExistsError, match="parts of another job"):
+            predict_file(predictor, source, output, progress=False)
+
+    def test_a_source_on_the_web_that_changed(self, tmp_path):
+        """fsspec's key of an address never changes."""
+        found = []
+        for tag in ("one", "two"):
+            info = {"size": 9, "ETag": tag}
+            fs = SimpleNamespace(info=lambda path, info=info: info, ukey=lambda path: "same")
+            with mock.patch("hf_emotion.serving.bulk.filesystem", lambda path, fs=fs: (fs, path)):
+                found.append(_identity("https://example.org/in.csv"))
+        assert found[0] != found[1]
 
     @pytest.mark.parametrize("remote", [False, True])
     def test_a_source_that_changes_during_the_job(self, predictor, memory, tmp_path, monkeypatch, remote):
