@@ -14,8 +14,8 @@ from transformers import (
 )
 from transformers.pipelines import PIPELINE_REGISTRY
 
-# Makes them attributes here even if `hf_emotion.runtime.plain` imported them before the package.
-from . import dialogue_turns, readable, selective_answers, target_texts, text_windows, tfidf_gate, usable_positions  # noqa: F401
+# Makes it an attribute here even if `hf_emotion.runtime.plain` imported it before the package.
+from . import text_processing  # noqa: F401
 from .class_balanced_loss import class_balanced_weights, classification_loss
 from .configuration_bert_mod_ln import BertModLNConfig
 from .configuration_cg_bert import CGBertConfig

@@ -4,7 +4,7 @@
 import torch
 from transformers.utils import logging
 
-from .usable_positions import usable_positions
+from .text_processing import usable_positions
 
 
 logger = logging.get_logger(__name__)

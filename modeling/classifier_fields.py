@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from transformers import PreTrainedConfig
 from transformers.utils import logging
 
-from .selective_answers import RULES
+from .text_processing import RULES
 
 
 logger = logging.get_logger(__name__)

@@ -24,7 +24,7 @@ from transformers.utils.generic import can_return_tuple, maybe_autocast
 from .checked_input import can_look
 from .class_balanced_loss import classification_loss
 from .classifier_fields import warn_of_dropped
-from .selective_answers import RULES
+from .text_processing import RULES
 
 
 if TYPE_CHECKING:

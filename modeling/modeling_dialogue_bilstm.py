@@ -27,7 +27,7 @@ from .nested_encoder import OverAnyEncoder, build_encoder
 from .padding import inverse_order, masked_mean, places_before_padding, real_positions, reordered
 from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
-from .usable_positions import usable_positions
+from .text_processing import usable_positions
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights

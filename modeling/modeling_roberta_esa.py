@@ -33,7 +33,7 @@ from .fitting_checkpoints import OverEncoder
 from .padding import first_real, masked_mean, real_positions
 from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
-from .usable_positions import usable_positions
+from .text_processing import usable_positions
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights

@@ -4,9 +4,15 @@
 import torch
 from transformers import Pipeline
 
-from .checked_input import check_finite
-from .dialogue_turns import encoder_positions, number_speakers, read_turn, refuse_turns, warn_of_speakers
-from .selective_answers import temperature_of
+from .text_processing import (
+    check_finite,
+    encoder_positions,
+    number_speakers,
+    read_turn,
+    refuse_turns,
+    temperature_of,
+    warn_of_speakers,
+)
 
 
 class DialogueEmotionPipeline(Pipeline):
@@ -68,7 +74,7 @@ class DialogueEmotionPipeline(Pipeline):
         }
 
     def postprocess(self, model_outputs):
-        check_finite(model_outputs["logits"])
+        check_finite(bool(model_outputs["logits"].isfinite().all()))
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         probabilities = (model_outputs["logits"].float() / temperature_of(self.model.config)).softmax(dim=-1)
         results = []

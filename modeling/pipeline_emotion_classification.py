@@ -9,12 +9,21 @@ import torch
 from transformers import TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
-from .checked_input import check_finite
-from .readable import check_text, composed
-from .selective_answers import ABSTAINED, RULES, temperature_of, threshold_of
-from .text_windows import special_borders, split_row, window_overlap
-from .tfidf_gate import TfidfGate, load_gate
-from .usable_positions import usable_positions
+from .text_processing import (
+    ABSTAINED,
+    RULES,
+    TfidfGate,
+    check_finite,
+    check_text,
+    composed,
+    load_gate,
+    special_borders,
+    split_row,
+    temperature_of,
+    threshold_of,
+    usable_positions,
+    window_overlap,
+)
 
 
 class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
@@ -170,7 +179,7 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         aggregation_strategy="average",
     ):
         logits, lse = (torch.cat([window[name].float() for window in model_outputs]) for name in ("logits", "lse"))
-        check_finite(logits)
+        check_finite(bool(logits.isfinite().all()))
         if aggregation_strategy == "max":
             logits = logits.amax(dim=0, keepdim=True)
         elif len(logits) > 1:

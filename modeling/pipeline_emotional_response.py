@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from .readable import is_readable, normalized
+from .text_processing import is_readable, normalized
 
 
 logger = logging.getLogger(__name__)

@@ -3,11 +3,15 @@
 
 from transformers import Pipeline
 
-from .checked_input import check_finite
-from .readable import check_text
-from .selective_answers import temperature_of
-from .target_texts import entry, model_inputs, targets_in
-from .usable_positions import usable_positions
+from .text_processing import (
+    check_finite,
+    check_text,
+    model_inputs,
+    target_entry,
+    targets_in,
+    temperature_of,
+    usable_positions,
+)
 
 
 class TargetedSentimentPipeline(Pipeline):
@@ -83,11 +87,11 @@ class TargetedSentimentPipeline(Pipeline):
         }
 
     def postprocess(self, model_outputs):
-        check_finite(model_outputs["logits"])
+        check_finite(bool(model_outputs["logits"].isfinite().all()))
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         probabilities = (model_outputs["logits"].float() / temperature_of(self.model.config)).softmax(dim=-1)
         rows = zip(model_outputs["pairs"], probabilities.tolist(), strict=True)
-        return [entry(*pair, names, row) for pair, row in rows]
+        return [target_entry(*pair, names, row) for pair, row in rows]
 
 
 __all__ = ["TargetedSentimentPipeline"]

@@ -26,7 +26,7 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import typer
-from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
+from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate, load_gate
 from hypothesis import strategies as st
 from model_cases import BY_ID, make_tokenizer
 from toolkit_helpers import (

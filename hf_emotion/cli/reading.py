@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from ..runtime.plain import readable
+from ..runtime.plain import text_processing
 
 
 logger = logging.getLogger(__name__)
@@ -57,9 +57,9 @@ def stdin_lines(what: str, on_bad_rows: str | None = None) -> Iterator[list[str]
         good: list[str] = []
         for line in lines:
             number += 1
-            if readable.is_readable(line):
+            if text_processing.is_readable(line):
                 good.append(line)
-            elif readable.is_readable("".join(c for c in line if readable.is_unicode(c))):
+            elif text_processing.is_readable("".join(c for c in line if text_processing.is_unicode(c))):
                 bad.append(number)
                 if on_bad_rows != "skip":
                     break

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..io.files import filling, refuse_taken
+from ..tasks.saving import save_model
 from .roberta import bert_to_roberta
 from .state_dicts import (
     label_aware_attention,
@@ -90,9 +91,10 @@ def convert_checkpoint(
     model, ignored = read(state_dict, settings)
     tokenizer = _load_tokenizer(reference.parent, model.config)
     with filling(output) as folder:
-        model.save_pretrained(folder)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
+        if tokenizer is None:
+            model.save_pretrained(folder)
+        else:
+            save_model(model, tokenizer, folder)
     return Conversion(type(model).__name__, len(state_dict) - len(ignored), ignored, tokenizer is not None)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime.plain import readable
+from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
 from .rows import BadRow, Rows
@@ -230,7 +230,7 @@ def name_of(value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return readable.normalized(str(value))
+    return text_processing.normalized(str(value))
 
 
 def names_of(values: Sequence[Any] | None) -> list[str] | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..io.files import sha256_of
 from ..runtime.batching import WINDOWS_CHARACTERS
-from ..runtime.plain import readable
+from ..runtime.plain import text_processing
 from .lazily import datasets
 
 
@@ -54,11 +54,11 @@ class Rows:
         self.bad.append(message)
 
     def add(self, line: int | str, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
-        if not readable.is_readable(text):
+        if not text_processing.is_readable(text):
             self.reject(line, f"the text is empty or no string: {text!r}")
         else:
-            self.mended += readable.has_windows_characters(text)
-            text = readable.composed(text)
+            self.mended += text_processing.has_windows_characters(text)
+            text = text_processing.composed(text)
             self.rows.append({"id": row_id, "text": text, **columns, "labels": labels, "line": line})
 
     def log_bad(self) -> None:

@@ -189,7 +189,7 @@ def bertscore(
     """
     import torch
 
-    from ..modeling.usable_positions import usable_positions
+    from ..modeling.text_processing import usable_positions
 
     if len(candidates) != len(references):
         raise ValueError(

@@ -12,7 +12,7 @@ from .. import metrics
 from ..io.files import write_json
 from ..metrics.significance import over_seeds
 from ..recipes import check_answers
-from ..runtime.plain import selective_answers
+from ..runtime.plain import text_processing
 from ..tasks.cards import best_run
 from ..tasks.classifier_cards import UNSURE, answers
 from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
@@ -126,23 +126,23 @@ def keep_rule(
     asked = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
     sets = None if prediction_sets in (None, OFF) else prediction_sets
     if asked or sets is not None:
-        if asked and selective_answers.ABSTAINED in found.names:
+        if asked and text_processing.ABSTAINED in found.names:
             raise ValueError(
-                f"`abstain`: {run} has a label {selective_answers.ABSTAINED!r}, which stands for no answer: rename it."
+                f"`abstain`: {run} has a label {text_processing.ABSTAINED!r}, which stands for no answer: rename it."
             )
         dev = read_predictions(run, "validation", found.multi_label)
         rules = choose_rules(asked, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
-        removed: tuple[str, ...] = selective_answers.RULES
+        removed: tuple[str, ...] = text_processing.RULES
     else:
         removed = tuple(
             rule
-            for rule, value in zip(selective_answers.RULES, (abstain, prediction_sets), strict=True)
+            for rule, value in zip(text_processing.RULES, (abstain, prediction_sets), strict=True)
             if value == OFF
         )
     kept = {name: value for name, value in config.items() if name not in removed} | rules
     if kept != config:
         write_json(path, dict(sorted(kept.items())))
-    present = {rule: kept[rule] for rule in selective_answers.RULES if kept.get(rule) is not None}
+    present = {rule: kept[rule] for rule in text_processing.RULES if kept.get(rule) is not None}
     figures = measure_rules(present, found.gold, found.probabilities, thresholds, found.names)
     section = answers(figures, split, found.multi_label, report["model_type"] is None)
     renew_section(run, UNSURE, section.get(UNSURE, []), before="Training")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .languages import foreign_languages, languages_of
-from .plain import readable, text_windows, tfidf_gate
+from .plain import text_processing
 from .unread import Unread, is_new, unknown_shares
 from .windows import Windowing, split_windows
 
@@ -66,12 +66,12 @@ def as_texts(texts: Sequence[str] | str) -> list[str]:
                 f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
                 "no Unicode text: read it as UTF-8, or leave such characters out."
             ) from error
-        if not readable.is_readable(text):
+        if not text_processing.is_readable(text):
             raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
-    mended = sum(map(readable.has_windows_characters, texts))
+    mended = sum(map(text_processing.has_windows_characters, texts))
     if mended and is_new("windows characters"):
         logger.warning(WINDOWS_CHARACTERS, mended, len(texts))
-    return [readable.composed(text) for text in texts]
+    return [text_processing.composed(text) for text in texts]
 
 
 def check_max_length(max_length: int | None, limit: int, of: str, default: int | None = None) -> int:
@@ -103,7 +103,7 @@ def encode_texts(
     tokenizer,
     segments: Sequence[Sequence[str]],
     max_length: int,
-    gate: "tfidf_gate.TfidfGate | None",
+    gate: "text_processing.TfidfGate | None",
     config,
     windows: Windowing | None = None,
 ) -> tuple[dict[str, list], Unread]:
@@ -122,7 +122,7 @@ def encode_texts(
         says which text each belongs to, see `split_windows`.
     """
     texts, *auxiliary = segments
-    texts = [readable.composed(text) for text in texts]  # as the loaders do
+    texts = [text_processing.composed(text) for text in texts]  # as the loaders do
     foreign = foreign_languages(texts, languages_of(config))
     scaled = gate is not None and config.tfidf_gating == "scale"
     if gate is not None and not scaled:
@@ -139,7 +139,7 @@ def encode_texts(
         rows = np.flatnonzero(cut)
         borders = {}
         if windows is not None:
-            borders = {int(row): text_windows.special_borders(tokenizer, encoded, row) for row in rows}
+            borders = {int(row): text_processing.special_borders(tokenizer, encoded, row) for row in rows}
         elif rows.size:
             options |= {"truncation": "only_first", "max_length": max_length}
             parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]

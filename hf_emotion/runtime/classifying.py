@@ -13,7 +13,7 @@ import numpy as np
 from ..io.progress import progress_bar
 from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_rows, token_budget_batches
 from .checkpoints import model_logits, to_probabilities, window_logits
-from .plain import selective_answers
+from .plain import text_processing
 from .sharing import check_characters, check_windows, pause, use_tokens
 from .unread import Unread
 from .windows import Windowing, join_windows
@@ -87,7 +87,7 @@ def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None
 
 def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None, raw: bool = False) -> np.ndarray:
     """(N, C) float32; `raw`: without the model's temperature."""
-    temperature = 1.0 if raw else selective_answers.temperature_of(predictor.model.config)
+    temperature = 1.0 if raw else text_processing.temperature_of(predictor.model.config)
     return to_probabilities(encoded_logits(predictor, encoded, bar), predictor.multi_label, temperature)
 
 

@@ -24,12 +24,6 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     own = merged.state_dict().keys()
     merged.load_state_dict({name: value for name, value in weights.items() if name in own})
     tokenizer = read_tokenizer(model.folder)
-    if type(merged).__module__.startswith(
-        "transformers."
-    ):  # our models bring their pipeline; a stock model needs it too
-        transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
-    else:
-        merged.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
     for name in (CARD, METRICS):
         shutil.copyfile(model.folder / name, folder / name)

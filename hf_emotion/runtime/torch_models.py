@@ -12,7 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..modeling.checked_input import check_finite
+from .plain import text_processing
 from .checkpoints import Kind
 from .loading import auto_class_of, read_config, read_model, read_tokenizer
 
@@ -104,7 +104,7 @@ def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.nd
 def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
     use_one_thread_after_fork()
     logits = model(**to_tensors(inputs, model)).logits.float()
-    check_finite(logits)
+    text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 
 
@@ -117,7 +117,7 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
     counted = tensors["pooling_mask"] if labels_attend else tensors.pop("pooling_mask")
     outputs = model(**tensors)
     lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
-    check_finite(outputs.logits)
+    text_processing.check_finite(bool(outputs.logits.isfinite().all()))
     return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()
 
 

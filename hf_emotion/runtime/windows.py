@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .plain import text_windows
+from .plain import text_processing
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def windowing(
 ) -> Windowing:
     """Windows of `max_length` tokens; ValueError, see `window_overlap`."""
     strategy = aggregation_strategy or "average"
-    shared = text_windows.window_overlap(max_length, stride, max_windows, strategy, multi_label)
+    shared = text_processing.window_overlap(max_length, stride, max_windows, strategy, multi_label)
     return Windowing(max_length, shared, max_windows, strategy)
 
 
@@ -68,7 +68,9 @@ def split_windows(
         whole = {name: values[row] for name, values in inputs.items()}
         parts: list[dict[str, Any]] = [{**whole, "pooling_mask": [1] * len(whole["input_ids"])}]
         if row in borders:
-            parts, cut[row] = text_windows.split_row(whole, borders[row], windows.size, windows.stride, windows.most)
+            parts, cut[row] = text_processing.split_row(
+                whole, borders[row], windows.size, windows.stride, windows.most
+            )
         documents += [row] * len(parts)
         for part in parts:
             for name, values in part.items():

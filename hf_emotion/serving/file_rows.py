@@ -21,7 +21,7 @@ from ..data import own_files
 from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, separator_hint
 from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
-from ..runtime.plain import readable
+from ..runtime.plain import text_processing
 from ..runtime.unread import MUCH, Counts
 
 
@@ -66,12 +66,12 @@ class Columns:
         if isinstance(row, MalformedRow):
             return False
         if not self.nested:
-            return readable.is_readable(row.get(self.text)) and self.dialogue_of(row) is not None
+            return text_processing.is_readable(row.get(self.text)) and self.dialogue_of(row) is not None
         turns = row.get(TURNS)
         return (
             isinstance(turns, list)
             and bool(turns)
-            and all(isinstance(turn, dict) and readable.is_readable(turn.get("utterance")) for turn in turns)
+            and all(isinstance(turn, dict) and text_processing.is_readable(turn.get("utterance")) for turn in turns)
         )
 
 
@@ -171,7 +171,7 @@ def check_rows(
                 raise ValueError(
                     f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
                 )
-            if to == "csv" and of == "jsonl" and not readable.is_unicode("".join(map(str, row.values()))):
+            if to == "csv" and of == "jsonl" and not text_processing.is_unicode("".join(map(str, row.values()))):
                 raise ValueError(f"{name}, line {line}: half a surrogate pair, which CSV cannot hold: write .jsonl.")
             layout.columns += new
             total += 1
@@ -250,9 +250,9 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     rule = "the text is empty or no string"
     if columns.nested:
         rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
-    elif isinstance(text, str) and not readable.is_unicode(text):
+    elif isinstance(text, str) and not text_processing.is_unicode(text):
         rule = "the text holds half a surrogate pair, which is not Unicode text"
-    elif readable.is_readable(text):
+    elif text_processing.is_readable(text):
         text, rule = row[columns.dialogue], f"the column {columns.dialogue!r} must name the row's dialogue"
     return ValueError(f"{where}: {rule}: {text!r} {remedy}")
 
@@ -287,7 +287,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         with open_file(target, "w", encoding="utf-8", newline="\n") as file:
             for row in rows:
                 line = json.dumps(finite_or_none(row), ensure_ascii=False, default=str, allow_nan=False)
-                file.write((line if readable.is_unicode(line) else json.dumps(json.loads(line))) + "\n")
+                file.write((line if text_processing.is_unicode(line) else json.dumps(json.loads(line))) + "\n")
     elif kind == "csv":
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", newline="") as file:

@@ -23,7 +23,7 @@ from ..io.progress import progress_bar
 from ..reports.html_report import write_label_errors
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
 from ..runtime.onnx import is_exported
-from ..runtime.plain import usable_positions
+from ..runtime.plain import text_processing
 from ..runtime.ready import METRICS, ReadyModel, find_ready
 from ..tasks import corpus_of, options_of, task_of_rows
 from ..tasks.loading import load_split
@@ -92,7 +92,7 @@ def check_labels(
         options.setdefault("validation_fraction", 0.0)
     ids, texts, gold, names = _units(load_split(dataset, split, data_dir, **options), dataset)
     parts = fold_numbers(texts, gold, names, folds)
-    limit = min(MAX_LENGTH, usable_positions.usable_positions(model.config))
+    limit = min(MAX_LENGTH, text_processing.usable_positions(model.config))
     vectors = mean_vectors(texts, tokenizer, model, limit, progress)
     probabilities = out_of_fold([vectors, tfidf(texts)], gold, parts, progress)
     scores, confidence, suggested = rank(gold, probabilities)

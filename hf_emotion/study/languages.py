@@ -7,7 +7,7 @@ Measures a classifier with GoEmotions' labels in six languages.
 
 from typing import Any
 
-from ..modeling.selective_answers import temperature_of
+from ..modeling.text_processing import temperature_of
 from ..tasks import corpus_of
 from ..tasks.base import Table
 from ..tasks.classifier_evaluating import result_of, rows_for

@@ -16,7 +16,7 @@ from .. import metrics
 from ..data.splits import label_names, multi_hot
 from ..inference import load_predictor
 from ..metrics.multi_label import tune_thresholds
-from ..modeling.usable_positions import usable_positions
+from ..modeling.text_processing import usable_positions
 from ..runtime.loading import read_config
 from ..tasks.base import Table
 from ..tasks.loading import load_split

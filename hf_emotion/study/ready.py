@@ -15,7 +15,7 @@ from .. import metrics
 from ..data.splits import label_names
 from ..inference import load_predictor
 from ..io.files import sha256_of, write_json, write_text
-from ..modeling.selective_answers import temperature_of
+from ..modeling.text_processing import temperature_of
 from ..runs.evaluate import evaluate
 from ..runtime.ready import CARD, FACTS, ReadyModel, write_exported
 from ..tasks.base import Task

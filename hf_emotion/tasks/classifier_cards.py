@@ -6,7 +6,7 @@ from typing import Any
 
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
-from ..runtime.plain import selective_answers
+from ..runtime.plain import text_processing
 from . import corpus_of
 from .cards import (
     Card,
@@ -201,7 +201,7 @@ def answers(
         if rule == "abstention":
             name = "coverage" if "coverage" in wanted else "accuracy"
             paragraphs.append(
-                f"Instead of its labels the model gives `{selective_answers.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the validation part for "
+                f"Instead of its labels the model gives `{text_processing.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the validation part for "
                 f"{name} {wanted[name]:g}. On {split} the model answers {found['coverage']:.1%} of the rows; their risk "
                 f"({LOSSES[multi_label]}) is {found['risk']:.4f}."
             )

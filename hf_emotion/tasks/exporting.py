@@ -16,7 +16,7 @@ import torch
 
 from ..runtime.graphs import recording, write_graph
 from ..runtime.onnx import MODEL
-from ..runtime.plain import selective_answers
+from ..runtime.plain import text_processing
 
 
 if TYPE_CHECKING:
@@ -151,6 +151,6 @@ def least_and_most(values: Iterable[int]) -> list[int]:
 def _decide(predictor: Any, logits: torch.Tensor) -> torch.Tensor:
     """(N, C) logits -> (N, C) bool, or (N, 1) the number of the most probable label."""
     if predictor.multi_label:
-        logits = logits / selective_answers.temperature_of(predictor.model.config)
+        logits = logits / text_processing.temperature_of(predictor.model.config)
         return logits.sigmoid() > torch.from_numpy(predictor.thresholds)
     return logits.argmax(dim=1, keepdim=True)

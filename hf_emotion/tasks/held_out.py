@@ -17,10 +17,11 @@ from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..io.files import filling
 from ..recipes import Recipe
-from ..runtime.plain import selective_answers
+from ..runtime.plain import text_processing
 from . import task_of_rows
 from .base import HeldOut
 from .corpus_metrics import at_thresholds
+from .saving import save_model
 from .selective import choose_rules, measure_rules
 
 
@@ -36,7 +37,7 @@ def finish_classifier(
     run: dict[str, Any],
     splits: DatasetDict,
     folder: Path,
-    save: Callable[[Path], Any] | None = None,
+    **settings: Any,
 ) -> HeldOut:
     """
     Predict the validation and the test part with a trained classifier, and write the results and the checkpoint.
@@ -44,19 +45,22 @@ def finish_classifier(
     Args:
         predictor: the predictor with the trained model.
         recipe, run, splits, folder: see `Task.finish`; only the first process calls this.
-        save: writes the checkpoint into a folder; default: model and tokenizer.
+        settings: arguments of the pipeline that is saved with the model.
     """
     model, tokenizer = predictor.model, predictor.tokenizer
     model.config.calibration_temperature = None  # the base model's own
     probabilities = {
         split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
     }
-
-    def save_both(temporary: Path) -> None:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-
-    return held_out(recipe, run, probabilities, splits, folder, model, save or save_both)
+    return held_out(
+        recipe,
+        run,
+        probabilities,
+        splits,
+        folder,
+        model,
+        lambda place: save_model(model, tokenizer, place, **settings),
+    )
 
 
 def held_out(
@@ -119,7 +123,7 @@ def held_out(
         model.config.calibration_temperature = run.get("temperature")
         if thresholds is not None:
             model.config.thresholds = thresholds
-        for rule in selective_answers.RULES:
+        for rule in text_processing.RULES:
             if rule in rules or getattr(model.config, rule, None) is not None:  # of the base model
                 setattr(model.config, rule, rules.get(rule))
     for split, scores in probabilities.items():

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ..io.files import filling
 from ..recipes import Recipe
 from .base import Prepared
+from .saving import save_model
 
 
 def padded(rows: list[list[int]], value: int) -> torch.Tensor:
@@ -59,5 +60,4 @@ def finish(
     model = trainer.whole_model()
     if folder is not None:
         with filling(folder) as temporary:
-            model.save_pretrained(temporary)
-            prepared.tokenizer.save_pretrained(temporary)
+            save_model(model, prepared.tokenizer, temporary)

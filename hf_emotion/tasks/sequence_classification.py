@@ -26,8 +26,7 @@ from .. import metrics
 from ..data.splits import label_names, map_rows, multi_hot
 from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
-from ..modeling.tfidf_gate import TfidfGate
-from ..modeling.usable_positions import usable_positions
+from ..modeling.text_processing import TfidfGate, usable_positions
 from ..recipes import Recipe
 from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows

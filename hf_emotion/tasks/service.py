@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from ..runtime.plain import readable
+from ..runtime.plain import text_processing
 
 
 def check_readable(text: str) -> str:
     """The text, if it is readable; a validator for fields."""
     try:
-        readable.check_text(text)
+        text_processing.check_text(text)
     except ValueError as error:
         raise PydanticCustomError("unreadable", "{message}", {"message": str(error)}) from None
     return text

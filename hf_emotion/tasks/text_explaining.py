@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from ..modeling.text_windows import special_borders
+from ..modeling.text_processing import special_borders
 from ..runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
@@ -36,7 +36,7 @@ from ..runtime.attribution import (
 from ..runtime.batching import encode_texts, pad_rows
 from ..runtime.checkpoints import to_probabilities
 from ..runtime.classifying import label_names
-from ..runtime.plain import selective_answers
+from ..runtime.plain import text_processing
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Counts, Unread
 from ..runtime.windows import Windowing, split_windows
@@ -107,7 +107,7 @@ def read_texts(
 def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
     """(C,): probabilities of the model's own labels, even where a taxonomy rolls them up."""
     logits = predictor.model(**reading.inputs).logits[0].float().cpu().numpy()
-    return to_probabilities(logits, predictor.multi_label, selective_answers.temperature_of(predictor.model.config))
+    return to_probabilities(logits, predictor.multi_label, text_processing.temperature_of(predictor.model.config))
 
 
 def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[str] | None, most: int) -> list[int]:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..recipes import WEIGHTS, Recipe
-from ..runtime.plain import readable
+from ..runtime.plain import text_processing
 from ..runtime.unread import is_new
 from ..tasks import Task
 
@@ -97,7 +97,9 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
     found = {}
     for field, value in asked.items():
         if isinstance(value, dict):
-            value = {readable.normalized(name): weight for name, weight in value.items()}  # as the names of labels are
+            value = {
+                text_processing.normalized(name): weight for name, weight in value.items()
+            }  # as the names of labels are
             _check_names(field, value, names)
             found[field] = [float(value.get(name, 1)) for name in names]
         elif field == "class_weights":

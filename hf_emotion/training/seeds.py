@@ -24,6 +24,7 @@ from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
 from ..tasks.cards import best_run
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
+from ..tasks.saving import save_model
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments
@@ -242,8 +243,7 @@ def _train_parts(
             if not main_process:
                 continue
             with filling(place) as temporary:
-                model.save_pretrained(temporary)
-                prepared.tokenizer.save_pretrained(temporary)
+                save_model(model, prepared.tokenizer, temporary)
             write_json(finished, run)
             shutil.rmtree(place / "checkpoints", ignore_errors=True)
         else:

@@ -15,7 +15,7 @@ import pytest
 import torch
 from endurance import fuzz
 from fuzzing import EntryPoint, entry_points
-from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
+from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate, load_gate
 from model_cases import BY_ID
 from toolkit_helpers import one_thread
 

@@ -11,7 +11,7 @@ from hf_emotion.modeling import (
     LabelAwareBertModel,
     RobertaESAConfig,
 )
-from hf_emotion.modeling.usable_positions import usable_positions
+from hf_emotion.modeling.text_processing import usable_positions
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from toolkit_helpers import files_in, invoke
 from torch.testing import assert_close

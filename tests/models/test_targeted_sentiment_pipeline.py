@@ -6,7 +6,7 @@ import copy
 import pytest
 import torch
 from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
-from hf_emotion.modeling.target_texts import mark_targets, model_inputs, targets_in
+from hf_emotion.modeling.text_processing import mark_targets, model_inputs, targets_in
 from model_cases import (
     ASPECTS,
     BY_ID,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from hf_emotion.modeling import RobertaESAConfig
-from hf_emotion.modeling.tfidf_gate import TfidfGate, find_words, load_gate
+from hf_emotion.modeling.text_processing import TfidfGate, find_words, load_gate
 from model_cases import make_tokenizer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from hf_emotion.modeling.usable_positions import usable_positions
+from hf_emotion.modeling.text_processing import usable_positions
 from model_cases import TINY_BERT
 from transformers import AutoConfig, AutoModel
 

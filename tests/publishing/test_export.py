@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate
+from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate
 from model_cases import ANY_ENCODER_CASES, BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from toolkit_helpers import files_in, one_thread, write_csv

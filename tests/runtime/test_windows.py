@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from hf_emotion.modeling import EmotionClassificationPipeline
-from hf_emotion.modeling.text_windows import window_spans
+from hf_emotion.modeling.text_processing import window_spans
 from toolkit_helpers import invoke, recipe_for, write_csv
 
 from hf_emotion import Predictor, train

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.splits import label_names, map_rows
 from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
-from ...modeling.dialogue_turns import encoder_positions, number_speakers
+from ...modeling.text_processing import encoder_positions, number_speakers
 from ...recipes import Recipe
 from ...runtime.base_models import base_to_build_on, not_found
 from ...runtime.batching import encode_texts

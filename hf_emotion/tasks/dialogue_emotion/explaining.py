@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...modeling.dialogue_turns import number_speakers, read_turn
+from ...modeling.text_processing import number_speakers, read_turn
 from ...runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
@@ -22,7 +22,7 @@ from ...runtime.attribution import (
 )
 from ...runtime.batching import as_texts
 from ...runtime.checkpoints import to_probabilities
-from ...runtime.plain import selective_answers
+from ...runtime.plain import text_processing
 from ..base import METHODS
 from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
 
@@ -60,7 +60,7 @@ def explain(
 
     with torch.no_grad():
         logits = forward(embeds, *others)[0].cpu().numpy()
-    probabilities = to_probabilities(logits, False, selective_answers.temperature_of(config))  # (U, C)
+    probabilities = to_probabilities(logits, False, text_processing.temperature_of(config))  # (U, C)
     notes = []
     if method == "attention":
         if labels is not None:

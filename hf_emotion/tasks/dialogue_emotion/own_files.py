@@ -20,7 +20,7 @@ from ...data.own_files import (
     with_validation,
 )
 from ...data.rows import BadRow, OnBadRows, Rows
-from ...runtime.plain import readable
+from ...runtime.plain import text_processing
 from .rows import set_aside, to_dataset
 
 
@@ -133,7 +133,7 @@ def _turn(
 ) -> tuple[str, str, str | None]:
     """Utterance, speaker ("" if there is none) and label (None if there is none; one of `names` if these are given)."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
-    if not isinstance(text, str) or not readable.is_readable(text):
+    if not isinstance(text, str) or not text_processing.is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
     speaker = read_name(speaker, columns["speaker"]) if name_of(speaker) else ""
     label = read_name(label, columns["label"]) if name_of(label) else None

@@ -20,7 +20,7 @@ from ...runtime.batching import (
 )
 from ...runtime.checkpoints import model_probabilities
 from ...runtime.languages import languages_of
-from ...runtime.plain import dialogue_turns, selective_answers
+from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
@@ -78,7 +78,7 @@ class DialoguePredictor:
             )
         self.model.eval()
         self.max_length = check_max_length(
-            max_length, dialogue_turns.encoder_positions(config), "encoder", self.tokenizer.model_max_length
+            max_length, text_processing.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
         # a cache of the same vectors may replace it
@@ -173,7 +173,7 @@ class DialoguePredictor:
     def _tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
         if self.model.config.num_speakers and not self._said:  # a file comes in many parts
             names = [speaker for dialogue in turns for speaker, _ in dialogue]
-            self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
+            self._said = text_processing.warn_of_speakers(names, self.model.config.num_speakers)
 
     def _probabilities(
         self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False, raw: bool = False
@@ -190,14 +190,14 @@ class DialoguePredictor:
         speaker_ids = None
         if limit := self.model.config.num_speakers:
             speaker_ids = [
-                dialogue_turns.number_speakers([speaker for speaker, _ in dialogue], limit) for dialogue in turns
+                text_processing.number_speakers([speaker for speaker, _ in dialogue], limit) for dialogue in turns
             ]
         each = np.concatenate([np.empty(0, int), *rows])
         return EncodedDialogues(vectors, rows, speaker_ids, unread.take(each))
 
     def _run(self, encoded: "EncodedDialogues", progress: bool, raw: bool = False) -> np.ndarray:
         self.model.eval()  # it may be in training
-        temperature = 1.0 if raw else selective_answers.temperature_of(self.model.config)
+        temperature = 1.0 if raw else text_processing.temperature_of(self.model.config)
         rows, speaker_ids = encoded.rows, encoded.speaker_ids
         starts = np.cumsum([0, *map(len, rows)])
         output = np.empty((starts[-1], len(self.labels)), np.float32)
@@ -242,7 +242,7 @@ class EncodedDialogues:
 def read_dialogues(dialogues: Sequence[Sequence[Any]]) -> list[list[tuple[str | None, str]]]:
     """Dialogues as lists of (speaker or None, utterance); errors as in a call of `DialoguePredictor`."""
     dialogues = list(dialogues)
-    dialogue_turns.refuse_turns(dialogues)
+    text_processing.refuse_turns(dialogues)
     for number, dialogue in enumerate(dialogues, 1):
         # A pair of strings is a turn: one dialogue was given instead of a list of dialogues.
         pair = isinstance(dialogue, tuple) and len(dialogue) == 2 and all(isinstance(part, str) for part in dialogue)
@@ -252,7 +252,7 @@ def read_dialogues(dialogues: Sequence[Sequence[Any]]) -> list[list[tuple[str | 
                 "Several dialogues are a list of such lists."
             )
     return [
-        [dialogue_turns.read_turn(turn, number) for number, turn in enumerate(dialogue, 1)] for dialogue in dialogues
+        [text_processing.read_turn(turn, number) for number, turn in enumerate(dialogue, 1)] for dialogue in dialogues
     ]
 
 

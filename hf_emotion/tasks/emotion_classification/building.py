@@ -16,11 +16,10 @@ from ...data.splits import label_names
 from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
 from ...modeling.fitting_checkpoints import BERT_TYPES
-from ...modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ...recipes import Recipe
 from ...runtime.base_models import not_found, resolve_base_model
 from ...runtime.loading import read_config
-from ...runtime.plain import tfidf_gate
+from ...runtime.plain import text_processing
 from ...runtime.ready import cache_folder
 from ...runtime.windows import windowing
 from ..base import HeldOut, Prepared
@@ -131,20 +130,11 @@ def finish(
     if folder is None:
         return None
     predictor = Predictor(model, tokenizer, max_length=recipe.max_length, gate=gate)
-
-    def save(temporary: Path) -> None:
-        if recipe.model_type is None:  # our models bring their pipeline; a stock model needs it too
-            pipeline = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, gate=gate)
-            pipeline.save_pretrained(temporary)
-        else:
-            model.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
-        gate.save_pretrained(temporary)
-
-    return finish_classifier(predictor, recipe, run, splits, folder, None if gate is None else save)
+    settings = {} if gate is None else {"gate": gate}
+    return finish_classifier(predictor, recipe, run, splits, folder, **settings)
 
 
-def fit_tfidf_gate(texts: Iterable[str]) -> tfidf_gate.TfidfGate:
+def fit_tfidf_gate(texts: Iterable[str]) -> text_processing.TfidfGate:
     """
     The gate for the distinct texts of a split, so that copies (oversampling) do not count. Give the training split only.
     """
@@ -153,9 +143,11 @@ def fit_tfidf_gate(texts: Iterable[str]) -> tfidf_gate.TfidfGate:
     if isinstance(texts, str):  # a list of letters
         raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
     texts = list(dict.fromkeys(texts))
-    vectorizer = TfidfVectorizer(norm=None, analyzer=lambda text: [word for _, _, word in tfidf_gate.find_words(text)])
+    vectorizer = TfidfVectorizer(
+        norm=None, analyzer=lambda text: [word for _, _, word in text_processing.find_words(text)]
+    )
     vectorizer.fit(texts)
     idf = zip(vectorizer.get_feature_names_out(), vectorizer.idf_, strict=True)
-    return tfidf_gate.TfidfGate(
+    return text_processing.TfidfGate(
         {str(word): round(float(value), 6) for word, value in idf}, math.log(1 + len(texts)) + 1
     )

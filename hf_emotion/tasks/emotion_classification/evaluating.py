@@ -10,7 +10,7 @@ from ... import metrics
 from ...data.votes import votes_of
 from ...metrics import PUBLISHED_THRESHOLD
 from ...runtime.classifying import label_names
-from ...runtime.plain import selective_answers
+from ...runtime.plain import text_processing
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
 from ..classifier_evaluating import result_of, rows_for
@@ -62,7 +62,7 @@ def evaluate(
         labelled = gold >= 0
         gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
     else:
-        temperature = selective_answers.temperature_of(predictor.model.config)
+        temperature = text_processing.temperature_of(predictor.model.config)
         threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
         result = result_of(dataset, gold, probabilities, names, threshold, decisions, votes_of(rows), temperature)
     if predictor.abstention is not None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.plain import selective_answers
+from ...runtime.plain import text_processing
 from ..base import METHODS, Page, Table
 from .predictor import Predictor
 
 
-ABSTAINED = selective_answers.ABSTAINED
+ABSTAINED = text_processing.ABSTAINED
 LABELS_SHOWN = 10  # rows of the table; more if more labels pass their thresholds
 EXAMPLES = (
     "Thank you so much for waiting with me, that was really kind!",

@@ -18,7 +18,7 @@ from ...runtime.classifying import (
     row_probabilities,
 )
 from ...runtime.languages import languages_of
-from ...runtime.plain import selective_answers, tfidf_gate, usable_positions
+from ...runtime.plain import text_processing
 from ...runtime.ready import with_weights
 from ...runtime.unread import Counts, Unread, warn_unread
 from ...runtime.windows import windowing
@@ -55,7 +55,7 @@ class Predictor:
         device: "str | int | torch.device | None" = None,
         max_length: int | None = None,
         taxonomy: str | None = None,
-        gate: "tfidf_gate.TfidfGate | None" = None,
+        gate: "text_processing.TfidfGate | None" = None,
         dtype: str | None = None,
         stride: int | None = None,
         max_windows: int | None = None,
@@ -101,16 +101,16 @@ class Predictor:
         self.model.eval()
         config = self.model.config
         self.max_length = check_max_length(
-            max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
+            max_length, text_processing.usable_positions(config), "model", self.tokenizer.model_max_length
         )
-        self.gate = gate or tfidf_gate.load_gate(config)
+        self.gate = gate or text_processing.load_gate(config)
         self.labels: list[str] = label_names(config)
         self.multi_label = is_multi_label(config)
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         self._groups: list[list[int]] | None = None
         self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
-        self.abstention = selective_answers.threshold_of(config, "abstention")
-        self.prediction_sets = selective_answers.threshold_of(config, "prediction_sets")
+        self.abstention = text_processing.threshold_of(config, "abstention")
+        self.prediction_sets = text_processing.threshold_of(config, "prediction_sets")
         if taxonomy not in (None, NO_ROLL_UP):
             self.use_taxonomy(taxonomy)
 
@@ -173,7 +173,7 @@ class Predictor:
         for row in range(len(scores)):
             sure = float(probabilities[row].max())
             if self.abstention is not None and not top_k and sure < self.abstention:
-                results.append([{"label": selective_answers.ABSTAINED, "score": sure}])
+                results.append([{"label": text_processing.ABSTAINED, "score": sure}])
                 continue
             order = np.argsort(-scores[row], kind="stable")
             order = order[:top_k] if top_k else [i for i in order if chosen[row, i]]

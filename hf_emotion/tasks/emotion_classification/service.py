@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.classifying import TextRows, encode_rows, encoded_logits
-from ...runtime.plain import selective_answers
+from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
 from ..service import Answer, Name, Request, Score, Scoring, Service, Texts
 from .page import EXAMPLES
@@ -97,7 +97,7 @@ def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> l
 
 def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[dict[str, Any]]:
     view = _as_asked(predictor, request)
-    temperature = selective_answers.temperature_of(predictor.model.config)
+    temperature = text_processing.temperature_of(predictor.model.config)
     probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label, temperature)
     results = [
         {"labels": labels, **one.unread}
@@ -138,7 +138,7 @@ def scores(
     values = found.logits
     if function != "none":
         several = predictor.multi_label if function is None else function == "sigmoid"
-        values = to_probabilities(values, several, selective_answers.temperature_of(predictor.model.config))
+        values = to_probabilities(values, several, text_processing.temperature_of(predictor.model.config))
     order = np.argsort(-values, kind="stable")
     return [{"label": predictor.labels[i], "score": float(values[i])} for i in order]
 

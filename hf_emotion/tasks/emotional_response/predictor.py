@@ -27,7 +27,7 @@ from ...modeling.pipeline_emotional_response import (
     written,
 )
 from ...runtime.batching import as_texts, check_max_length
-from ...runtime.plain import readable
+from ...runtime.plain import text_processing
 from ...runtime.sharing import is_shared, pause, use_tokens
 from ...runtime.torch_models import use_one_thread_after_fork
 from ...runtime.unread import Unread, unknown_shares, warn_unread
@@ -300,7 +300,7 @@ def unread_contexts(
     """What a model cannot read of each context; warnings count a context once, however many replies it gets."""
     if not contexts:  # tokenizers fail on an empty list
         return Unread.nothing(0)
-    contexts = list(map(readable.normalized, contexts))
+    contexts = list(map(text_processing.normalized, contexts))
     distinct = list(dict.fromkeys(contexts))
     special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
     encoded = tokenizer(distinct, add_special_tokens=False, verbose=False)

@@ -10,15 +10,15 @@ import numpy as np
 
 from ...data.lazily import datasets
 from ...data.rows import Rows
-from ...runtime.plain import readable
+from ...runtime.plain import text_processing
 
 
 def add_reply(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
     for name, text in (("context", context), ("reply", reply)):
-        if not readable.is_readable(text):
+        if not text_processing.is_readable(text):
             rows.reject(line, f"the {name} is empty or no string: {text!r}")
             return
-    context, reply = (readable.normalized(text) for text in (context, reply))
+    context, reply = (text_processing.normalized(text) for text in (context, reply))
     rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from datasets import Dataset, DatasetDict
 
-from ...modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ...recipes import Recipe
 from .. import corpus_of
 from ..base import HeldOut, Part, Prepared
@@ -120,7 +119,4 @@ def finish(
     if folder is None:
         return None
     predictor = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
-    save = None
-    if recipe.model_type is None:  # our models bring their pipeline; a stock model needs it too
-        save = TargetedSentimentPipeline(model=model, tokenizer=tokenizer).save_pretrained
-    return finish_classifier(predictor, recipe, run, splits, folder, save)
+    return finish_classifier(predictor, recipe, run, splits, folder)

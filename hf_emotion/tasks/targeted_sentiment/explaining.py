@@ -11,7 +11,7 @@ import numpy as np
 from datasets import Dataset
 
 from ...data.splits import label_names
-from ...modeling.target_texts import model_inputs
+from ...modeling.text_processing import model_inputs
 from ...runtime.attribution import (
     Explained,
     HeatMap,

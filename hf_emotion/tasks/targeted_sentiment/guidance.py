@@ -14,7 +14,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ...data.splits import label_names
-from ...modeling.target_texts import model_inputs
+from ...modeling.text_processing import model_inputs
 from ..loading import load_split
 from .predictor import TargetedPredictor
 from .rows import context_names, is_none

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ...runtime.plain import target_texts
+from ...runtime.plain import text_processing
 from ..base import METHODS, Page, Table
 from .predictor import TargetedPredictor
 
@@ -28,7 +28,7 @@ def page(predictor: TargetedPredictor) -> Page:
 def table(predictor: TargetedPredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """A row for each target and aspect."""
     config = predictor.model.config
-    if config.targets is not None and not target_texts.targets_in(config, text):
+    if config.targets is not None and not text_processing.targets_in(config, text):
         raise ValueError(
             f"The text names none of the model's targets, {', '.join(config.targets)}: write one of them where the text "
             "speaks of it."

@@ -18,7 +18,7 @@ from ...runtime.classifying import (
     row_probabilities,
 )
 from ...runtime.languages import languages_of
-from ...runtime.plain import target_texts, usable_positions
+from ...runtime.plain import text_processing
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
@@ -59,7 +59,7 @@ class TargetedPredictor:
         self.model.eval()
         config = self.model.config
         self.max_length = check_max_length(
-            max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
+            max_length, text_processing.usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.labels: list[str] = label_names(config)
         self.multi_label = is_multi_label(config)
@@ -121,7 +121,7 @@ class TargetedPredictor:
         else:
             own: list[str | None] = list(dict.fromkeys(targets))
             for target in own:
-                target_texts.check_target(config, target)
+                text_processing.check_target(config, target)
             asked = [own] * len(texts)
         return self._all(asked)
 
@@ -129,7 +129,7 @@ class TargetedPredictor:
         """The targets that a text names, at least one; [None] if the model has only aspects."""
         config = self.model.config
         found: list[str | None]
-        found = [None] if config.targets is None else list(target_texts.targets_in(config, text))
+        found = [None] if config.targets is None else list(text_processing.targets_in(config, text))
         if not found:
             raise ValueError(
                 f"text {number + 1} names none of the model's targets {config.targets}: write one of them where the "
@@ -169,7 +169,7 @@ class TargetedPredictor:
         """The result of a call, from the probabilities (N, C) of N pairs; `texts`: the number of texts."""
         results: list[list[dict[str, Any]]] = [[] for _ in range(texts)]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
-            results[number].append(target_texts.entry(target, aspect, self.labels, row))
+            results[number].append(text_processing.target_entry(target, aspect, self.labels, row))
         return results
 
     def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
@@ -192,7 +192,7 @@ class TargetedPredictor:
         self.check_top_k(top_k)
         config = self.model.config
         pairs = self._all(
-            [[None] if config.targets is None else target_texts.targets_in(config, text) for text in texts]
+            [[None] if config.targets is None else text_processing.targets_in(config, text) for text in texts]
         )
         probabilities, found = row_probabilities(self, self._rows(texts, pairs))
         results = [as_labels(items) for items in self.present(probabilities, pairs, len(texts))]
@@ -209,7 +209,9 @@ class TargetedPredictor:
 
     def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
         config = self.model.config
-        inputs = [target_texts.model_inputs(config, texts[number], target, aspect) for number, target, aspect in pairs]
+        inputs = [
+            text_processing.model_inputs(config, texts[number], target, aspect) for number, target, aspect in pairs
+        ]
         return TextRows(
             [text for text, _, _ in inputs],
             [auxiliary for _, auxiliary, _ in inputs if auxiliary is not None] or None,
@@ -246,7 +248,7 @@ def check_room(tokenizer: "PreTrainedTokenizerBase", config, max_length: int) ->
     if not config.auxiliary_sentence:
         return
     words = config.target_texts or config.targets or [None]
-    sentences = [target_texts.auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]
+    sentences = [text_processing.auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]
     needed = max(len(ids) for ids in tokenizer(["a"] * len(sentences), sentences)["input_ids"])
     if max_length < needed:
         raise ValueError(

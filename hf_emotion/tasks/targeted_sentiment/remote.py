@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...runtime.batching import as_texts
-from ...runtime.plain import target_texts
+from ...runtime.plain import text_processing
 from ...runtime.remote import Client, unread_of
 from ...runtime.unread import Counts, Unread, warn_unread
 from . import TASK
@@ -42,7 +42,7 @@ class RemotePredictor:
         self.check_top_k(top_k)
         known = SimpleNamespace(**{name: self.client.about[name] for name in ("targets", "target_texts")})
         asked = [
-            row for row, text in enumerate(texts) if known.targets is None or target_texts.targets_in(known, text)
+            row for row, text in enumerate(texts) if known.targets is None or text_processing.targets_in(known, text)
         ]
         found = self.client.ask([texts[row] for row in asked])
         unread, own = Unread.nothing(len(texts)), unread_of(found)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...data.lazily import datasets
 from ...data.rows import Rows
-from ...runtime.plain import readable, target_texts
+from ...runtime.plain import text_processing
 
 
 logger = logging.getLogger(__name__)
@@ -28,12 +28,12 @@ def replace_targets(text: str) -> str:
 
     If one touches a letter, digit or other placeholder, a blank is added between them ("xLOCATION1" -> "x location - 1").
     """
-    return target_texts.mark_targets(text, TARGET_TEXTS)
+    return text_processing.mark_targets(text, TARGET_TEXTS)
 
 
 def auxiliary_sentence(target: str | None, aspect: str) -> str:
     """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
-    return target_texts.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
+    return text_processing.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
 
 
 def to_aspect_dataset(
@@ -76,7 +76,7 @@ def none_label(labels: Iterable[str]) -> str | None:
 
 def question(text: str, target: str | None, aspect: str) -> tuple[str, str | None, str]:
     """What a row asks, the same for all forms of a text."""
-    return readable.normalized(text), target, aspect
+    return text_processing.normalized(text), target, aspect
 
 
 def add_none_rows(rows: Rows, aspects: Sequence[str], label: str, asked: Set[tuple]) -> None:

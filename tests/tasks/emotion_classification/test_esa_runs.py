@@ -19,7 +19,7 @@ import torch
 from conftest import PROCESS
 from datasets import DatasetDict
 from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAForSequenceClassification
-from hf_emotion.modeling.tfidf_gate import TfidfGate, load_gate
+from hf_emotion.modeling.text_processing import TfidfGate, load_gate
 from model_cases import TINY_BERT, WORDS, asymmetric_
 from toolkit_helpers import (
     MAX_LENGTH,

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
-from hf_emotion.modeling.target_texts import targets_in
+from hf_emotion.modeling.text_processing import targets_in
 from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
 
 from hf_emotion import load_dataset_for

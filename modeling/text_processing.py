@@ -1,0 +1,564 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the pipelines share with the torch-free runtime: how texts, targets and turns become a model's input, and scores become answers.
+Needs neither torch nor transformers; it travels beside the pipelines.
+"""
+
+import json
+import logging
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TypeGuard
+
+
+logger = logging.getLogger(__name__)
+
+# Texts
+
+WINDOWS_CHARACTER = re.compile("[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")  # those that Windows-1252 has
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text is valid Unicode: JSON may hold halves of surrogate pairs, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_readable(text) -> TypeGuard[str]:
+    """Whether `text` is a string with at least one visible character and without halves of characters."""
+    if not isinstance(text, str) or not is_unicode(text):
+        return False
+    return any(not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf") for c in text)
+
+
+def check_text(text) -> None:
+    """ValueError unless `text` is readable, see `is_readable`."""
+    if not is_readable(text):
+        raise ValueError(
+            f"a text must be a string that is not empty, got {text!r}: write a character that can be seen, and no halves of "
+            "characters."
+        )
+
+
+def has_windows_characters(text: str) -> bool:
+    """Whether a text holds control characters that come from reading Windows-1252 as another encoding."""
+    return WINDOWS_CHARACTER.search(text) is not None
+
+
+def composed(text: str) -> str:
+    """
+    A text in composed characters (NFC), as models read it in training and in prediction. Control characters from U+0080 to U+009F
+    become the characters that their numbers have in Windows-1252, as in HTML.
+    """
+    if has_windows_characters(text):
+        text = WINDOWS_CHARACTER.sub(lambda found: found[0].encode("latin-1").decode("cp1252"), text)
+    return unicodedata.normalize("NFC", text)
+
+
+def normalized(text: str) -> str:
+    """A name or a text of a file in the form that it has in training: composed characters, and no white space around."""
+    return composed(text).strip()
+
+
+# Lengths
+
+# Encoders whose positions begin after the padding index, besides those with "roberta" in their name.
+_LIKE_ROBERTA = "camembert data2vec-text esm ibert layoutlmv3 lilt longformer luke markuplm mpnet xmod".split()
+
+UNBOUNDED = 1_000_000  # encoders with relative positions, which have no limit
+
+
+def usable_positions(config) -> int:
+    """
+    `max_position_embeddings`; for RoBERTa and similar encoders without the rows up to the padding index. For a model over an
+    encoder (`encoder_config`) the encoder's.
+    """
+    config = getattr(config, "encoder_config", None) or config
+    if (getattr(config, "max_position_embeddings", None) or 0) < 1:
+        return UNBOUNDED
+    if "roberta" not in config.model_type and config.model_type not in _LIKE_ROBERTA:
+        return config.max_position_embeddings
+    padding = 1 if config.model_type == "mpnet" else config.pad_token_id  # MPNet's positions begin at 2 in any case
+    return config.max_position_embeddings - padding - 1
+
+
+# Windows of long texts
+
+STRATEGIES = ("average", "max")  # how the windows of a text are combined
+
+
+def window_overlap(
+    size: int, stride: int | None, max_windows: int | None, aggregation_strategy: str, multi_label: bool
+) -> int:
+    """
+    The number of tokens that two windows of `size` tokens share: a quarter, unless `stride` is given.
+
+    Raises:
+        ValueError: `stride` is negative or more than half a window; `max_windows` is below 1; the strategy is not in
+            `STRATEGIES`, or is "max" for a model whose labels exclude each other.
+    """
+    if aggregation_strategy not in STRATEGIES:
+        raise ValueError(f"`aggregation_strategy` must be one of {list(STRATEGIES)}, got {aggregation_strategy!r}.")
+    if aggregation_strategy == "max" and not multi_label:
+        raise ValueError(
+            "`aggregation_strategy` 'max' finds the labels of any window, and this model gives a text one label: take 'average'."
+        )
+    if stride is not None and not 0 <= stride <= size // 2:
+        raise ValueError(
+            f"`stride` must lie between 0 and {size // 2}, half a window (`max_length` {size}), got {stride}."
+        )
+    if max_windows is not None and max_windows < 1:
+        raise ValueError(f"`max_windows` must be at least 1, or None to read whole texts, got {max_windows}.")
+    return size // 4 if stride is None else stride
+
+
+def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
+    """How many special tokens a tokenizer put before and after a text."""
+    encodings = getattr(encoded, "encodings", None)
+    if not encodings:  # a slow tokenizer, whose mask counts unknown tokens too
+        special = tokenizer.build_inputs_with_special_tokens([])
+        pairs = zip(special, encoded["input_ids"][row], strict=False)
+        before = next((place for place, (one, other) in enumerate(pairs) if one != other), len(special))
+        return before, len(special) - before
+    mask = encodings[row].special_tokens_mask
+    own = [place for place, value in enumerate(mask) if not value]
+    return (own[0], len(mask) - 1 - own[-1]) if own else (len(mask), 0)
+
+
+def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
+    """
+    Windows over `length` tokens: (start, end, start and end of the tokens that only this window counts). Neighbours share `shared`
+    tokens; the last window ends with the text and may share more. Each counts the half of the shared tokens with more context
+    in it.
+
+    >>> window_spans(10, 6, 2)
+    [(0, 6, 0, 5), (4, 10, 5, 10)]
+    """
+    starts = [0]
+    while starts[-1] + size < length and len(starts) != most:
+        starts.append(min(starts[-1] + size - shared, length - size))
+    borders = [(later + start + size) // 2 for start, later in zip(starts, starts[1:], strict=False)]
+    end = min(starts[-1] + size, length)
+    return [
+        (start, min(start + size, length), first, last)
+        for start, first, last in zip(starts, [0, *borders], [*borders, end], strict=True)
+    ]
+
+
+def split_row(
+    row: Mapping[str, Sequence], borders: tuple[int, int], size: int, shared: int, most: int | None
+) -> tuple[list[dict[str, list]], bool]:
+    """
+    Split a text into windows.
+
+    Args:
+        row: name of an input -> a value for each token; `input_ids` among them.
+        borders: how many special tokens stand before and behind the text; every window gets them.
+        size, shared, most: number of tokens of a window, tokens shared with the next one, maximum number of windows (None: no
+            limit).
+
+    Returns:
+        the inputs of each window, with `pooling_mask`, which is 0 at tokens that another window counts; and whether the end
+        was cut.
+    """
+    before, behind = borders
+    end = len(row["input_ids"]) - behind
+    size = max(size - before - behind, 1)
+    spans = window_spans(end - before, size, min(shared, size // 2), most)
+    windows = []
+    for start, stop, first, last in spans:
+        window = {
+            name: [*values[:before], *values[before + start : before + stop], *values[end:]]
+            for name, values in row.items()
+        }
+        counted = [int(first <= place < last) for place in range(start, stop)]
+        windows.append({**window, "pooling_mask": [1] * before + counted + [1] * behind})
+    return windows, spans[-1][1] < end - before
+
+
+# From scores to answers. Two rules let a model say "I do not know" or give a set of labels. Each is a threshold of probabilities that was
+# chosen on validation rows and is kept as `{"coverage": WANTED, "threshold": T}`: with `abstention` a text whose most probable label is
+# below T gets no label; with `prediction_sets` it gets all labels of at least T, whatever their decision thresholds.
+
+RULES = ("abstention", "prediction_sets")
+ABSTAINED = "abstained"  # stands where the labels would be
+
+
+def temperature_of(config) -> float:
+    """
+    `config.calibration_temperature`, by which logits are divided before the sigmoid or the softmax (Guo et al. 2017); 1.0 if the
+    configuration has none.
+
+    Raises:
+        ValueError: it is not a positive number.
+    """
+    value = getattr(config, "calibration_temperature", None)
+    if value is None:
+        return 1.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise ValueError(f"`config.calibration_temperature` must be a positive number or None, got {value!r}.")
+    return float(value)
+
+
+def check_finite(finite: bool) -> None:
+    """ValueError unless all logits are finite: comparisons with NaN are false, so NaN would look like an answer without labels."""
+    if not finite:
+        raise ValueError(
+            "the model computes NaN or infinity for a text: its weights are damaged (did the training diverge?), or its dtype is too "
+            "narrow for it. Load it in float32 or bfloat16, or train it again."
+        )
+
+
+def threshold_of(config, rule: str) -> float | None:
+    """
+    The threshold of one of the `RULES` in a configuration; None if it has no such rule.
+
+    Raises:
+        ValueError: the rule is malformed; both rules are there; a label has the name that an abstention gives.
+    """
+    given = [name for name in RULES if getattr(config, name, None) is not None]
+    if rule not in given:
+        return None
+    if len(given) > 1:
+        raise ValueError(
+            "`config` has both `abstention` and `prediction_sets`, and a text gets one answer: set one of them to None."
+        )
+    value = getattr(config, rule)
+    threshold = value.get("threshold") if isinstance(value, dict) else None
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(
+            f"`config.{rule}` must hold a `threshold` in [0, 1], as in {{'coverage': 0.9, 'threshold': 0.6}}, got {value!r}."
+        )
+    if rule == "abstention" and ABSTAINED in config.id2label.values():
+        raise ValueError(
+            f"`config.abstention`: a label of the model is named {ABSTAINED!r}, which here stands for no answer: rename it in "
+            "`config.id2label`, or set `config.abstention` to None."
+        )
+    return float(threshold)
+
+
+# Targets and aspects in texts
+
+
+def targets_in(config, text: str) -> list[str]:
+    """
+    The model's targets that occur in a text, by name or by the text that the model reads for them. A placeholder, for which
+    the model reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
+    """
+    texts = _target_texts(config)
+    text = composed(text)
+    names = {composed(words): name for name, words in texts.items()} | {composed(name): name for name in texts}
+    placeholders = {composed(name) for name, words in texts.items() if words != name}
+    forms = _longest_first(names)
+    found, free = set(), 0  # where the last match ends
+    for place in re.finditer(f"(?={'|'.join(map(re.escape, forms))})", text):
+        start = place.start()
+        # A name that is no word here leaves its place to a shorter one: in "iPhone 11" stands no "iPhone 1", but an "iPhone".
+        for form in forms if start >= free else ():
+            end = start + len(form)
+            if text.startswith(form, start) and (form in placeholders or _is_word(text, start, end)):
+                found.add(names[form])
+                free = end
+                break
+    return [name for name in config.targets if name in found]
+
+
+def _is_word(text: str, start: int, end: int) -> bool:
+    """
+    Whether no letter, digit or mark on a letter touches the match, except a plural ending; always True in scripts written without
+    blanks.
+    """
+    around = (text[:start][-1:], re.sub(r"^e?s(?!\w)", "", text[end : end + 3])[:1])
+    return not any((c.isalnum() or unicodedata.category(c) in ("Mn", "Mc")) and c < "\u0e00" for c in around if c)
+
+
+def _target_texts(config) -> dict[str, str]:
+    """{name of a target: the text that the model reads for it}"""
+    return dict(zip(config.targets, config.target_texts or config.targets, strict=True))
+
+
+def _forms(texts: dict[str, str]) -> re.Pattern:
+    """A pattern that finds names and the texts for them; if two begin alike, the longer one."""
+    return re.compile("|".join(map(re.escape, _longest_first({*texts, *texts.values()}))))
+
+
+def _longest_first(forms: Iterable[str]) -> list[str]:
+    return sorted(forms, key=len, reverse=True)
+
+
+def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
+    """
+    The model's input for one target and aspect.
+
+    Args:
+        config: with `aspects`, `targets`, `target_texts` and `auxiliary_sentence`.
+        target: one of `config.targets`, or None if the model has no targets.
+
+    Returns:
+        the text in which each target is replaced by its own text, the auxiliary sentence (None for models without), the
+        context id.
+
+    Raises:
+        ValueError: an unknown target or aspect; the message names the known ones.
+    """
+    if aspect not in config.aspects:
+        raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
+    text, context_id = composed(text), config.aspects.index(aspect)
+    auxiliary = auxiliary_sentence(None, aspect)
+    check_target(config, target)
+    if target is not None:
+        texts = _target_texts(config)
+        context_id += config.targets.index(target) * len(config.aspects)
+        auxiliary = auxiliary_sentence(texts[target], aspect)
+        text = mark_targets(text, texts)
+    return text, auxiliary if config.auxiliary_sentence else None, context_id
+
+
+def check_target(config, target: str | None) -> None:
+    """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
+    if config.targets is None and target is not None:
+        raise ValueError(f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}.")
+    if config.targets is not None and target not in config.targets:
+        raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
+
+
+def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
+    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
+    return aspect if target_text is None else f"{target_text} - {aspect}"
+
+
+def mark_targets(text: str, texts: dict[str, str]) -> str:
+    """
+    Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found
+    anywhere; blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
+    """
+    forms = _forms(texts)
+
+    def mark(match: re.Match) -> str:
+        words = texts.get(match[0], match[0])
+        if words == match[0]:
+            return words
+        glued_before = re.match(r"\w", text[: match.start()][-1:])
+        # If another name follows, it brings its own blank.
+        following = forms.match(text, match.end())
+        named = following and texts.get(following[0], following[0]) != following[0]
+        glued_after = re.match(r"\w", text[match.end() :]) and not named
+        return f"{' ' if glued_before else ''}{words}{' ' if glued_after else ''}"
+
+    return forms.sub(mark, text)
+
+
+def target_entry(target: str | None, aspect: str, labels: list[str], probabilities: list[float]) -> dict:
+    """The result for one target and aspect, from the probability of each label."""
+    best = max(range(len(labels)), key=probabilities.__getitem__)
+    scores = dict(zip(labels, probabilities, strict=True))
+    of = {} if target is None else {"target": target}
+    return {**of, "aspect": aspect, "label": labels[best], "score": probabilities[best], "scores": scores}
+
+
+# Turns of dialogues
+
+
+def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
+    """Number speakers by their first turn; speakers beyond the model's limit share the last number."""
+    numbers: dict[str, int] = {}
+    return [min(numbers.setdefault(_name(speaker), len(numbers)), limit - 1) for speaker in speakers]
+
+
+def _name(speaker) -> str:
+    """A speaker's name in the form that the training data has; "" for none."""
+    return normalized("" if speaker is None else str(speaker))
+
+
+def encoder_positions(config) -> int:
+    """The most tokens of an utterance that a model takes: its encoder's positions; a BiLSTM over words has no limit."""
+    return sys.maxsize if config.encoder_config is None else usable_positions(config.encoder_config)
+
+
+def read_turn(turn, number: int) -> tuple[str | None, str]:
+    """(speaker or None, utterance) of one turn."""
+    speaker, utterance = None, turn
+    if isinstance(turn, dict):
+        speaker, utterance = turn.get("speaker"), turn.get("utterance")
+    elif isinstance(turn, tuple) and len(turn) == 2:
+        speaker, utterance = turn
+    if not is_readable(utterance):
+        raise ValueError(
+            f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, a string that is "
+            f"not empty and holds no halves of characters; got {turn!r}."
+        )
+    return speaker, utterance
+
+
+def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
+    """Whether some turns name no speaker; then also warn, for a model that tells speakers apart."""
+    unnamed = sum(not _name(speaker) for speaker in speakers)
+    if unnamed and len(speakers) > 1:
+        logger.warning(
+            "%d of %d turns name no speaker and count as one person's, and the model tells %d speakers apart (`num_speakers`): write "
+            "(speaker, utterance)",
+            *(unnamed, len(speakers), limit),
+        )
+    return unnamed > 0 and len(speakers) > 1
+
+
+def refuse_turns(dialogues: Sequence) -> None:
+    """
+    ValueError for turns written as lists [speaker, utterance], as in JSON: each would be read as a dialogue of two
+    utterances.
+    """
+    pairs = [item for item in dialogues if isinstance(item, list) and list(map(type, item)) == [str, str]]
+    first = [item[0].strip() for item in pairs]
+    names = all(0 < len(text.split()) <= 3 and text[-1] not in ".?!…" for text in first)
+    again = len(set(first)) < len(first) or all(text[:1].isupper() for text in first)
+    if 1 < len(pairs) == len(dialogues) and names and again:
+        raise ValueError(
+            f"{pairs[0]!r} and the others look like turns of one dialogue, and a list of lists holds several dialogues: write the turns as "
+            "pairs (speaker, utterance). For dialogues of two utterances write {'utterance': ...} for each."
+        )
+
+
+# The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model reads, or how strongly
+
+GATE_FILE = "tfidf_gate.json"
+
+# Marks behind a character that choose its picture. By their category they would be parts of words.
+_PICTURE_MARKS = {*map(chr, range(0xFE00, 0xFE10)), "\u20e3"}
+
+
+def find_words(text: str) -> list[tuple[int, int, str]]:
+    """
+    (start, end, word) of each run of characters between blanks. The word is in lower case, NFC, without punctuation at its edges;
+    a run of only punctuation or emojis is a word as it is.
+    """
+    found = []
+    for match in re.finditer(r"\S+", text):
+        word = unicodedata.normalize("NFC", match.group().lower())
+        inner = [i for i, c in enumerate(word) if unicodedata.category(c)[0] in "LMN" and c not in _PICTURE_MARKS]
+        found.append((*match.span(), word[inner[0] : inner[-1] + 1] if inner else word))
+    return found
+
+
+@dataclass(frozen=True)
+class TfidfGate:
+    """
+    Attributes:
+        idf: inverse document frequency of each word of the training texts, ln((1 + n) / (1 + df)) + 1 for n texts.
+        unseen_idf: inverse document frequency of all other words, df = 0.
+        threshold: words whose tf·idf (not normalised) lies below are removed; the article has 3.5.
+        min_words: at least this many of a text's best words are kept in any case; the article has 4.
+    """
+
+    idf: dict[str, float]
+    unseen_idf: float
+    threshold: float = 3.5
+    min_words: int = 4
+
+    def scores(self, words: Sequence[str]) -> list[float]:
+        """tf·idf of each word of one text."""
+        counts = Counter(words)
+        return [counts[word] * self.idf.get(word, self.unseen_idf) for word in words]
+
+    def filter(self, text: str) -> str:
+        """The text without its words of low tf·idf; a text of at most `min_words` words does not change."""
+        words = find_words(text)
+        if len(words) <= self.min_words:
+            return text
+        scores = self.scores([word for _, _, word in words])
+        best = sorted(range(len(words)), key=lambda i: -scores[i])[: self.min_words]
+        kept = {i for i, score in enumerate(scores) if score >= self.threshold}.union(best)
+        return " ".join(text[start:end] for i, (start, end, _) in enumerate(words) if i in kept)
+
+    def token_gates(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[float]:
+        """
+        Factors for the word embeddings: tf·idf of a token's word, divided by the text's largest; 1 for tokens without characters
+        (special tokens).
+
+        Args:
+            text: the text.
+            offsets: (start, end) of each token in it.
+        """
+        words = find_words(text)
+        scores = self.scores([word for _, _, word in words])
+        largest = max(scores, default=1.0)
+        gates, word = [], 0
+        for start, end in offsets:
+            if start == end or not words:
+                gates.append(1.0)
+                continue
+            while word + 1 < len(words) and words[word][1] <= start:
+                word += 1
+            gates.append(scores[word] / largest)
+        return gates
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the gate into a checkpoint's folder."""
+        (Path(folder) / GATE_FILE).write_text(self.to_json(), encoding="utf-8")
+
+
+def load_gate(config) -> TfidfGate | None:
+    """
+    Load the gate beside the weights of the model with this configuration; None for a model without TF-IDF gating.
+
+    Raises:
+        OSError: the checkpoint has no gate.
+        ValueError: the file does not hold a gate.
+    """
+    if getattr(config, "tfidf_gating", "none") == "none":
+        return None
+    path = None
+    if config._name_or_path and (Path(config._name_or_path) / GATE_FILE).is_file():
+        path = Path(config._name_or_path) / GATE_FILE
+    elif config._name_or_path:
+        from transformers.utils import cached_file  # imported here, because the gate itself needs no transformers
+
+        path = cached_file(
+            config._name_or_path,
+            GATE_FILE,
+            revision=getattr(config, "_commit_hash", None),
+            _raise_exceptions_for_missing_entries=False,
+        )
+    if path is None:
+        raise OSError(
+            f"the model gates its input by TF-IDF (`tfidf_gating={config.tfidf_gating!r}`), and {GATE_FILE} is not beside its "
+            f"weights ({config._name_or_path or 'a model that was not loaded'}): copy it there from the run folder, or pass the "
+            "gate as `gate`."
+        )
+    return _read_gate(Path(path))
+
+
+def _read_gate(path: Path) -> TfidfGate:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        known = [field.name for field in fields(TfidfGate)]
+        if not isinstance(values, dict) or not {"idf", "unseen_idf"} <= set(values) <= set(known):
+            raise ValueError(f"it must hold an object with some of {known}, at least the first two")
+        if not isinstance(values["idf"], dict):
+            raise ValueError(f"`idf` must map words to numbers, got {type(values['idf']).__name__}")
+        for name, number in {**values["idf"], "unseen_idf": values["unseen_idf"]}.items():
+            if not _is_number(number) or number <= 0:
+                raise ValueError(f"the idf of {name!r} must be a finite number above 0, got {number!r}")
+        if not _is_number(values.get("threshold", 0)):
+            raise ValueError(f"`threshold` must be a finite number, got {values['threshold']!r}")
+        if type(values.get("min_words", 0)) is not int or values.get("min_words", 0) < 0:
+            raise ValueError(f"`min_words` must be a whole number from 0, got {values['min_words']!r}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is not a TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew."
+        ) from error
+    return TfidfGate(**values)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
