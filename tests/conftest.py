@@ -24,6 +24,7 @@ import torch
 from matplotlib.figure import Figure
 from model_cases import BY_ID, CASES, HUB_CASES, NO_PIPELINE, ModelCase, make_tokenizer
 from safetensors.torch import save_file
+from transformers import pipeline
 
 
 gc.disable()  # until all is imported: see `pytest_collection_finish`
@@ -106,8 +107,12 @@ def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
     saved = {}
     for case in CASES:
         folder = saved[case.id] = root / "saved" / case.id
-        case.build().save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        model = case.build()
+        if case.id in NO_PIPELINE:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+        else:
+            pipeline(case.task, model=model, tokenizer=tokenizer, device="cpu").save_pretrained(folder)
         save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")
     cache = root / "hub-cache"
     tuned = {}
@@ -129,7 +134,8 @@ def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
     ]
     report = _run(root / "first", {**_uses(saved.items()), "fine_tune": fine_tune})
     tuned_of = [(case_id, folder) for (case_id, _), folder in tuned.items()]
-    second_report = _run(root / "second", {**_uses(tuned_of), "fine_tune": []})
+    # A model that is saved alone, without its pipeline, has none.
+    second_report = _run(root / "second", {**_uses(tuned_of), "pipelines": [], "fine_tune": []})
     return FreshProcess(saved, report, tuned, second_report)
 
 
