@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeGuard
 
@@ -285,11 +285,6 @@ def _target_texts(config) -> dict[str, str]:
     return dict(zip(config.targets, config.target_texts or config.targets, strict=True))
 
 
-def _forms(texts: dict[str, str]) -> re.Pattern:
-    """A pattern that finds names and the texts for them; if two begin alike, the longer one."""
-    return re.compile("|".join(map(re.escape, _longest_first({*texts, *texts.values()}))))
-
-
 def _longest_first(forms: Iterable[str]) -> list[str]:
     return sorted(forms, key=len, reverse=True)
 
@@ -324,10 +319,9 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
 
 def check_target(config, target: str | None) -> None:
     """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
-    if config.targets is None and target is not None:
-        raise ValueError(f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}.")
-    if config.targets is not None and target not in config.targets:
-        raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
+    if target not in (config.targets or [None]):
+        known = f"targets are {config.targets}" if config.targets else f"aspects are {config.aspects}, and it has no targets"
+        raise ValueError(f"unknown target {target!r}: the model's {known}.")
 
 
 def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
@@ -340,7 +334,8 @@ def mark_targets(text: str, texts: dict[str, str]) -> str:
     Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found
     anywhere; blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
     """
-    forms = _forms(texts)
+    # If two begin alike, the longer one is found.
+    forms = re.compile("|".join(map(re.escape, _longest_first({*texts, *texts.values()}))))
 
     def mark(match: re.Match) -> str:
         words = texts.get(match[0], match[0])
@@ -517,47 +512,34 @@ def load_gate(config) -> TfidfGate | None:
     """
     if getattr(config, "tfidf_gating", "none") == "none":
         return None
-    path = None
-    if config._name_or_path and (Path(config._name_or_path) / GATE_FILE).is_file():
-        path = Path(config._name_or_path) / GATE_FILE
-    elif config._name_or_path:
-        from transformers.utils import cached_file  # imported here, because the gate itself needs no transformers
+    source, path = config._name_or_path, None
+    if source and (Path(source) / GATE_FILE).is_file():
+        path = Path(source) / GATE_FILE
+    elif source:
+        from transformers.utils import cached_file  # the gate itself needs no transformers
 
-        path = cached_file(
-            config._name_or_path,
-            GATE_FILE,
-            revision=getattr(config, "_commit_hash", None),
-            _raise_exceptions_for_missing_entries=False,
-        )
+        revision = getattr(config, "_commit_hash", None)
+        path = cached_file(source, GATE_FILE, revision=revision, _raise_exceptions_for_missing_entries=False)
     if path is None:
         raise OSError(
             f"the model gates its input by TF-IDF (`tfidf_gating={config.tfidf_gating!r}`), and {GATE_FILE} is not beside its "
-            f"weights ({config._name_or_path or 'a model that was not loaded'}): copy it there from the run folder, or pass the "
-            "gate as `gate`."
+            f"weights ({source or 'a model that was not loaded'}): copy it there from the run folder, or pass the gate as `gate`."
         )
     return _read_gate(Path(path))
 
 
 def _read_gate(path: Path) -> TfidfGate:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        known = [field.name for field in fields(TfidfGate)]
-        if not isinstance(values, dict) or not {"idf", "unseen_idf"} <= set(values) <= set(known):
-            raise ValueError(f"it must hold an object with some of {known}, at least the first two")
-        if not isinstance(values["idf"], dict):
-            raise ValueError(f"`idf` must map words to numbers, got {type(values['idf']).__name__}")
-        for name, number in {**values["idf"], "unseen_idf": values["unseen_idf"]}.items():
-            if not _is_number(number) or number <= 0:
-                raise ValueError(f"the idf of {name!r} must be a finite number above 0, got {number!r}")
-        if not _is_number(values.get("threshold", 0)):
-            raise ValueError(f"`threshold` must be a finite number, got {values['threshold']!r}")
-        if type(values.get("min_words", 0)) is not int or values.get("min_words", 0) < 0:
-            raise ValueError(f"`min_words` must be a whole number from 0, got {values['min_words']!r}")
-    except (ValueError, RecursionError) as error:
+        gate = TfidfGate(**json.loads(path.read_text(encoding="utf-8")))
+        if not all(_is_number(number) and number > 0 for number in (*gate.idf.values(), gate.unseen_idf)):
+            raise ValueError("`idf` must map words to finite numbers above 0, and `unseen_idf` must be one")
+        if not _is_number(gate.threshold) or type(gate.min_words) is not int or gate.min_words < 0:
+            raise ValueError("`threshold` must be a finite number, and `min_words` a whole number from 0")
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} is not a TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew."
         ) from error
-    return TfidfGate(**values)
+    return gate
 
 
 def _is_number(value) -> bool:
