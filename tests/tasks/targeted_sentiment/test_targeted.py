@@ -605,7 +605,7 @@ class TestTargetedPredictor:
             predictor(["LOCATION1", "no place"])
         with pytest.raises(ValueError, match=r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"):
             predictor("LOCATION1", targets=["LOCATION1", "LOCATION3"])
-        with pytest.raises(ValueError, match=r"the model has no targets, only the aspects .*got the target 'food'"):
+        with pytest.raises(ValueError, match=r"unknown target 'food': the model's aspects are .*no targets"):
             TargetedPredictor(cg_run, device="cpu")("so happy", targets=["food"])
 
     @pytest.mark.parametrize("text", ["", "  \n", None])
