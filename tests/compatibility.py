@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 The oldest transformers that is supported beside the installed one: each loads what the other saved, releases it and pushes it;
-the tests of the models and of the frozen checkpoints pass with the oldest.
+the tests of the models pass with the oldest.
 
     python tests/compatibility.py [FOLDER]
 
@@ -128,7 +128,7 @@ def models() -> None:
     import pytest
 
     families = ("label_aware_bert", "cg_bert", "roberta_esa", "dialogue_bilstm", "mod_ln")
-    files = [TESTS / "models" / f"test_{name}.py" for name in ("models_shared", "frozen_checkpoints", *families)]
+    files = [TESTS / "models" / f"test_{name}.py" for name in ("models_shared", *families)]
     if code := pytest.main(["-q", "-m", "not slow", *map(str, files)]):
         sys.exit(int(code))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A tiny run of every family of models, trained by the command line: the frozen checkpoints and the record of behaviour are made of
+A tiny run of every family of models, trained by the command line: the record of behaviour is made of
 them. All texts are invented. Everything goes by relative paths, so that no folder of the machine gets into a run.
 """
 

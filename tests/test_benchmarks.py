@@ -13,12 +13,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from families import SIZES
 from model_cases import BY_ID
 from sklearn.metrics import f1_score
 from sklearn.model_selection import RepeatedKFold
-from toolkit_helpers import ASPECT_WORDS, ROOT, TESTS, invoke, save_base_bert, write_sentihood
+from toolkit_helpers import ASPECT_WORDS, ROOT, invoke, save_base_bert, write_sentihood
 from torch.testing import assert_close
-from transformers import DistilBertConfig, DistilBertForSequenceClassification, DistilBertModel
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    DistilBertModel,
+)
 
 from hf_emotion.runtime.base_models import load_base_tokenizer
 
@@ -352,10 +359,21 @@ def test_startup(monkeypatch):
     assert 0 < row["median"] < 60 and row["met"]
 
 
-def test_first_answer(monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def stock_folders(tmp_path_factory, tokenizer) -> tuple[str, str]:
+    """A stock classifier, and what it is exported to."""
+    root = tmp_path_factory.mktemp("stock")
+    labels = dict(enumerate(["anger", "joy", "sadness"]))
+    config = BertConfig(**SIZES, vocab_size=len(tokenizer), id2label=labels, problem_type="multi_label_classification")
+    BertForSequenceClassification(config).save_pretrained(root / "checkpoint")
+    tokenizer.save_pretrained(root / "checkpoint")
+    invoke("export", root / "checkpoint", "--output", root / "exported")
+    return str(root / "checkpoint"), str(root / "exported")
+
+
+def test_first_answer(monkeypatch, capsys, stock_folders):
     """Both programs run as they stand; of what they take, and of their modules, the sides are told apart."""
-    frozen = TESTS / "data" / "checkpoints-0.1"
-    checkpoint, exported = str(frozen / "stock"), str(frozen / "label-aware-onnx")
+    checkpoint, exported = stock_folders
     seen = []
 
     def run_here(command, **variables) -> measuring.Spent:
@@ -428,8 +446,8 @@ def test_the_clients_of_the_service():
     assert abs(seen.count("a") - seen.count("b")) <= 1
 
 
-def test_the_service_against_the_stock_pipeline(monkeypatch, folders_of_frozen):
-    checkpoint, exported = folders_of_frozen
+def test_the_service_against_the_stock_pipeline(monkeypatch, stock_folders):
+    checkpoint, exported = stock_folders
     found = service.sides(checkpoint, exported, None)
     for name, side in found.items():
         stock = name == "the stock pipeline"
@@ -443,12 +461,6 @@ def test_the_service_against_the_stock_pipeline(monkeypatch, folders_of_frozen):
     assert (ours["median"], ours["target"], ours["met"]) == (4.0, "≥ 3", True)
     assert rows["95th percentile, the service, torch, to that of the stock pipeline"]["median"] == 0.25
     assert rows["largest difference to the predictor alone, the service, ONNX"]["met"]
-
-
-@pytest.fixture
-def folders_of_frozen() -> tuple[str, str]:
-    frozen = TESTS / "data" / "checkpoints-0.1"
-    return str(frozen / "stock"), str(frozen / "label-aware-onnx")
 
 
 def test_growth_draws_a_sweep(base, tmp_path):
