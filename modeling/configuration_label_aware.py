@@ -1,18 +1,191 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of label-aware attention over any text encoder."""
+"""Configurations of label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection)."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, BertConfig, PreTrainedConfig
+from transformers.utils import logging
 
-from .fitting_checkpoints import refuse_other_checkpoints
-from .label_aware_fields import LabelAwareFields
-from .nested_encoder import NestedSizes, nested_config, output_size
+
+logger = logging.get_logger(__name__)
+
+# Values that belong to the labels of a checkpoint.
+LABEL_FIELDS = (
+    "class_counts",
+    "class_weights",
+    "thresholds",
+    "calibration_temperature",
+    "abstention",
+    "prediction_sets",
+)
+# Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
+BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
+
+
+def merged(
+    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
+) -> dict[str, Any]:
+    """
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
+    If the arguments change the labels, values for the old labels are left out.
+
+    Raises:
+        ValueError: the checkpoint's model type is not one of `fitting`: transformers would leave its weights at random values.
+    """
+    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
+    if found not in fitting:
+        raise ValueError(
+            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
+        )
+    if found != config_class.model_type:
+        saved.pop("problem_type", None)  # that of another head
+    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
+    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
+    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
+    new = given.get("id2label") or names
+    if kwargs.get("num_labels", len(new)) != len(new):
+        new = {}
+        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
+    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
+        for name in LABEL_FIELDS:
+            if saved.pop(name, None) is not None and name not in given:
+                logger.warning(f"The labels are new: `{name}` of the old ones is dropped.")
+    return {**saved, **given}
+
+
+def check_labels(config) -> None:
+    """ValueError unless `problem_type`, `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
+    if config.problem_type not in ("single_label_classification", "multi_label_classification"):
+        raise ValueError(
+            "`problem_type` must be 'single_label_classification' or 'multi_label_classification', got "
+            f"{config.problem_type!r}."
+        )
+    for name in ("class_counts", "thresholds"):
+        values = getattr(config, name)
+        if values is not None and len(values) != config.num_labels:
+            raise ValueError(
+                f"`{name}` needs one value for each of the {config.num_labels} labels, got {len(values)}; pass `{name}=None` to drop "
+                "values for other labels."
+            )
+    if config.class_counts is not None and min(config.class_counts) < 0:
+        raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
+    if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
+        raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
+    if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
+        raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
+
+
+def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
+    """
+    The configuration of a text model as a part of another configuration, in its field `field`.
+
+    Raises:
+        ValueError: transformers itself does not have the model type, or it is an encoder-decoder or reads more than text.
+    """
+    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
+    # the weights, which may be a local folder.
+    values = config if isinstance(config, Mapping) else config.to_dict()
+    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    kind = values.get("model_type")
+    nested = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
+    if nested is None or not type(nested).__module__.startswith("transformers."):
+        raise ValueError(
+            f"`{field}` has the model type {kind!r}, which transformers does not have: take one that it has."
+        )
+    if nested.is_encoder_decoder or nested.get_text_config() is not nested:
+        what = "is an encoder-decoder" if nested.is_encoder_decoder else "reads more than text"
+        raise ValueError(
+            f"`{field}` is of a {kind!r} model, which {what}: take a model of one stack that reads text alone."
+        )
+    return nested
+
+
+@dataclass(kw_only=True)
+class LabelAwareFields:
+    r"""
+    Args:
+        label_attention (`"bilinear"` or `"leam"`, defaults to `"bilinear"`):
+            `"bilinear"`: one attention distribution per label, scores e W Hᵀ (section 3.2 of the paper). `"leam"`: one
+            distribution for all labels, from cosine similarities (the paper's LEAM rows).
+        label_attention_init (`"identity"` or `"normal"`, defaults to `"identity"`):
+            Start of W: the identity, or N(0, `initializer_range`²).
+        label_embedding_size (`int`, *optional*, defaults to the size of the vectors from which they start):
+            Size d' of a label vector. LEAM needs `hidden_size`.
+        label_embedding_init (`"words"` or `"contextual"`, defaults to `"words"`):
+            Where `init_label_embeddings` starts label vectors: at the word embeddings of their names, or at the encoder's last
+            hidden states over the names.
+        leam_radius (`int`, defaults to 2):
+            r of LEAM's convolution over tokens, kernel size 2r+1.
+        tie_head (`bool`, defaults to `True`):
+            One feed-forward head for all labels (section 3.3), or one for each.
+        head_hidden_size (`int`, *optional*):
+            Size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
+        head_bias_init (`"prior"` or `"zeros"`, defaults to `"prior"`):
+            Start of the head's bias: the log odds of the labels' frequencies in the training rows, or 0. hf-emotion's
+            trainings set the log odds; other trainings call `init_head_bias`.
+        class_balanced_beta (`float`, *optional*):
+            β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
+        class_balanced_normalize (`bool`, defaults to `False`):
+            Rescale the weights to mean 1, so that β changes the balance and not the learning rate.
+        class_counts (`list[int]`, *optional*):
+            Number of training rows of each label; needed by the class-balanced loss.
+        thresholds (`list[float]`, *optional*):
+            Decision threshold of each label: a label is predicted if its probability is greater.
+
+    `problem_type` defaults to `"multi_label_classification"`.
+    """
+
+    # Evaluation gathers every output of every row unless told otherwise; (N, C, L) would fill the memory.
+    keys_to_ignore_at_inference = ["label_attentions", "label_attention_lse", "hidden_states", "attentions"]
+
+    label_attention: Literal["bilinear", "leam"] = "bilinear"
+    label_attention_init: Literal["identity", "normal"] = "identity"
+    label_embedding_size: int | None = None
+    label_embedding_init: Literal["words", "contextual"] = "words"
+    leam_radius: int = 2
+    tie_head: bool = True
+    head_hidden_size: int | None = None
+    head_bias_init: Literal["prior", "zeros"] = "prior"
+    class_balanced_beta: float | int | None = None
+    class_balanced_normalize: bool = False
+    class_counts: list[int] | None = None
+    thresholds: list[float | int] | None = None
+
+    def __post_init__(self, **kwargs):
+        if self.problem_type is None:
+            self.problem_type = "multi_label_classification"
+        super().__post_init__(**kwargs)
+
+    def validate_sizes(self):
+        for name in ("label_embedding_size", "head_hidden_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}.")
+        if self.leam_radius < 0:
+            raise ValueError(f"`leam_radius` must not be negative, got {self.leam_radius}.")
+        if self.label_attention != "leam":
+            return
+        if self.label_embedding_size != self.hidden_size:
+            raise ValueError(
+                "LEAM compares label vectors with hidden states: `label_embedding_size` must equal `hidden_size` "
+                f"({self.hidden_size}), got {self.label_embedding_size}."
+            )
+        default = type(self).sentence_representation
+        if self.head_hidden_size is not None or not self.tie_head or self.sentence_representation != default:
+            raise ValueError(
+                "LEAM ends in one linear layer from the attended vector to the labels: leave `head_hidden_size`, `tie_head` and "
+                "`sentence_representation` at their defaults."
+            )
+
+    def validate_labels(self):
+        check_labels(self)
 
 
 @strict
-class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
+class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     r"""
     The fields of [`LabelAwareFields`], and:
 
@@ -27,7 +200,7 @@ class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
         initializer_range (`float`, defaults to 0.02):
             Standard deviation of weights that start at random.
 
-    `problem_type` defaults to `"multi_label_classification"`. Starts and loss are as in [`LabelAwareBertConfig`].
+    Starts and loss are as in [`LabelAwareBertConfig`].
     """
 
     model_type = "label-aware"
@@ -40,12 +213,12 @@ class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
     initializer_range: float = 0.02
 
     def __post_init__(self, **kwargs):
-        self.encoder_config = nested_config(self.encoder_config or {"model_type": "bert"})
+        self.encoder_config = nested_config(self.encoder_config or {"model_type": "bert"}, "encoder_config")
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
             if self.label_embedding_init == "words" and self.label_attention != "leam":
                 words = (
-                    getattr(self.encoder_config, name, None) for name in ("embedding_size", "input_embedding_size")
+                    getattr(self.encoder_config, f"{name}_size", None) for name in ("embedding", "input_embedding")
                 )
                 self.label_embedding_size = next(filter(None, words), self.hidden_size)
         super().__post_init__(**kwargs)
@@ -58,19 +231,71 @@ class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
         }
 
     @classmethod
-    def check_checkpoint(cls, config_dict):
-        refuse_other_checkpoints(
-            config_dict, [cls.model_type], "`from_encoder_pretrained` makes a new model over a text encoder"
-        )
+    def from_dict(cls, config_dict, **kwargs):
+        remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
+        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     @property
     def hidden_size(self) -> int:
-        """The size of the encoder's last hidden states."""
-        return output_size(self.encoder_config)
+        """The size of the encoder's last hidden states: `hidden_size`, but for OPT, which projects them to its word embeddings' size."""
+        return getattr(self.encoder_config, "word_embed_proj_dim", None) or self.encoder_config.hidden_size
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """The encoder's."""
+        return self.encoder_config.num_hidden_layers
+
+    @property
+    def num_attention_heads(self) -> int:
+        """The encoder's."""
+        return self.encoder_config.num_attention_heads
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration that holds the vocabulary: the encoder's."""
         return self.encoder_config
 
 
-__all__ = ["LabelAwareConfig"]
+@strict
+class LabelAwareBertConfig(LabelAwareFields, BertConfig):
+    r"""
+    Everything of [`BertConfig`] and of [`LabelAwareFields`], and:
+
+    Args:
+        sentence_representation (`"cls"` or `"pooler"`, defaults to `"cls"`):
+            The sentence vector beside the label's vector: the raw h₁ (paper), or BERT's tanh pooler (published code).
+
+    | what the paper leaves open | ours |
+    |---|---|
+    | start of W | the identity (`label_attention_init`); LEAM's convolution starts as a moving average |
+    | start of a label | the mean over its word pieces (`init_label_embeddings`; before that N(0, `initializer_range`²)) |
+    | start of the head's bias | the log odds of the labels' frequencies in a training, else 0 (`head_bias_init`) |
+    | dropout | of the head's input (`classifier_dropout`, else `hidden_dropout_prob`), none of the attention |
+    | tokens that a label attends to | all but padding, [CLS] and [SEP] included |
+    | class-balanced weights of several labels | on both terms of a label's cross-entropy; mean over rows and labels |
+    """
+
+    model_type = "label-aware-bert"
+    sentence_representation: Literal["cls", "pooler"] = "cls"
+
+    def __post_init__(self, **kwargs):
+        if self.label_embedding_size is None:
+            self.label_embedding_size = self.hidden_size
+        super().__post_init__(**kwargs)
+        # As in LabelAwareConfig.
+        self.auto_map = {
+            "AutoConfig": "configuration_label_aware.LabelAwareBertConfig",
+            "AutoModel": "modeling_label_aware.LabelAwareBertModel",
+            "AutoModelForSequenceClassification": "modeling_label_aware.BertForLabelAwareClassification",
+        }
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
+        return super().from_dict(merged(cls, config_dict, kwargs, BERT_TYPES, remedy), **kwargs)
+
+    def validate_encoder_only(self):
+        if self.is_decoder or self.add_cross_attention:
+            raise ValueError("label-aware BERT is an encoder: `is_decoder` and `add_cross_attention` must be False.")
+
+
+__all__ = ["LabelAwareBertConfig", "LabelAwareConfig"]

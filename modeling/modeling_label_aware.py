@@ -1,56 +1,616 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label-aware attention (Wu, Wang and Liu) over any text encoder of AutoModel.
+"""
+Label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection) over any text encoder of AutoModel, the
+same over BERT, and its LEAM variant.
 
-Shapes: B batch, L tokens, d hidden size, C labels.
+Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
 """
 
 import inspect
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import torch
-from transformers import PreTrainedModel
+from torch import nn
+from torch.nn import functional as F
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.models.bert.modeling_bert import (
+    BertEmbeddings,
+    BertEncoder,
+    BertLayer,
+    BertPooler,
+    BertPreTrainedModel,
+    BertSelfAttention,
+)
 from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
-from transformers.utils.generic import can_return_tuple
+from transformers.utils import ModelOutput, TransformersKwargs, logging
+from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_input, warn_of_padding
-from .configuration_label_aware import LabelAwareConfig
-from .fitting_checkpoints import OverEncoder
-from .label_attention import (
-    LabelAwareClassifier,
-    LabelAwareModelOutput,
-    LabelAwareWeights,
-    LabelVectors,
-    label_classifier,
-    label_pooling,
-    pooled_tokens,
-    with_sentence,
-)
-from .nested_encoder import OverAnyEncoder, build_encoder
-from .padding import (
-    first_real,
-    inverse_order,
-    masked_mean,
-    may_begin_with_padding,
-    places_before_padding,
-    real_tokens,
-    reordered,
-)
+from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig
 
 
-if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
-    from .pipeline_emotion_classification import EmotionClassificationPipeline  # noqa: F401
+logger = logging.get_logger(__name__)
 
 
-class LabelAwarePreTrainedModel(LabelAwareWeights, OverAnyEncoder, OverEncoder, PreTrainedModel):
+@dataclass
+class LabelAwareModelOutput(ModelOutput):
+    r"""
+    Args:
+        label_representations (`torch.FloatTensor`): (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one
+            attended vector z.
+        last_hidden_state (`torch.FloatTensor`): (B, L, d), the encoder's output H.
+        label_attentions (`torch.FloatTensor`): (B, C, L), attention of each label over the tokens; (B, 1, L) with
+            LEAM. Every row sums to 1, padding has exactly 0.
+        label_attention_lse (`torch.FloatTensor`): (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row
+            of `label_attentions`. It joins the windows of a long text, see [`join_windows`].
+        hidden_states, attentions: as in [`BertModel`].
+    """
+
+    label_representations: torch.FloatTensor | None = None
+    last_hidden_state: torch.FloatTensor | None = None
+    label_attentions: torch.FloatTensor | None = None
+    label_attention_lse: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class LabelAwareClassifierOutput(ModelOutput):
+    r"""
+    Args:
+        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
+        logits (`torch.FloatTensor`): (B, C), before the sigmoid.
+        label_attentions, label_attention_lse, hidden_states, attentions: as in [`LabelAwareModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    label_attentions: torch.FloatTensor | None = None
+    label_attention_lse: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+# Which tokens are real
+
+
+def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    if given.dim() != axes:
+        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
+    return given.shape[0], given.shape[1]
+
+
+def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
+    """
+    Which tokens are real, (B, L) bool, or None without a mask. The mask has the shape (B, L), or four dimensions, with 1 and 0, or
+    floating point numbers that are added to the scores: there a token is real if any token sees it.
+    """
+    if attention_mask is None:
+        return None
+    if attention_mask.dim() == 4:
+        seen = attention_mask[:, 0]
+        attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
+    if attention_mask.shape != shape:
+        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(attention_mask.shape)}.")
+    return attention_mask.bool()
+
+
+def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Orders that move padding behind the real tokens and back, (B, L) each: `states.gather(1, there)` has the real tokens first, and
+    `.gather(1, back)` of that is `states` again. Tokens keep their order.
+    """
+    real = mask != 0
+    back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
+    places = torch.arange(back.shape[1], device=back.device).expand_as(back)
+    return torch.zeros_like(back).scatter(1, back, places), back
+
+
+def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
+    if mask is None:
+        return states[:, 0]
+    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
+    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
+
+
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
+    weights = mask.to(states)[:, None]  # (N, 1, L)
+    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
+        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
+    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
+
+
+def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) int64: places counted from the first real token; 0 before it."""
+    first = (mask != 0).int().argmax(dim=-1, keepdim=True)
+    return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
+
+
+def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask of four dimensions with 1 and 0 in the form that is added to scores; other masks as they are."""
+    if attention_mask is None or attention_mask.dim() != 4:
+        return attention_mask
+    lowest = torch.finfo(dtype).min
+    if attention_mask.is_floating_point():
+        return attention_mask.to(dtype).clamp(min=lowest)
+    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
+
+
+# Attention of the labels
+
+START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
+
+# These modules hold their weights themselves, for three reasons: transformers does not initialise a custom module without own
+# parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward` cannot be offloaded.
+
+
+def exact_dtype(states: torch.Tensor) -> torch.dtype:
+    """Float32 instead of half precision, which would round attention scores by more than one percent."""
+    return torch.promote_types(states.dtype, torch.float32)
+
+
+class LabelAwarePooling(nn.Module):
+    """
+    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
+
+    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the
+    B·L tokens, which are many more.
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
+        self.weight = nn.Parameter(torch.empty(config.hidden_size, config.label_embedding_size))
+
+    def forward(self, hidden_states, token_mask):
+        """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L), log-sum-exp of the scores (B, C)."""
+        exact = exact_dtype(hidden_states)
+        with maybe_autocast(hidden_states.device.type, enabled=False):
+            queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
+            scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
+        if token_mask is not None:
+            scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
+        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2)  # (B, C, L)
+        attentions = attentions.to(hidden_states.dtype)
+        return attentions @ hidden_states, attentions, scores.logsumexp(dim=1)
+
+    @torch.no_grad()
+    def append(self, label_embeddings):
+        """Append label vectors (n, d') for new labels."""
+        vectors = torch.cat([self.label_embeddings, label_embeddings])
+        self.label_embeddings = nn.Parameter(vectors, requires_grad=self.label_embeddings.requires_grad)
+
+
+class LeamPooling(nn.Module):
+    """
+    LEAM (Wang et al. 2018), as the paper's appendix compares it: cosine similarity of labels and tokens, one
+    convolution over tokens shared by the labels, ReLU, maximum over labels, one scalar, softmax over the real tokens.
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.radius = config.leam_radius
+        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
+        self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # width of the convolution
+        self.bias = nn.Parameter(torch.empty(1))
+        self.scale = nn.Parameter(torch.empty(1))  # Linear(1→1): its bias would cancel in the softmax
+
+    def forward(self, hidden_states, token_mask):
+        """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L), log-sum-exp of the scores (B, 1)."""
+        batch_size, length, _ = hidden_states.shape
+        exact = exact_dtype(hidden_states)
+        with maybe_autocast(hidden_states.device.type, enabled=False):
+            labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
+            similarity = F.linear(F.normalize(hidden_states.to(exact), dim=-1), labels)  # (B, L, C)
+            if token_mask is not None:  # the window of the last real token must not see padding
+                similarity = similarity * token_mask[..., None]
+            similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
+            matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding=self.radius)
+        matches = F.relu(matches).view(batch_size, -1, length).amax(dim=1)  # (B, L)
+        scores = self.scale * matches
+        if token_mask is not None:
+            scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
+        attentions = scores.softmax(dim=-1, dtype=exact).to(hidden_states.dtype)[:, None]  # (B, 1, L)
+        return (attentions @ hidden_states).squeeze(1), attentions, scores.logsumexp(dim=1, keepdim=True)
+
+
+class LabelWiseLinear(nn.Module):
+    """One linear layer for each label: (B, C, d_in) -> (B, C, d_out). The rows of one label's layer are consecutive."""
+
+    def __init__(self, num_labels: int, in_features: int, out_features: int):
+        super().__init__()
+        self.out_features = out_features
+        self.weight = nn.Parameter(torch.empty(num_labels * out_features, in_features))
+        self.bias = nn.Parameter(torch.empty(num_labels * out_features))
+
+    def forward(self, states):
+        if self.out_features == 1:  # takes half the time of C products with one column each
+            return (states * self.weight).sum(-1, keepdim=True) + self.bias[:, None]
+        weight, bias = (parameter.unflatten(0, (-1, self.out_features)) for parameter in (self.weight, self.bias))
+        return torch.einsum("bci,coi->bco", states, weight) + bias
+
+
+def dropout_of(config) -> float:
+    """The dropout rate on the head's input."""
+    return config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+
+
+class LabelAwareHead(nn.Module):
+    """Section 3.3: ŷ^{(i)} = FFN_i([h̃^{(i)} ‖ s]), one FFN for all labels (`tie_head`) or one for each."""
+
+    def __init__(self, config):
+        super().__init__()
+        linear = nn.Linear if config.tie_head else partial(LabelWiseLinear, config.num_labels)
+        self.dropout = nn.Dropout(dropout_of(config))
+        size = 2 * config.hidden_size
+        self.dense = None
+        if config.head_hidden_size is not None:
+            self.dense = linear(size, config.head_hidden_size)
+            self.activation = ACT2FN[config.hidden_act]
+            size = config.head_hidden_size
+        self.out_proj = linear(size, 1)
+
+    def forward(self, label_representations):
+        """(B, C, 2d) -> logits (B, C)."""
+        hidden = self.dropout(label_representations)
+        if self.dense is not None:
+            hidden = self.activation(self.dense(hidden))
+        return self.out_proj(hidden).squeeze(-1)
+
+
+def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
+    r"""
+    Join the logits of windows to logits of documents: for each label Σ_w a_w logits_w, where a is the softmax of `lse` over the
+    windows w of a document. With a linear head this equals one label attention over the tokens of all windows, because the softmax
+    over all tokens is the softmax over windows times the softmax within a window; s is joined with the same weights.
+
+    Args:
+        logits (`torch.FloatTensor`): (W, C), for W windows.
+        lse (`torch.FloatTensor`): (W, C) or (W, 1), their `label_attention_lse`.
+        document_ids (`torch.LongTensor`): (W,), the document of each window, in [0, documents).
+
+    Returns:
+        (documents, C).
+    """
+    given, logits = logits, logits.to(exact_dtype(logits))
+    index = document_ids.to(logits.device, torch.long)[:, None].expand_as(logits)
+    lse = lse.to(logits).expand_as(logits)
+    largest = lse.new_full((documents, logits.shape[1]), -math.inf).scatter_reduce(0, index, lse, "amax")
+    weights = (lse - largest.gather(0, index).detach()).exp()
+    empty = torch.zeros_like(largest)
+    joined = empty.scatter_add(0, index, weights * logits) / empty.scatter_add(0, index, weights)
+    return joined.to(given.dtype)
+
+
+# Loss
+
+
+def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
+    r"""
+    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}), float32 (C,).
+
+    Args:
+        class_counts: training rows n_c of each class. A class without rows, for which the formula has no value, takes the weight of
+            the class with the fewest rows.
+        beta: β in [0, 1).
+        normalize: divide by the mean, so that the weights have mean 1.
+    """
+    fewest = min((count for count in class_counts if count > 0), default=1)
+    counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
+    weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
+    return (weights / weights.mean() if normalize else weights).float()
+
+
+def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
+    r"""
+    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
+
+    Args:
+        logits: (B, C).
+        labels: (B, C) of 0 and 1 for `"multi_label_classification"`: binary cross-entropy, the weight of a class on both of its
+            terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row without a label: cross-entropy
+            times the weight of the gold class, mean over the labelled rows.
+    """
+    several = config.problem_type == "multi_label_classification"
+    shape = tuple(logits.shape if several else logits.shape[:1])
+    if tuple(labels.shape) != shape or (labels.is_floating_point() and not several):
+        raise ValueError(
+            f"`labels` must be {'0 and 1' if several else 'class ids, whole numbers'} of shape {shape} for "
+            f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
+        )
+    labels = labels.to(logits.device, logits.dtype if several else torch.long)
+    weights = None
+    if config.class_balanced_beta is not None:
+        if config.class_counts is None:
+            raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
+        balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
+        weights = class_balanced_weights(*balance).to(logits)
+    if several:
+        return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
+    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
+    if weights is not None:
+        losses = losses * weights[labels.clamp(min=0)]
+    return losses.sum() / (labels != -100).sum().clamp(min=1)
+
+
+# The base models
+
+NEW_MODULES = (
+    "score",
+    "classifier",
+)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+
+
+def refuse_untrained(model: nn.Module) -> None:
+    """
+    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
+    whose weights came from no checkpoint (`is_new`).
+    """
+    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
+        return
+    for name, module in model.named_modules():
+        part = next((part for part in name.split(".") if part in NEW_MODULES), None)
+        if part and getattr(module, "is_new", False) and "original_module" not in name:
+            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
+                raise ValueError(
+                    f"the adapter neither trains nor saves the new weights of `{name}`: load the model anew, and name {part!r} in the "
+                    "`modules_to_save` of the adapter's configuration."
+                )
+
+
+class LabelAwareWeights:
+    """What base models and heads share, to name first: how the weights of this file start, and which of them must not decay."""
+
+    # Parameters for which 0 has no meaning: weight decay must not pull them there.
+    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        module.is_new = True
+        std = self.config.initializer_range
+        if isinstance(module, LabelWiseLinear):
+            init.normal_(module.weight, mean=0.0, std=std)
+            init.zeros_(module.bias)
+        elif isinstance(module, LabelAwarePooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=std)
+            # The paper does not say. With N(0, 0.02) all labels attend alike, and as they share the head all logits start
+            # equal: small corpora stay there for epochs. With the identity a label attends to words like its own.
+            if self.config.label_attention_init == "identity":
+                init.eye_(module.weight)
+            else:
+                init.normal_(module.weight, mean=0.0, std=std)
+        elif isinstance(module, LeamPooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=std)
+            # A moving average: with N(0, 0.02) the ReLU would often start dead and stay so.
+            init.constant_(module.weight, 1 / module.weight.numel())
+            init.zeros_(module.bias)
+            init.ones_(module.scale)
+
+    def train(self, mode: bool = True):
+        if mode:
+            refuse_untrained(self)
+        return super().train(mode)
+
+
+class LabelVectors:
+    """What base models share, to name first: the attention of the labels, and where their vectors start."""
+
+    def attend(
+        self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, sentence
+    ) -> LabelAwareModelOutput:
+        """
+        Hidden states (B, L, d), which tokens are real and which of them labels may attend to (B, L) -> the output. `sentence()` gives
+        s (B, d); LEAM does not need it.
+        """
+        if pooling_mask is not None:
+            if pooling_mask.shape != hidden_states.shape[:2]:
+                shape = tuple(hidden_states.shape[:2])
+                raise ValueError(f"`pooling_mask` must have shape {shape}, got {tuple(pooling_mask.shape)}.")
+            pooling_mask = pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
+        pooled = token_mask if pooling_mask is None else pooling_mask
+        representations, attentions, lse = self.score(hidden_states, pooled)
+        if self.config.label_attention == "bilinear":
+            beside = sentence().to(representations.device)[:, None].expand_as(representations)
+            representations = torch.cat([representations, beside], dim=-1)  # (B, C, 2d)
+        return LabelAwareModelOutput(
+            label_representations=representations, label_attentions=attentions, label_attention_lse=lse
+        )
+
+    @torch.no_grad()
+    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
+        r"""
+        Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
+        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
+        The latter are centred, so that only the differences between labels remain. Their scale is the same for every encoder: a
+        label's scores over the tokens of all names have the standard deviation `START_SPREAD`. With `label_attention_init`
+        "identity" the vectors have length 1 on average and W is a multiple of the identity; otherwise W stays as it is.
+
+        Args:
+            tokenizer: the tokenizer of this encoder.
+            label_texts: texts to read instead of the names in `config.id2label`: a sequence in label order, or a mapping
+                from label name to text. Afterwards the vectors are their own parameters, not tied to the words.
+
+        Raises:
+            ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text
+                gives no word piece.
+        """
+        names = [self.config.id2label[i] for i in range(self.config.num_labels)]
+        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+            raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
+        texts = texts_of(names, label_texts)
+        self._check_start()
+        if self.config.label_embedding_init == "words":
+            vectors = self._words_of(tokenizer, texts)
+        else:
+            states = self._states_of(tokenizer, texts)
+            vectors = torch.stack([state.mean(dim=0) for state in states])
+            if len(vectors) > 1:  # a single label has nothing to differ from
+                vectors -= vectors.mean(dim=0)
+                vectors /= vectors.norm(dim=1).mean().clamp(min=1e-6)
+                scores = vectors @ torch.cat(states).T  # (C, tokens)
+                scale = START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+                if self.config.label_attention_init == "identity" and self.config.label_attention == "bilinear":
+                    # A step of Adam changes every element of W by the learning rate, and a score by up to that times ‖h‖₁‖e‖₁. With
+                    # vectors as long as wide encoders need, scores move so fast that MPNet collapsed: all tokens got one state.
+                    nn.init.eye_(self.score.weight).mul_(scale)
+                else:
+                    vectors *= scale
+        self.score.label_embeddings.copy_(vectors)
+        return self
+
+    def embed_new_labels(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
+        """Vectors (n, d') for labels that are added to those of `old_texts`, placed as `init_label_embeddings` would."""
+        self._check_start()
+        if self.config.label_embedding_init == "words":
+            return self._words_of(tokenizer, new_texts)
+        old, new = (
+            torch.stack([state.mean(dim=0) for state in self._states_of(tokenizer, texts)])
+            for texts in (old_texts, new_texts)
+        )
+        centre = old.mean(dim=0) if len(old) > 1 else torch.zeros_like(old[0])
+        # Scaled to the length that trained vectors have by now.
+        length = self.score.label_embeddings.norm(dim=1).mean() / (old - centre).norm(dim=1).mean().clamp(min=1e-6)
+        return (new - centre) * length
+
+    @property
+    def label_start_size(self) -> int:
+        """The size of the vectors from which label vectors start."""
+        contextual = self.config.label_embedding_init == "contextual"
+        return self.config.hidden_size if contextual else self.get_input_embeddings().weight.shape[1]
+
+    def _check_start(self) -> None:
+        start, size = self.config.label_embedding_init, self.label_start_size
+        if self.config.label_embedding_size != size:
+            other = ', or take "contextual"' if start == "words" and self.config.hidden_size != size else ""
+            raise ValueError(
+                f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
+                f"{self.config.label_embedding_size}: set it to {size}{other}."
+            )
+
+    def _words_of(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
+        """The mean word embedding of each text, (len(texts), d')."""
+        words = self.get_input_embeddings().weight
+        ids = [label_ids(tokenizer, text, special_tokens=False) for text in texts]
+        return torch.stack([words[torch.tensor(row, device=words.device)].mean(dim=0) for row in ids])
+
+    def _states_of(self, tokenizer, texts: Sequence[str]) -> list[torch.Tensor]:
+        """The last hidden states of each text, (L, d), special tokens included."""
+        training = self.training
+        self.eval()
+        ids = [torch.tensor([label_ids(tokenizer, text, special_tokens=True)], device=self.device) for text in texts]
+        states = [self(row, return_dict=True).last_hidden_state[0] for row in ids]
+        self.train(training)
+        return states
+
+
+def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
+    """The ids of a label's text; ValueError if the tokenizer knows no part of it."""
+    # With a space before it: a byte-pair tokenizer has another token for "joy" at the beginning of a text.
+    ids = tokenizer(" " + text.replace("_", " "), add_special_tokens=special_tokens)["input_ids"]
+    if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids):
+        raise ValueError(
+            f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words with `label_texts`."
+        )
+    return ids
+
+
+def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
+    """One text per label name: the names themselves, texts in their order, or a mapping from name to text."""
+    if label_texts is None:
+        return list(names)
+    if isinstance(label_texts, Mapping):
+        if set(label_texts) != set(names):
+            differing = sorted(set(label_texts) ^ set(names))
+            raise ValueError(f"`label_texts` must have the label names as keys; differing: {differing}.")
+        return [label_texts[name] for name in names]
+    if isinstance(label_texts, str) or len(label_texts) != len(names):
+        raise ValueError(f"`label_texts` needs a list of {len(names)} texts, one for each label; got {label_texts!r}.")
+    return list(label_texts)
+
+
+class LabelAwarePreTrainedModel(LabelAwareWeights, PreTrainedModel):
     config: LabelAwareConfig
     config_class = LabelAwareConfig
     base_model_prefix = "model"
-    _encoder_name = "encoder"
     _supports_sdpa = True  # the encoder itself says whether it supports this
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
+
+    @classmethod
+    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+        r"""
+        Make a new model over a pretrained text encoder: the encoder gets the checkpoint's weights, all others start anew.
+
+        Args:
+            encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
+            dtype: dtype of all weights; "auto": that of the checkpoint.
+            arguments: fields of the model's configuration, for a classifier `num_labels` or `id2label` and `label2id`;
+                `attn_implementation`; and what else the `from_pretrained` of the encoder takes (`revision`, `token`, ...).
+
+        Raises:
+            OSError: no such checkpoint.
+            ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights.
+        """
+        return over_encoder(cls, encoder, dtype, arguments)
+
+
+def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
+    """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
+    classes = MODEL_MAPPING[type(config)]
+    classes = classes if isinstance(classes, list | tuple) else [classes]
+    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
+    return {"add_pooling_layer": False} if has_pooler else {}
+
+
+def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+    """A text encoder without loaded weights; ValueError if it reads no token ids, or takes no `attention_mask`."""
+    # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
+    encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
+    if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`: "
+            "take a text encoder that does."
+        )
+    if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
+        encoder._no_split_modules = {type(encoder).__name__}
+    return encoder
+
+
+def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
+    """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
+    names = {*cls.config_class.__dataclass_fields__, "num_labels"}
+    fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
+    attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
+    saved = AutoConfig.from_pretrained(encoder, trust_remote_code=False, **arguments)
+    config = cls.config_class(encoder_config=saved, **fields)
+    with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
+        build_encoder(config.encoder_config)
+    # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
+    pooler = without_pooler(config.encoder_config)
+    loaded, found = AutoModel.from_pretrained(
+        encoder, dtype=dtype, output_loading_info=True, trust_remote_code=False, **pooler, **arguments
+    )
+    if found["missing_keys"]:
+        raise ValueError(
+            f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
+        )
+    model = cls._from_config(config, dtype=loaded.dtype, **attention)
+    model.base_model.get_encoder().load_state_dict(loaded.state_dict())
+    return model
 
 
 class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
@@ -58,12 +618,14 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
 
     def __init__(self, config: LabelAwareConfig):
         super().__init__(config)
-        self.encoder = build_encoder(config.encoder_config, "labels")
-        # Everything that is new here, label vectors included. PEFT trains and saves modules named "score" or "classifier" without being asked.
-        self.score = label_pooling(config)
+        self.encoder = build_encoder(config.encoder_config)
+        self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
         self.supports_gradient_checkpointing = self.encoder.supports_gradient_checkpointing
         self._encoder_takes = frozenset(inspect.signature(self.encoder.forward).parameters)
         self.post_init()
+
+    def get_encoder(self):
+        return self.encoder
 
     def get_input_embeddings(self):
         return self.encoder.get_input_embeddings()
@@ -92,36 +654,31 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
                 overlapping windows of a long text it is 0 at tokens that another window counts.
 
         Raises:
-            ValueError: see `check_input`; or the encoder does not read an input.
+            ValueError: both or neither of ids and embeddings; a shape that does not fit; an input that the encoder does not read.
         """
-        encoder = self.encoder.config
-        batch_size, length = check_input(encoder, input_ids, inputs_embeds, attention_mask)
-        warn_of_padding(encoder, input_ids, attention_mask)
-        inputs = {"token_type_ids": token_type_ids, "position_ids": position_ids, "inputs_embeds": inputs_embeds}
-        inputs = {name: value for name, value in inputs.items() if value is not None}
-        if input_ids is not None:
-            inputs["input_ids"] = input_ids
-        if (
-            "token_type_ids" not in self._encoder_takes
-        ):  # another model's tokenizer may give them; for a single text they carry no information
+        shape = input_shape(input_ids, inputs_embeds)
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
+        given = {
+            **{"input_ids": input_ids, "inputs_embeds": inputs_embeds},
+            **{"token_type_ids": token_type_ids, "position_ids": position_ids},
+        }
+        inputs = {name: value for name, value in given.items() if value is not None}
+        if "token_type_ids" not in self._encoder_takes:
+            # Another model's tokenizer may give them; for a single text they carry no information.
             inputs.pop("token_type_ids", None)
         for name in inputs.keys() - self._encoder_takes:
-            raise ValueError(f"`{name}` is not an input of a {encoder.model_type!r} model: leave it out.")
-        if getattr(encoder, "type_vocab_size", 0):
-            check_ids("`token_type_ids`", token_type_ids, encoder.type_vocab_size)
-        token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
-        places = None
-        if token_mask is not None and may_begin_with_padding(token_mask):
+            raise ValueError(f"`{name}` is not an input of a {self.encoder.config.model_type!r} model: leave it out.")
+        token_mask = real_tokens(attention_mask, shape)
+        back = None
+        if token_mask is not None:
             # Padding moves behind the tokens, where it changes no encoder's positions.
-            places = places_before_padding(token_mask)  # (B, L)
-            order = inverse_order(places)
-            inputs = {name: reordered(value, order) for name, value in inputs.items()}
-            attention_mask = token_mask.gather(1, order).long()
+            there, back = real_first(token_mask)
+            inputs = {name: reordered(value, there) for name, value in inputs.items()}
+            attention_mask = token_mask.gather(1, there).long()
         for name in ("output_attentions", "output_hidden_states"):
             kwargs.setdefault(name, getattr(self.config, name))
-        if (
-            "use_cache" in self._encoder_takes
-        ):  # the cache of decoder-only models is not needed: nothing comes after the text
+        if "use_cache" in self._encoder_takes:  # of decoder-only models: nothing comes after the text
             kwargs["use_cache"] = False
         outputs = self.encoder(attention_mask=attention_mask, return_dict=True, **inputs, **kwargs)
         hidden_states, layers, attentions = (
@@ -129,28 +686,19 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             outputs.get("hidden_states"),
             outputs.get("attentions"),
         )
-        if places is not None:
-            hidden_states = reordered(hidden_states, places)
-            layers = layers and tuple(reordered(layer, places) for layer in layers)
-            attentions = attentions and tuple(_reordered_maps(maps, places) for maps in attentions)
+        if back is not None:
+            hidden_states = reordered(hidden_states, back)
+            layers = layers and tuple(reordered(layer, back) for layer in layers)
+            attentions = attentions and tuple(reordered_maps(maps, back) for maps in attentions)
 
         states = hidden_states
         if token_mask is not None:
             token_mask = token_mask.to(states.device)
             # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
             states = states.masked_fill(~token_mask[..., None], 0.0)
-        pooled = pooled_tokens(token_mask, pooling_mask, (batch_size, length))
-        representations, label_attentions, lse = self.score(states, pooled)
-        if self.config.label_attention == "bilinear":
-            representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
-        return LabelAwareModelOutput(
-            label_representations=representations,
-            last_hidden_state=hidden_states,
-            label_attentions=label_attentions,
-            label_attention_lse=lse,
-            hidden_states=layers,
-            attentions=attentions,
-        )
+        output = self.attend(states, token_mask, pooling_mask, lambda: self._sentence(states, token_mask))
+        output.last_hidden_state, output.hidden_states, output.attentions = hidden_states, layers, attentions
+        return output
 
     def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> s (B, d)."""
@@ -163,23 +711,261 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         return first_real(hidden_states.flip(1), token_mask.flip(1))
 
 
-def _reordered_maps(maps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """
+    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
+    stand for all rows.
+    """
+    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
+    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
+
+
+def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Attention (B, h, L, L) with both token axes reordered."""
-    places = places.to(maps.device)
-    maps = maps.gather(2, places[:, None, :, None].expand_as(maps))
-    return maps.gather(3, places[:, None, None].expand_as(maps))
+    order = order.to(maps.device)
+    maps = maps.gather(2, order[:, None, :, None].expand_as(maps))
+    return maps.gather(3, order[:, None, None].expand_as(maps))
+
+
+class LabelAwareBertPreTrainedModel(LabelAwareWeights, BertPreTrainedModel):
+    config: LabelAwareBertConfig
+    config_class = LabelAwareBertConfig
+    base_model_prefix = "bert"
+    _no_split_modules = ["BertEmbeddings", "BertLayer"]
+    _can_record_outputs = {"hidden_states": BertLayer, "attentions": BertSelfAttention}
+
+
+class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
+    """BERT with one vector per label that attends to its tokens. Returns a [`LabelAwareModelOutput`]."""
+
+    _input_embed_layer = "word_embeddings"
+
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = BertEncoder(config)
+        self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
+        self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        pooling_mask: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> LabelAwareModelOutput:
+        r"""
+        Args:
+            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
+            pooling_mask: as in [`LabelAwareModel`].
+
+        Raises:
+            ValueError: both or neither of ids and embeddings; a shape that does not fit.
+        """
+        shape = input_shape(input_ids, inputs_embeds)
+        token_mask = real_tokens(attention_mask, shape)  # (B, L)
+        if position_ids is None and token_mask is not None:
+            position_ids = positions_from_first_real(token_mask)
+        embeddings = self.embeddings(
+            input_ids=input_ids,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+        )
+        mask = additive_mask(attention_mask, embeddings.dtype)
+        mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=mask)
+        hidden_states = self.encoder(embeddings, attention_mask=mask, **kwargs).last_hidden_state  # (B, L, d)
+
+        def sentence() -> torch.Tensor:
+            first = first_real(hidden_states, token_mask)  # (B, d)
+            return first if self.pooler is None else self.pooler(first[:, None])
+
+        output = self.attend(hidden_states, token_mask, pooling_mask, sentence)
+        output.last_hidden_state = hidden_states
+        return output
+
+
+# The heads
+
+
+class LabelAwareClassifier:
+    """What heads share, to name first: the classifier, adding labels by name, and the start of the head's bias."""
+
+    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
+    # accumulation steps.
+    accepts_loss_kwargs = False
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.base_class(config))
+        if config.label_attention == "leam":
+            self.classifier = nn.Sequential(
+                nn.Dropout(dropout_of(config)), nn.Linear(config.hidden_size, config.num_labels)
+            )
+        else:
+            self.classifier = LabelAwareHead(config)
+        self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        pooling_mask: torch.Tensor | None = None,
+        document_ids: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> LabelAwareClassifierOutput:
+        r"""
+        Args:
+            document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
+                labels are then per document, see [`join_windows`]. Default: every row is a document.
+            labels: (B, C) of 0 and 1 for multi-label, (B,) class ids for single-label classification.
+
+        For the other arguments see the base model.
+        """
+        outputs = self.base_model(
+            input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            pooling_mask=pooling_mask,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self.classifier(outputs.label_representations)  # (B, C)
+        if document_ids is not None:
+            if document_ids.shape != logits.shape[:1]:
+                raise ValueError(f"`document_ids` must have shape ({len(logits)},), got {tuple(document_ids.shape)}.")
+            documents = document_ids.max().item() + 1  # `int` would fix the number in an exported program
+            logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
+        loss = None if labels is None else classification_loss(logits, labels, self.config)
+        return LabelAwareClassifierOutput(
+            loss=loss,
+            logits=logits,
+            label_attentions=outputs.label_attentions,
+            label_attention_lse=outputs.label_attention_lse,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
+        """See [`LabelVectors.init_label_embeddings`]."""
+        self.base_model.init_label_embeddings(tokenizer, label_texts)
+        return self
+
+    @property
+    def label_start_size(self) -> int:
+        """See [`LabelVectors.label_start_size`]."""
+        return self.base_model.label_start_size
+
+    @torch.no_grad()
+    def init_head_bias(self, frequencies: Sequence[float]):
+        r"""
+        Start the bias of the head at the log odds of the labels' frequencies (Lin et al. 2017, section 4.1), so that the
+        first steps are not spent on learning that most labels are absent. A head shared by all labels starts at the log odds
+        of their mean.
+
+        Args:
+            frequencies: the share of the training rows that have each label, C values in [0, 1].
+
+        Raises:
+            ValueError: the number of values is wrong, or a value lies outside [0, 1].
+        """
+        shares = torch.as_tensor(frequencies, dtype=torch.float64)
+        if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError(
+                f"`frequencies` must be {self.config.num_labels} shares in [0, 1], one for each label, got {frequencies}."
+            )
+        last = self.classifier[-1] if isinstance(self.classifier, nn.Sequential) else self.classifier.out_proj
+        if last.bias.numel() == 1:
+            shares = shares.mean()[None]
+        last.bias.copy_(shares.clamp(1e-4, 1 - 1e-4).logit())
+        return self
+
+    @torch.no_grad()
+    def add_labels(
+        self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
+    ):
+        r"""
+        Add labels after training, by their names, placed among the present labels. Labels are vectors and share the head, so a new
+        label has a logit at once; the logits of the old labels do not change.
+
+        The config is extended too: `id2label` and `label2id`; `thresholds`, if there are any, by their mean; `class_counts`
+        by 0, which the class-balanced loss treats as the smallest count. Rules of abstention, which were chosen for the old labels
+        alone, are dropped.
+
+        Args:
+            names: new label names, each different from the present ones.
+            tokenizer: the tokenizer of this encoder.
+            label_texts: texts to read instead of the names: in the order of `names`, or a mapping from name to text.
+
+        Raises:
+            ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be
+                untrained; see [`LabelVectors.init_label_embeddings`].
+        """
+        config = self.config
+        if isinstance(names, str):
+            raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
+        if config.label_attention == "leam" or not config.tie_head:
+            raise ValueError(
+                "With `label_attention='leam'` or `tie_head=False` a new label would need its own trained weights; "
+                "labels can be added if the head is tied and the attention bilinear."
+            )
+        old_names = [config.id2label[i] for i in range(config.num_labels)]
+        taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
+        if taken:
+            raise ValueError(f"Label names must be new and different; taken: {taken}.")
+        label_texts = texts_of(names, label_texts)
+        if not names:
+            return self
+
+        base = self.base_model
+        base.score.append(base.embed_new_labels(tokenizer, old_names, label_texts))
+        all_names = old_names + list(names)
+        config.id2label = dict(enumerate(all_names))
+        config.label2id = {name: i for i, name in enumerate(all_names)}
+        if config.thresholds is not None:
+            config.thresholds = config.thresholds + [sum(config.thresholds) / len(old_names)] * len(names)
+        if config.class_counts is not None:
+            config.class_counts = config.class_counts + [0] * len(names)
+        for rule in ("abstention", "prediction_sets"):
+            if getattr(config, rule, None) is not None:
+                setattr(config, rule, None)
+                logger.warning(f"The labels are new: `{rule}` of the old ones is dropped.")
+        config.validate()
+        self.num_labels = config.num_labels
+        return self
 
 
 class LabelAwareForSequenceClassification(LabelAwareClassifier, LabelAwarePreTrainedModel):
     """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
 
-    def __init__(self, config: LabelAwareConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.model = LabelAwareModel(config)
-        self.classifier = label_classifier(config)
-        self.supports_gradient_checkpointing = self.model.supports_gradient_checkpointing
-        self.post_init()
+    base_class = LabelAwareModel
 
 
-__all__ = ["LabelAwareForSequenceClassification", "LabelAwareModel", "LabelAwarePreTrainedModel"]
+class BertForLabelAwareClassification(LabelAwareClassifier, LabelAwareBertPreTrainedModel):
+    """Multi-label (or single-label) classification by label-aware attention over BERT. Returns a [`LabelAwareClassifierOutput`]."""
+
+    base_class = LabelAwareBertModel
+
+
+__all__ = [
+    "BertForLabelAwareClassification",
+    "LabelAwareBertModel",
+    "LabelAwareForSequenceClassification",
+    "LabelAwareModel",
+]

@@ -280,7 +280,8 @@ def captum_attr() -> Any:
 
 def _embeddings(model: PreTrainedModel) -> torch.nn.Module:
     """The module that turns token ids into the encoder's input."""
-    encoder = getattr(model, "own_encoder", model.base_model)
+    nested = getattr(model.config, "encoder_config", None) is not None
+    encoder = model.base_model.get_encoder() if nested else model.base_model
     return getattr(encoder, "embeddings", None) or encoder.get_input_embeddings()
 
 

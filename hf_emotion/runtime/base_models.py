@@ -148,7 +148,7 @@ def read_encoder(name: str) -> PreTrainedModel:
 def _encoder_of(path: str, base: PreTrainedConfig) -> PreTrainedModel:
     """The encoder of a classifier, as a stock model of transformers."""
     if getattr(base, "encoder_config", None) is not None:
-        return read_model(AutoModel, path, dtype=torch.float32).own_encoder
+        return read_model(AutoModel, path, dtype=torch.float32).get_encoder()
     plain = _stock_config_class(type(base))
     dropped = {"id2label", "label2id", "problem_type", "architectures", "model_type"}
     fields = {name: value for name, value in base.to_dict().items() if name in plain().to_dict().keys() - dropped}

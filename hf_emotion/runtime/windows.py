@@ -83,7 +83,7 @@ def join_windows(
 ) -> np.ndarray:
     """
     Combine the logits of windows (W, C) to those of texts (count, C): their average (the numpy form of
-    `hf_emotion.modeling.label_attention.join_windows`), or the maximum for each label.
+    `hf_emotion.modeling.modeling_label_aware.join_windows`), or the maximum for each label.
 
     Args:
         lse: (W, C) or (W, 1), the logarithm of each window's weight. For label attention: log-sum-exp of its scores. For

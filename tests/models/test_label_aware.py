@@ -91,9 +91,8 @@ def test_windows_of_a_document_are_read_by_one_attention_over_all_their_tokens(c
     mask[2, 4:] = 0
     everything = model(input_ids=ids[2:], attention_mask=mask[2:], pooling_mask=torch.ones(1, 6))
     assert_close(everything.logits, shorter.logits, rtol=1e-9, atol=1e-9)
-    for wrong in ([0, 2, 2], [0, 0]):
-        with pytest.raises(ValueError, match="`document_ids` must number the documents of the 3 rows"):
-            model(**given, document_ids=torch.tensor(wrong))
+    with pytest.raises(ValueError, match=r"`document_ids` must have shape \(3,\), got \(2,\)"):
+        model(**given, document_ids=torch.tensor([0, 0]))
     with pytest.raises(ValueError, match=r"`pooling_mask` must have shape \(3, 6\), got \(3, 5\)"):
         model(input_ids=ids, pooling_mask=pooling[:, :5])
 
@@ -141,9 +140,9 @@ def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_pat
     with pytest.raises(TypeError, match="tie_haed"):
         LabelAwareForSequenceClassification.from_encoder_pretrained(checkpoints / "bert", tie_haed=True)
     BY_ID["any-mpnet"].build().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="'label-aware' model itself: .*`from_pretrained`"):
+    with pytest.raises(ValueError, match="'label-aware', which transformers does not have"):
         LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, num_labels=3)
-    with pytest.raises(ValueError, match='one of "label-aware", got one of "bert": .*from_encoder_pretrained'):
+    with pytest.raises(ValueError, match="one of 'label-aware', got one of 'bert': .*from_encoder_pretrained"):
         LabelAwareForSequenceClassification.from_pretrained(checkpoints / "bert")
 
 
@@ -155,7 +154,7 @@ def test_an_encoder_in_half_precision_computes_what_it_computes_alone_at_far_pos
     for dtype in ("auto", torch.bfloat16):
         model = LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, dtype=dtype, **LABEL_NAMES)
         assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
-        assert model.own_encoder.rotary_emb.inv_freq.dtype == torch.float32
+        assert model.base_model.get_encoder().rotary_emb.inv_freq.dtype == torch.float32
         assert torch.equal(model.eval().base_model(ids).last_hidden_state, stock(ids).last_hidden_state)
     # A predictor of the model in float32, too.
     model.float().save_pretrained(tmp_path / "run")
@@ -177,7 +176,7 @@ def test_an_encoder_without_a_vocabulary_reads_any_character():
     config = CanineConfig(**{**sizes, "max_position_embeddings": 64}, num_hash_buckets=64)
     model = asymmetric_(LabelAwareForSequenceClassification(LabelAwareConfig(encoder_config=config, num_labels=3)))
     ids = torch.tensor([[ord(character) for character in "so happy today \N{FACE WITH TEARS OF JOY}!"]])
-    states = model.eval().own_encoder(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    states = model.eval().base_model.get_encoder()(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
     assert torch.equal(model.base_model(ids, attention_mask=torch.ones_like(ids)).last_hidden_state, states)
 
 
@@ -320,8 +319,6 @@ def test_position_ids_and_token_types_go_to_the_encoders_that_read_them():
     plain = model(ids).logits
     assert (model(ids, token_type_ids=torch.ones_like(ids)).logits - plain).abs().max() > 1e-4
     assert (model(ids, position_ids=torch.arange(12, 18)[None]).logits - plain).abs().max() > 1e-4
-    with pytest.raises(ValueError, match=r"`token_type_ids` must lie in \[0, 2\)"):
-        model(ids, token_type_ids=torch.full_like(ids, 2))
     other = BY_ID["any-distilbert"].build()
     assert_close(other(ids, token_type_ids=torch.ones_like(ids)).logits, other(ids).logits)
 

@@ -347,19 +347,15 @@ def test_loss_equals_the_formula(problem_type, balance):
 def test_loss_refuses_labels_of_another_shape(problem_type, expected, shapes):
     config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
     for shape in shapes:
-        with pytest.raises(ValueError, match="`labels` must have shape") as caught:
+        with pytest.raises(ValueError, match="`labels` must be") as caught:
             classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
-        assert f"shape {expected} for" in str(caught.value) and f"got {shape};" in str(caught.value)
+        assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
 
 
-def test_loss_refuses_missing_counts_and_other_problem_types():
+def test_loss_refuses_missing_counts():
     labels = torch.zeros(6, 5)
     with pytest.raises(ValueError, match="`class_counts`"):
         classification_loss(labels, labels, LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES))
-    config = LabelAwareBertConfig(**LABEL_NAMES)
-    config.problem_type = "regression"
-    with pytest.raises(ValueError, match="`problem_type` must be .* got 'regression'"):
-        classification_loss(labels, labels, config)
 
 
 # Label vectors from words

@@ -82,7 +82,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 pytest_plugins = ["toolkit_fixtures"]
 
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-CODE = travelling("configuration_label_aware_bert", "modeling_label_aware_bert", "pipeline_emotion_classification")
+CODE = travelling("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification")
 SCORES = {f"{average}_{name}" for average in ("macro", "micro", "weighted") for name in ("precision", "recall", "f1")}
 
 
