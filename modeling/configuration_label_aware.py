@@ -50,9 +50,11 @@ def merged(
         new = {}
         saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
     if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        for name in LABEL_FIELDS:
-            if saved.pop(name, None) is not None and name not in given:
-                logger.warning(f"The labels are new: `{name}` of the old ones is dropped.")
+        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        if stale:
+            logger.warning(
+                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
+            )
     return {**saved, **given}
 
 
@@ -95,10 +97,12 @@ def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> P
         raise ValueError(
             f"`{field}` has the model type {kind!r}, which transformers does not have: take one that it has."
         )
-    if nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        what = "is an encoder-decoder" if nested.is_encoder_decoder else "reads more than text"
+    if nested.is_encoder_decoder:
+        raise ValueError(f"`{field}` is of a {kind!r} model, an encoder-decoder: take a model of one stack.")
+    text = nested.get_text_config()
+    if text is not nested:
         raise ValueError(
-            f"`{field}` is of a {kind!r} model, which {what}: take a model of one stack that reads text alone."
+            f"`{field}` is of a {kind!r} model, which reads more than text: take one that reads text alone, such as {text.model_type!r}."
         )
     return nested
 

@@ -97,11 +97,12 @@ def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> 
     """
     if attention_mask is None:
         return None
-    if attention_mask.dim() == 4:
+    given = attention_mask.shape
+    if attention_mask.dim() == 4 and given[1:3] in ((1, 1), (1, shape[1])):
         seen = attention_mask[:, 0]
         attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
     if attention_mask.shape != shape:
-        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(attention_mask.shape)}.")
+        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(given)}.")
     return attention_mask.bool()
 
 
@@ -307,7 +308,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
         beta: β in [0, 1).
         normalize: divide by the mean, so that the weights have mean 1.
     """
-    fewest = min((count for count in class_counts if count > 0), default=1)
+    present = [count for count in class_counts if count > 0]
+    fewest = min(present) if present else 1
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     return (weights / weights.mean() if normalize else weights).float()
@@ -410,10 +412,10 @@ class LabelVectors:
 
     def attend(
         self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, sentence
-    ) -> LabelAwareModelOutput:
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
-        Hidden states (B, L, d), which tokens are real and which of them labels may attend to (B, L) -> the output. `sentence()` gives
-        s (B, d); LEAM does not need it.
+        Hidden states (B, L, d), which tokens are real and which of them labels may attend to (B, L) -> label representations,
+        attentions and log-sum-exp, see [`LabelAwareModelOutput`]. `sentence()` gives s (B, d); LEAM does not need it.
         """
         if pooling_mask is not None:
             if pooling_mask.shape != hidden_states.shape[:2]:
@@ -425,9 +427,7 @@ class LabelVectors:
         if self.config.label_attention == "bilinear":
             beside = sentence().to(representations.device)[:, None].expand_as(representations)
             representations = torch.cat([representations, beside], dim=-1)  # (B, C, 2d)
-        return LabelAwareModelOutput(
-            label_representations=representations, label_attentions=attentions, label_attention_lse=lse
-        )
+        return representations, attentions, lse
 
     @torch.no_grad()
     def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
@@ -696,9 +696,17 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             token_mask = token_mask.to(states.device)
             # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
             states = states.masked_fill(~token_mask[..., None], 0.0)
-        output = self.attend(states, token_mask, pooling_mask, lambda: self._sentence(states, token_mask))
-        output.last_hidden_state, output.hidden_states, output.attentions = hidden_states, layers, attentions
-        return output
+        representations, label_attentions, lse = self.attend(
+            states, token_mask, pooling_mask, lambda: self._sentence(states, token_mask)
+        )
+        return LabelAwareModelOutput(
+            label_representations=representations,
+            last_hidden_state=hidden_states,
+            label_attentions=label_attentions,
+            label_attention_lse=lse,
+            hidden_states=layers,
+            attentions=attentions,
+        )
 
     def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> s (B, d)."""
@@ -787,9 +795,13 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
             first = first_real(hidden_states, token_mask)  # (B, d)
             return first if self.pooler is None else self.pooler(first[:, None])
 
-        output = self.attend(hidden_states, token_mask, pooling_mask, sentence)
-        output.last_hidden_state = hidden_states
-        return output
+        representations, label_attentions, lse = self.attend(hidden_states, token_mask, pooling_mask, sentence)
+        return LabelAwareModelOutput(
+            label_representations=representations,
+            last_hidden_state=hidden_states,
+            label_attentions=label_attentions,
+            label_attention_lse=lse,
+        )
 
 
 # The heads

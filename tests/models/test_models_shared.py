@@ -17,7 +17,6 @@ import pytest
 import torch
 from accelerate import cpu_offload, infer_auto_device_map
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
-from hf_emotion.modeling import BertForLabelAwareClassification, RobertaWithESAForSequenceClassification
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
@@ -39,7 +38,6 @@ from model_cases import (
     NO_LABELS,
     NO_LEFT_PADDING,
     NO_OFFLOAD,
-    NO_OLD_NAMES,
     NO_PEFT,
     NO_PEFT_DEFAULTS,
     NO_PIPELINE,
@@ -55,7 +53,7 @@ from model_cases import (
     leaves,
 )
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
@@ -343,34 +341,7 @@ def test_both_ways_from_the_hub_are_tuned_alike(fresh_process, case_id):
     assert_close(remote, library, rtol=1e-5, atol=1e-6)
 
 
-@each_case(NO_OLD_NAMES, slow=True)
-def test_checkpoints_keep_the_old_names_and_load_with_either(case: ModelCase, tmp_path):
-    model = case.build()
-    inputs = case.make_inputs(3, 9, 1)
-    expected = model(**inputs).logits
-    new = {name: value for name, value in model.state_dict().items() if name not in model.all_tied_weights_keys}
-    model.save_pretrained(tmp_path / "old", max_shard_size="2KB")
-    shards = list((tmp_path / "old").glob("*.safetensors"))
-    assert len(shards) > 1
-    old = {name: value for shard in shards for name, value in load_file(shard).items()}
-    assert set(case.old_names) <= set(new)
-    assert set(old) == {case.old_names.get(name, name) for name in new}
-    model.config.save_pretrained(tmp_path / "new")
-    save_file(new, tmp_path / "new" / "model.safetensors", metadata={"format": "pt"})
-    for folder in (tmp_path / "old", tmp_path / "new"):
-        loaded, info = case.auto_class.from_pretrained(folder, output_loading_info=True)
-        assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
-        assert_close(loaded(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
-        loaded.save_pretrained(tmp_path / "again")
-        assert set(load_file(tmp_path / "again" / "model.safetensors")) == set(old)
-    for weights in (old, new):  # as the Trainer loads them
-        other = case.build(seed=1)
-        left = other.load_state_dict(weights, strict=False)
-        assert not left.unexpected_keys and set(left.missing_keys) == set(model.all_tied_weights_keys)
-        assert_close(other.state_dict(), model.state_dict(), rtol=0, atol=0)
-
-
-@each_case(NO_OLD_NAMES)
+@each_case(NO_BASE_MODEL)
 def test_base_model_and_head_load_each_others_checkpoints(case: ModelCase, tmp_path):
     model = case.build()
     base = getattr(model, model.base_model_prefix)
@@ -435,18 +406,12 @@ def test_checkpoint_of_another_architecture_is_refused(case: ModelCase, other, t
     if other is type(case.plain_config):
         pytest.skip("the architecture that the model is built over")
     AutoModel.from_config(other(**TINY_BERT)).save_pretrained(tmp_path)
-    config = {"config": case.make_config()}  # which says nothing of the weights
-    for load, arguments in (
-        *((part.from_pretrained, {}) for part in (case.model_class, case.base_class, case.config_class)),
-        *((part.from_pretrained, config) for part in (case.model_class, case.auto_class, AutoModel)),
-    ):
-        with pytest.raises(ValueError, match="checkpoint must be one of ") as error:
-            load(tmp_path, **arguments)
+    for part in (case.model_class, case.base_class, case.config_class):
+        with pytest.raises(ValueError, match="checkpoint must be one of .*: .* takes? an encoder") as error:
+            part.from_pretrained(tmp_path)
         message = str(error.value)
-        assert f'"{case.config_class.model_type}"' in message and f'"{case.plain_config.model_type}"' in message
-        assert f'got one of "{other.model_type}"' in message
-        fitting = {BertConfig: BertForLabelAwareClassification, RobertaConfig: RobertaWithESAForSequenceClassification}
-        assert fitting.get(other, AutoModelForSequenceClassification).__name__ in message
+        assert repr(case.config_class.model_type) in message and repr(case.plain_config.model_type) in message
+        assert f"got one of {other.model_type!r}" in message
 
 
 @each_case(NO_CHECK_OF_ARCHITECTURE, slow=True)
@@ -532,21 +497,6 @@ def test_what_belongs_to_old_labels_is_dropped_for_new_ones_with_one_warning(
     other = case.auto_class.from_pretrained(tmp_path, num_labels=3, **OTHER_LABELS, **given, **mismatched).config
     assert {name: getattr(other, name) for name in stored} == given
     assert not [record for record in caplog.records if "are dropped" in record.getMessage()]
-
-
-@each_case(NO_LABELS)
-def test_another_number_of_labels_set_on_a_config_drops_what_belongs_to_the_old(case: ModelCase, tmp_path, caplog):
-    stored = stored_label_fields(case)
-    case.model_class(case.make_config(**stored)).save_pretrained(tmp_path)
-    config = AutoConfig.from_pretrained(tmp_path)
-    config.num_labels = 5
-    assert {name: getattr(config, name) for name in stored} == stored
-    config.num_labels = 3
-    assert all(getattr(config, name, None) is None for name in LABEL_FIELDS)
-    assert len([record for record in caplog.records if "are dropped" in record.getMessage()]) == 1
-    model = case.auto_class.from_pretrained(tmp_path, config=config, ignore_mismatched_sizes=True)
-    model.save_pretrained(tmp_path / "new")
-    assert AutoConfig.from_pretrained(tmp_path / "new").num_labels == 3
 
 
 @each_case(NO_PLAIN_CHECKPOINT)
@@ -1026,7 +976,7 @@ def test_adapter_that_leaves_new_weights_untrained_is_refused_where_training_beg
         model.add_adapter("again", LoraConfig(**plain))
         model.set_adapter("again")
     model.eval()(**inputs)
-    with pytest.raises(ValueError, match=r'`modules_to_save` .*modules_to_save=\["classifier", "score"\]'):
+    with pytest.raises(ValueError, match=r"new weights .*'(classifier|score)' in the `modules_to_save`"):
         model.train()(**inputs)
     loaded = case.model_class.from_pretrained(tmp_path)  # whose weights are not new
     loaded.add_adapter(LoraConfig(**plain))
@@ -1308,15 +1258,13 @@ def test_four_dimensional_mask_hides_a_token_from_some_others(case: ModelCase, i
 
 
 @FOUR_DIMENSIONS
-def test_mask_of_another_shape_or_meaning_is_refused(case: ModelCase):
+def test_mask_of_another_shape_is_refused(case: ModelCase):
     model = case.build()
     inputs = case.make_inputs(2, 5, 17)
     for shape in ((2, 4), (2, 1, 5), (2, 1, 4, 5), (2, 2, 5, 5), (3, 1, 1, 5), (2, 1, 5, 4)):
         with pytest.raises(ValueError, match="`attention_mask` must have shape .*2, 5.* got ") as error:
             model(**{**inputs, "attention_mask": torch.ones(shape, dtype=torch.long)})
         assert str(shape) in str(error.value)
-    with pytest.raises(ValueError, match="`attention_mask` .* 0 .* negative .* got 1.0"):
-        model(**{**inputs, "attention_mask": inputs["attention_mask"][:, None, None].float()})
 
 
 @each_case()
