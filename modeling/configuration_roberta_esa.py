@@ -1,18 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of RoBERTa with emotion-specific attention (Scientific Reports 15, s41598-025-99515-6) and TF-IDF gating."""
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import RobertaConfig
+from transformers.utils import logging
 
-from .class_balanced_loss import validate_label_fields
-from .classifier_fields import ClassifierFields
-from .fitting_checkpoints import ROBERTA_TYPES, refuse_other_encoders
+
+logger = logging.get_logger(__name__)
+
+# Types of checkpoints with an encoder that has the architecture and the weight names of RoBERTa.
+ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
+
+# Copied from configuration_label_aware.LABEL_FIELDS
+LABEL_FIELDS = (
+    "class_counts",
+    "class_weights",
+    "thresholds",
+    "calibration_temperature",
+    "abstention",
+    "prediction_sets",
+)
+
+
+# Copied from configuration_label_aware.merged
+def merged(
+    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
+) -> dict[str, Any]:
+    """
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
+    If the arguments change the labels, values for the old labels are left out.
+
+    Raises:
+        ValueError: the checkpoint's model type is not one of `fitting`: transformers would leave its weights at random values.
+    """
+    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
+    if found not in fitting:
+        raise ValueError(
+            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
+        )
+    if found != config_class.model_type:
+        saved.pop("problem_type", None)  # that of another head
+    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
+    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
+    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
+    new = given.get("id2label") or names
+    if kwargs.get("num_labels", len(new)) != len(new):
+        new = {}
+        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
+    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
+        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        if stale:
+            logger.warning(
+                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
+            )
+    return {**saved, **given}
+
+
+# Copied from configuration_label_aware.check_labels
+def check_labels(config) -> None:
+    """ValueError unless `problem_type`, `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
+    if config.problem_type not in ("single_label_classification", "multi_label_classification"):
+        raise ValueError(
+            "`problem_type` must be 'single_label_classification' or 'multi_label_classification', got "
+            f"{config.problem_type!r}."
+        )
+    for name in ("class_counts", "thresholds"):
+        values = getattr(config, name)
+        if values is not None and len(values) != config.num_labels:
+            raise ValueError(
+                f"`{name}` needs one value for each of the {config.num_labels} labels, got {len(values)}; pass `{name}=None` to drop "
+                "values for other labels."
+            )
+    if config.class_counts is not None and min(config.class_counts) < 0:
+        raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
+    if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
+        raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
+    if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
+        raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
 
 
 @strict
-class RobertaESAConfig(ClassifierFields, RobertaConfig):
+class RobertaESAConfig(RobertaConfig):
     r"""
     Everything of [`RobertaConfig`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT.
 
@@ -78,23 +149,14 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
             "AutoModel": "modeling_roberta_esa.RobertaWithESA",
             "AutoModelForSequenceClassification": "modeling_roberta_esa.RobertaWithESAForSequenceClassification",
         }
-        self.custom_pipelines = {
-            "emotion-classification": {
-                "impl": "pipeline_emotion_classification.EmotionClassificationPipeline",
-                "pt": ["AutoModelForSequenceClassification"],
-            }
-        }
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         if config_dict.get("model_type") != cls.model_type and config_dict.get("classifier_dropout") is None:
             # RoBERTa's config has null if nobody chose a value; then our default applies.
             config_dict = {name: value for name, value in config_dict.items() if name != "classifier_dropout"}
-        return super().from_dict(config_dict, **kwargs)
-
-    @classmethod
-    def check_checkpoint(cls, config_dict):
-        refuse_other_encoders(config_dict, ROBERTA_TYPES)
+        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
+        return super().from_dict(merged(cls, config_dict, kwargs, ROBERTA_TYPES, remedy), **kwargs)
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:
@@ -108,7 +170,7 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
             raise ValueError(f"`head_hidden_size` must be at least 1, got {self.head_hidden_size}.")
 
     def validate_labels(self):
-        validate_label_fields(self)
+        check_labels(self)
 
 
 __all__ = ["RobertaESAConfig"]

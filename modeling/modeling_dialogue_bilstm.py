@@ -26,7 +26,7 @@ from .fitting_checkpoints import OverEncoder
 from .nested_encoder import OverAnyEncoder, build_encoder
 from .padding import inverse_order, masked_mean, places_before_padding, real_positions, reordered
 from .renamed_weights import RenamedWeights
-from .sinusoidal_encoding import sinusoidal_encoding
+from .modeling_roberta_esa import sinusoidal_encoding
 from .text_processing import usable_positions
 
 

@@ -5,7 +5,6 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -26,18 +25,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_input, check_length, warn_of_padding
-from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
-from .fitting_checkpoints import OverEncoder
-from .padding import first_real, masked_mean, real_positions
-from .renamed_weights import RenamedWeights
-from .sinusoidal_encoding import sinusoidal_encoding
-from .text_processing import usable_positions
-
-
-if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
-    from .pipeline_emotion_classification import EmotionClassificationPipeline  # noqa: F401
 
 
 @dataclass
@@ -75,6 +63,57 @@ class RobertaESAClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
     esa_attentions: torch.FloatTensor | None = None
     esa_scale: torch.FloatTensor | None = None
+
+
+# Tokens
+
+
+# Copied from modeling_label_aware.input_shape
+def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    if given.dim() != axes:
+        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
+    return given.shape[0], given.shape[1]
+
+
+# Copied from modeling_label_aware.first_real
+def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
+    if mask is None:
+        return states[:, 0]
+    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
+    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
+
+
+# Copied from modeling_label_aware.masked_mean
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
+    weights = mask.to(states)[:, None]  # (N, 1, L)
+    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
+        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
+    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
+
+
+def real_positions(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) int64: the position of each real token among those of its row, wherever padding stands."""
+    return ((mask != 0).cumsum(dim=-1) - 1).clamp(min=0)
+
+
+def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
+    """
+    PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017): (length, size), computed in float32,
+    then given the dtype and device of `like`.
+    """
+    positions = torch.arange(length, device=like.device, dtype=torch.float32)
+    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
+    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
+
+
+# Attention
 
 
 class EmotionSpecificAttention(nn.Module):
@@ -143,7 +182,88 @@ class EmotionSpecificAttention(nn.Module):
         return torch.addcmul(vectors, output, self.scale), attention, self.scale
 
 
-class RobertaESAPreTrainedModel(OverEncoder, RenamedWeights, RobertaPreTrainedModel):
+# Loss
+
+
+# Copied from modeling_label_aware.class_balanced_weights
+def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
+    r"""
+    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}), float32 (C,).
+
+    Args:
+        class_counts: training rows n_c of each class. A class without rows, for which the formula has no value, takes the weight of
+            the class with the fewest rows.
+        beta: β in [0, 1).
+        normalize: divide by the mean, so that the weights have mean 1.
+    """
+    present = [count for count in class_counts if count > 0]
+    fewest = min(present) if present else 1
+    counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
+    weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
+    return (weights / weights.mean() if normalize else weights).float()
+
+
+# Copied from modeling_label_aware.classification_loss
+def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
+    r"""
+    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
+
+    Args:
+        logits: (B, C).
+        labels: (B, C) of 0 and 1 for `"multi_label_classification"`: binary cross-entropy, the weight of a class on both of its
+            terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row without a label: cross-entropy
+            times the weight of the gold class, mean over the labelled rows.
+    """
+    several = config.problem_type == "multi_label_classification"
+    shape = tuple(logits.shape if several else logits.shape[:1])
+    if tuple(labels.shape) != shape or (labels.is_floating_point() and not several):
+        raise ValueError(
+            f"`labels` must be {'0 and 1' if several else 'class ids, whole numbers'} of shape {shape} for "
+            f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
+        )
+    labels = labels.to(logits.device, logits.dtype if several else torch.long)
+    weights = None
+    if config.class_balanced_beta is not None:
+        if config.class_counts is None:
+            raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
+        balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
+        weights = class_balanced_weights(*balance).to(logits)
+    if several:
+        return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
+    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
+    if weights is not None:
+        losses = losses * weights[labels.clamp(min=0)]
+    return losses.sum() / (labels != -100).sum().clamp(min=1)
+
+
+# Models
+
+# Copied from modeling_label_aware.NEW_MODULES
+NEW_MODULES = (
+    "score",
+    "classifier",
+)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+
+
+# Copied from modeling_label_aware.refuse_untrained
+def refuse_untrained(model: nn.Module) -> None:
+    """
+    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
+    whose weights came from no checkpoint (`is_new`).
+    """
+    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
+        return
+    for name, module in model.named_modules():
+        part = next((part for part in name.split(".") if part in NEW_MODULES), None)
+        if part and getattr(module, "is_new", False) and "original_module" not in name:
+            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
+                raise ValueError(
+                    f"the adapter neither trains nor saves the new weights of `{name}`: load the model anew, and name {part!r} in the "
+                    "`modules_to_save` of the adapter's configuration."
+                )
+
+
+class RobertaESAPreTrainedModel(RobertaPreTrainedModel):
     config: RobertaESAConfig
     config_class = RobertaESAConfig
     base_model_prefix = "roberta"
@@ -151,33 +271,33 @@ class RobertaESAPreTrainedModel(OverEncoder, RenamedWeights, RobertaPreTrainedMo
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
     _can_record_outputs = {"hidden_states": RobertaLayer, "attentions": RobertaSelfAttention}
-    _renamed_weights = {"esa.": "score."}
 
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
+        module.is_new = True
         if isinstance(module, EmotionSpecificAttention):
             init.ones_(module.scale)
             if module.position_embeddings is not None:
                 init.normal_(module.position_embeddings, mean=0.0, std=0.02)
 
+    def train(self, mode: bool = True):
+        if mode:
+            refuse_untrained(self)
+        return super().train(mode)
+
 
 class RobertaWithESA(RobertaESAPreTrainedModel):
     """RoBERTa, emotion-specific attention over its last hidden state, and pooling. Returns a [`RobertaESAModelOutput`]."""
+
+    _input_embed_layer = "word_embeddings"
 
     def __init__(self, config: RobertaESAConfig):
         super().__init__(config)
         self.embeddings = RobertaEmbeddings(config)
         self.encoder = RobertaEncoder(config)
-        # Everything that is new here. PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = EmotionSpecificAttention(config)
         self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value):
-        self.embeddings.word_embeddings = value
 
     @merge_with_config_defaults
     @capture_outputs(
@@ -200,17 +320,10 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             token_gates: (B, L), factors for the word embeddings; `tfidf_gating="scale"` needs them.
 
         Raises:
-            ValueError: see `check_input`; a mask or gates that are not (B, L); `token_gates` without `tfidf_gating="scale"`, or
-                the other way round.
+            ValueError: both or neither of ids and embeddings; a mask or gates that are not (B, L); `token_gates` without
+                `tfidf_gating="scale"`, or the other way round.
         """
-        shape = tuple(check_input(self.config, input_ids, inputs_embeds))
-        warn_of_padding(self.config, input_ids, attention_mask)
-        check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
-        if input_ids is not None and position_ids is None and input_ids.device.type == "cpu":
-            padding = self.embeddings.padding_idx  # only real tokens have positions
-            if not torch.compiler.is_compiling():
-                longest = int((input_ids != padding).sum(dim=1).max())
-                check_length(max(longest, 1), usable_positions(self.config))
+        shape = input_shape(input_ids, inputs_embeds)
         for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
             if value is not None and tuple(value.shape) != shape:
                 raise ValueError(
@@ -267,11 +380,9 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         if self.config.esa_pooling == "cls":
             return first_real(states, attention_mask)
         mean = states.mean(dim=1) if attention_mask is None else masked_mean(states, attention_mask)
-        return (
-            mean
-            if self.config.esa_pooling == "mean"
-            else torch.cat([first_real(states, attention_mask), mean], dim=-1)
-        )
+        if self.config.esa_pooling == "mean":
+            return mean
+        return torch.cat([first_real(states, attention_mask), mean], dim=-1)
 
 
 RobertaESAModel = RobertaWithESA
@@ -315,7 +426,6 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
 
         For the other arguments see [`RobertaWithESA`].
         """
-        self._check_training()
         outputs = self.roberta(
             input_ids,
             attention_mask=attention_mask,
@@ -337,11 +447,4 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
         )
 
 
-__all__ = [
-    "RobertaESAClassifierOutput",
-    "RobertaESAModel",
-    "RobertaESAModelOutput",
-    "RobertaESAPreTrainedModel",
-    "RobertaWithESA",
-    "RobertaWithESAForSequenceClassification",
-]
+__all__ = ["RobertaESAModel", "RobertaWithESA", "RobertaWithESAForSequenceClassification"]
