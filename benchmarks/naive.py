@@ -13,7 +13,7 @@ import torch
 from hf_emotion.modeling.emotional_encoder_decoder import ModulatedStack
 from hf_emotion.modeling.modeling_label_aware import LabelAwarePooling
 from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextGuidance
-from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention, QuasiContextGuidance
+from hf_emotion.modeling.modeling_cg_bert import QACGBertSelfAttention, QuasiContextGuidance
 from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm, Modulators
 from torch import nn
 from torch.nn import functional as F

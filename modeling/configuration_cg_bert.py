@@ -1,18 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of context-guided BERT (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis)."""
+"""Configurations of context-guided BERT and its quasi-attention (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis)."""
 
 import math
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
+from transformers.utils import logging
 
-from .classifier_fields import ClassifierFields
-from .fitting_checkpoints import BERT_TYPES, refuse_other_encoders
+
+logger = logging.get_logger(__name__)
+
+# Copied from configuration_label_aware.LABEL_FIELDS
+LABEL_FIELDS = (
+    "class_counts",
+    "class_weights",
+    "thresholds",
+    "calibration_temperature",
+    "abstention",
+    "prediction_sets",
+)
+# Copied from configuration_label_aware.BERT_TYPES
+BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
+
+
+# Copied from configuration_label_aware.merged
+def merged(
+    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
+) -> dict[str, Any]:
+    """
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
+    If the arguments change the labels, values for the old labels are left out.
+
+    Raises:
+        ValueError: the checkpoint's model type is not one of `fitting`: transformers would leave its weights at random values.
+    """
+    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
+    if found not in fitting:
+        raise ValueError(
+            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
+        )
+    if found != config_class.model_type:
+        saved.pop("problem_type", None)  # that of another head
+    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
+    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
+    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
+    new = given.get("id2label") or names
+    if kwargs.get("num_labels", len(new)) != len(new):
+        new = {}
+        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
+    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
+        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        if stale:
+            logger.warning(
+                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
+            )
+    return {**saved, **given}
 
 
 @strict
-class CGBertConfig(ClassifierFields, BertConfig):
+class CGBertConfig(BertConfig):
     r"""
     Everything of [`BertConfig`], and:
 
@@ -52,7 +100,6 @@ class CGBertConfig(ClassifierFields, BertConfig):
     model_type = "cg-bert"
     # Evaluation gathers every output of every row unless told otherwise; (N, h, L, L) would fill the memory.
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "context_gates"]
-    problem_types = ("single_label_classification",)
 
     num_contexts: int | None = None
     aspects: list[str] | None = None
@@ -77,16 +124,15 @@ class CGBertConfig(ClassifierFields, BertConfig):
             "AutoModel": "modeling_cg_bert.CGBertModel",
             "AutoModelForSequenceClassification": "modeling_cg_bert.CGBertForSequenceClassification",
         }
-        self.custom_pipelines = {
-            "targeted-sentiment": {
-                "impl": "pipeline_targeted_sentiment.TargetedSentimentPipeline",
-                "pt": ["AutoModelForSequenceClassification"],
-            }
-        }
 
     @classmethod
-    def check_checkpoint(cls, config_dict):
-        refuse_other_encoders(config_dict, BERT_TYPES)
+    def from_dict(cls, config_dict, **kwargs):
+        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
+        return super().from_dict(merged(cls, config_dict, kwargs, BERT_TYPES, remedy), **kwargs)
+
+    def validate_problem_type(self):
+        if self.problem_type != "single_label_classification":
+            raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:
@@ -121,4 +167,62 @@ class CGBertConfig(ClassifierFields, BertConfig):
             )
 
 
-__all__ = ["CGBertConfig"]
+@strict
+class QACGBertConfig(CGBertConfig):
+    r"""
+    Everything of [`CGBertConfig`] (its gates are always sigmoid here), and:
+
+    Args:
+        context_heads (`"shared"` or `"per_head"`, defaults to `"shared"`):
+            `"shared"`: one context query and key of size d/h for all heads (eq. 5). `"per_head"`: one for each head, with
+            attention dropout on them (the later published code).
+        gate_bias (`bool`, defaults to `False`):
+            A bias in each gate (the later published code).
+        quasi_similarity (`"dot"` or `"neg_l1"`, defaults to `"dot"`):
+            Similarity f_ψ of eq. 6: dot product, or negative L1 distance.
+        quasi_alpha, quasi_beta, quasi_gamma (`float`, default to 1):
+            α of eq. 6; β and γ of eq. 8.
+
+    | what the paper leaves open, beside CG-BERT's | ours |
+    |---|---|
+    | biases | of Z, from 0; else as in CG-BERT |
+    | what Z reads | all of C, not only one head's part |
+    | position of λ_K | the query's, as for λ_Q: λ_A is the same for all keys |
+    | padding keys in A_quasi | 0 |
+    | sum of the weights Â | left as it is |
+    | dropout | on Â, as BERT's on its attention |
+    """
+
+    model_type = "qacg-bert"
+    keys_to_ignore_at_inference = [
+        "hidden_states",
+        "attentions",
+        "quasi_attentions",
+        "context_gates",
+        "combined_attentions",
+    ]
+
+    gate_activation: Literal["sigmoid"] = "sigmoid"
+    context_heads: Literal["shared", "per_head"] = "shared"
+    gate_bias: bool = False
+    quasi_similarity: Literal["dot", "neg_l1"] = "dot"
+    quasi_alpha: float | int = 1.0
+    quasi_beta: float | int = 1.0
+    quasi_gamma: float | int = 1.0
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        if config_dict.get("model_type") != cls.model_type:  # CG-BERT's gates may be tanh
+            config_dict = {name: value for name, value in config_dict.items() if name != "gate_activation"}
+        return super().from_dict(config_dict, **kwargs)
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        self.auto_map = {
+            "AutoConfig": "configuration_cg_bert.QACGBertConfig",
+            "AutoModel": "modeling_cg_bert.QACGBertModel",
+            "AutoModelForSequenceClassification": "modeling_cg_bert.QACGBertForSequenceClassification",
+        }
+
+
+__all__ = ["CGBertConfig", "QACGBertConfig"]

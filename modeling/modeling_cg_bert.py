@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Context-guided BERT (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis).
+"""
+Context-guided BERT, and quasi-attention context-guided BERT, which differs in its attention (Wu and Ong: Context-Guided BERT for
+Targeted Aspect-Based Sentiment Analysis).
 
-Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, C labels.
+Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, C labels, g context heads of quasi-attention (1 or h).
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -28,15 +29,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import can_look, check_ids, check_input, check_labels, warn_of_padding
-from .configuration_cg_bert import CGBertConfig
-from .fitting_checkpoints import OverEncoder
-from .padding import additive_mask, first_real, may_begin_with_padding, positions_from_first_real, real_tokens
-from .renamed_weights import RenamedWeights
-
-
-if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
-    from .pipeline_targeted_sentiment import TargetedSentimentPipeline  # noqa: F401
+from .configuration_cg_bert import CGBertConfig, QACGBertConfig
 
 
 @dataclass
@@ -72,6 +65,91 @@ class CGBertClassifierOutput(ModelOutput):
     hidden_states: tuple[torch.FloatTensor, ...] | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
     context_gates: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class QACGBertModelOutput(CGBertModelOutput):
+    r"""
+    As [`CGBertModelOutput`], and with `output_attentions` for each layer:
+
+    Args:
+        attentions: A_self (B, h, L, L), in [0, 1].
+        context_gates: λ_A (B, h, L, 1), in [−1, 1] for β = γ = 1.
+        quasi_attentions: A_quasi (B, h, L, L), in [0, 1], exactly 0 on padding.
+        combined_attentions: Â = A_self + λ_A ⊙ α A_quasi (B, h, L, L), in [−1, 2] for α = β = γ = 1.
+    """
+
+    quasi_attentions: tuple[torch.FloatTensor, ...] | None = None
+    combined_attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class QACGBertClassifierOutput(CGBertClassifierOutput):
+    """As [`CGBertClassifierOutput`], with the maps of [`QACGBertModelOutput`]."""
+
+    quasi_attentions: tuple[torch.FloatTensor, ...] | None = None
+    combined_attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+# Tokens
+
+
+# Copied from modeling_label_aware.input_shape
+def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    if given.dim() != axes:
+        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
+    return given.shape[0], given.shape[1]
+
+
+# Copied from modeling_label_aware.real_tokens
+def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
+    """
+    Which tokens are real, (B, L) bool, or None without a mask. The mask has the shape (B, L), or four dimensions, with 1 and 0, or
+    floating point numbers that are added to the scores: there a token is real if any token sees it.
+    """
+    if attention_mask is None:
+        return None
+    given = attention_mask.shape
+    if attention_mask.dim() == 4 and given[1:3] in ((1, 1), (1, shape[1])):
+        seen = attention_mask[:, 0]
+        attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
+    if attention_mask.shape != shape:
+        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(given)}.")
+    return attention_mask.bool()
+
+
+# Copied from modeling_label_aware.first_real
+def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
+    if mask is None:
+        return states[:, 0]
+    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
+    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
+
+
+# Copied from modeling_label_aware.positions_from_first_real
+def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) int64: places counted from the first real token; 0 before it."""
+    first = (mask != 0).int().argmax(dim=-1, keepdim=True)
+    return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
+
+
+# Copied from modeling_label_aware.additive_mask
+def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask of four dimensions with 1 and 0 in the form that is added to scores; other masks as they are."""
+    if attention_mask is None or attention_mask.dim() != 4:
+        return attention_mask
+    lowest = torch.finfo(dtype).min
+    if attention_mask.is_floating_point():
+        return attention_mask.to(dtype).clamp(min=lowest)
+    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
+
+
+# Attention
 
 
 class ContextEmbeddings(nn.Embedding):
@@ -143,7 +221,6 @@ class CGBertSelfAttention(BertSelfAttention):
 
     def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
-        # PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = ContextGuidance(config, self.attention_head_size, self.attention_head_size)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
@@ -180,6 +257,132 @@ class CGBertSelfAttention(BertSelfAttention):
         return output.reshape(*input_shape, -1).contiguous(), attention
 
 
+class QuasiContextGuidance(ContextGuidance):
+    """As [`ContextGuidance`], with one context query and key for all heads, or one for each: Z of eq. 5."""
+
+    def __init__(self, config: QACGBertConfig):
+        size = (
+            config.hidden_size // config.num_attention_heads
+            if config.context_heads == "shared"
+            else config.hidden_size
+        )
+        super().__init__(config, config.hidden_size, size, gate_bias=config.gate_bias)
+        self.shared = config.context_heads == "shared"
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+
+    def project(self, hidden_states, context_embeds, shape):
+        """Eq. 5: c_Q = Z_Q C + b and c_K = Z_K C + b, each (B, L, g, d_h)."""
+        if not self.shared:
+            context = self.context(hidden_states, context_embeds)  # (B, L, d)
+            query = self.dropout(F.linear(context, self.query_weight, self.query_bias))
+            return query.view(shape), self.dropout(F.linear(context, self.key_weight, self.key_bias)).view(shape)
+        # Z (W_x X) = (Z W_x) X: C itself is not needed. Multiplying the weights costs as much as 2·d_h tokens and saves the
+        # d×d product of every token.
+        weight = torch.cat([self.query_weight, self.key_weight])  # (2·d_h, d)
+        bias = torch.cat([self.query_bias, self.key_bias])
+        row_part = F.linear(self.row_part(context_embeds), weight, bias)  # (B, 2·d_h)
+        projected = F.linear(hidden_states, weight @ self.hidden_weight) + row_part[:, None]
+        return tuple(part[:, :, None] for part in projected.chunk(2, dim=-1))
+
+
+class QACGBertSelfAttention(BertSelfAttention):
+    """
+    Section 3.4: Â = A_self + λ_A ⊙ α A_quasi (eq. 4), Â V.
+
+    λ_A does not depend on the key, so Â V = A_self V + λ_A ⊙ α (A_quasi V), and the attention implementation computes the first
+    term. Dropout: "eager" (and `output_attentions`) draws one mask for Â; the other implementations draw one for
+    each term, and with `context_heads="shared"` the heads share the mask of A_quasi.
+    """
+
+    def __init__(self, config: QACGBertConfig, layer_idx: int | None = None):
+        super().__init__(config, layer_idx=layer_idx)
+        self.shared = config.context_heads == "shared"
+        self.score = QuasiContextGuidance(config)  # has the name that it has in CG-BERT
+
+    def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
+        """
+        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
+        (B, L, L) or None, and a list that receives (A_self, A_quasi, λ_A, Â), for which all are computed explicitly -> (B, L,
+        d), A_self or None.
+        """
+        input_shape = hidden_states.shape[:-1]
+        hidden_shape = (*input_shape, -1, self.attention_head_size)
+        query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h)
+        key = self.key(hidden_states).view(hidden_shape)
+        value = self.value(hidden_states).view(hidden_shape)
+        context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
+        gate = 1 - (self.config.quasi_beta * query_gate + self.config.quasi_gamma * key_gate)  # λ_A (B, L, h), eq. 8
+        dropout = self.dropout.p if self.training else 0.0
+
+        if maps is None and self.config._attn_implementation != "eager":
+            attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+            output, attention = attend(
+                self,
+                query.transpose(1, 2),
+                key.transpose(1, 2),
+                value.transpose(1, 2),
+                attention_mask,
+                dropout=dropout,
+                scaling=self.scaling,
+                **kwargs,
+            )  # (B, L, h, d_h)
+            quasi = self.quasi_attention(context_query, context_key, key_bias, dropout)  # (B·g, L, L)
+            quasi = self.from_groups(quasi @ self.to_groups(value), hidden_shape)
+            scale = self.config.quasi_alpha / (1 - dropout)
+            output = torch.addcmul(output.view(hidden_shape), gate[..., None], quasi, value=scale)
+        else:
+            gate = gate.transpose(1, 2)[..., None]  # (B, h, L, 1)
+            scores = query.transpose(1, 2) @ key.permute(0, 2, 3, 1) * self.scaling
+            attention = (scores if key_bias is None else scores + key_bias[:, None]).softmax(dim=-1)
+            quasi = self.quasi_attention(context_query, context_key, key_bias).unflatten(0, (input_shape[0], -1))
+            combined = torch.addcmul(attention, gate, quasi, value=self.config.quasi_alpha)  # (B, h, L, L)
+            if maps is not None:
+                maps.append((attention, quasi.expand_as(attention), gate, combined))
+            output = F.dropout(combined, dropout).to(value.dtype) @ value.transpose(1, 2)
+            output = output.transpose(1, 2)
+        return output.reshape(*input_shape, -1), attention
+
+    def quasi_attention(self, context_query, context_key, key_bias, dropout: float = 0.0):
+        """
+        Eq. 6 without α: σ(f(c_Q, c_K)/√d_h), zero on padding keys; (B, L, g, d_h) twice -> (B·g, L, L).
+
+        Dropout acts before the logistic function, without rescaling, so that the backward pass keeps only the map itself (and the
+        distances, with `quasi_similarity="neg_l1"`).
+        """
+        context_query, context_key = self.to_groups(context_query), self.to_groups(context_key)  # (B·g, L, d_h)
+        length = context_query.shape[1]
+        bias = context_query.new_zeros(1, 1, 1)
+        if key_bias is not None:
+            bias = key_bias.repeat_interleave(
+                1 if self.shared else self.num_attention_heads, dim=0
+            )  # (B·g, 1 or L, L)
+        if dropout > 0:
+            dropped = torch.rand(len(context_query), length, length, device=context_query.device) < dropout
+            bias = torch.where(dropped, torch.finfo(bias.dtype).min, bias)  # (B·g, L, L)
+        if self.config.quasi_similarity == "neg_l1":
+            exact = torch.promote_types(
+                context_query.dtype, torch.float32
+            )  # torch has no L1 distance in half precision
+            distances = torch.cdist(context_query.to(exact), context_key.to(exact), p=1).to(context_query.dtype)
+            return (bias - self.scaling * distances).sigmoid()
+        return torch.baddbmm(bias, context_query, context_key.transpose(1, 2), alpha=self.scaling).sigmoid()
+
+    def to_groups(self, states):
+        """(B, L, n, d_h) -> (B·g, L, n/g·d_h): n is g, or h for the values."""
+        if self.shared:
+            return states.flatten(2)
+        return states.transpose(1, 2).flatten(0, 1)
+
+    def from_groups(self, states, shape):
+        """(B·g, L, h/g·d_h) -> (B, L, h, d_h)."""
+        if self.shared:
+            return states.view(shape)
+        return states.unflatten(0, (shape[0], -1)).transpose(1, 2)
+
+
+# Layers
+
+
 class CGBertLayer(BertLayer):
     """BERT's layer with context-guided attention."""
 
@@ -198,6 +401,12 @@ class CGBertLayer(BertLayer):
         )
 
 
+class QACGBertLayer(CGBertLayer):
+    """BERT's layer with quasi-attention."""
+
+    attention_class = QACGBertSelfAttention
+
+
 class CGBertEncoder(nn.Module):
     def __init__(self, config: CGBertConfig, layer_class: type[CGBertLayer]):
         super().__init__()
@@ -209,7 +418,34 @@ class CGBertEncoder(nn.Module):
         return hidden_states
 
 
-class CGBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
+# Models
+
+# Copied from modeling_label_aware.NEW_MODULES
+NEW_MODULES = (
+    "score",
+    "classifier",
+)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+
+
+# Copied from modeling_label_aware.refuse_untrained
+def refuse_untrained(model: nn.Module) -> None:
+    """
+    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
+    whose weights came from no checkpoint (`is_new`).
+    """
+    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
+        return
+    for name, module in model.named_modules():
+        part = next((part for part in name.split(".") if part in NEW_MODULES), None)
+        if part and getattr(module, "is_new", False) and "original_module" not in name:
+            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
+                raise ValueError(
+                    f"the adapter neither trains nor saves the new weights of `{name}`: load the model anew, and name {part!r} in the "
+                    "`modules_to_save` of the adapter's configuration."
+                )
+
+
+class CGBertPreTrainedModel(BertPreTrainedModel):
     config: CGBertConfig
     config_class = CGBertConfig
     base_model_prefix = "bert"
@@ -218,26 +454,11 @@ class CGBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
     _can_record_outputs = {"hidden_states": CGBertLayer}
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.weight", "query_gate", "key_gate")
-    _renamed_weights = {
-        "context_embeddings.weight": "score.weight",
-        "context_projection.context_weight": "score.context_weight",
-        "context_projection.hidden_weight": "score.hidden_weight",
-        "context_projection.bias": "score.context_bias",
-        **{
-            f"{old}.{name}": f"score.{new}_{name}"
-            for old, new, names in (
-                ("context_query", "query", ("weight", "bias")),
-                ("context_key", "key", ("weight", "bias")),
-                ("query_gate", "query_gate", ("weight", "context_weight", "bias")),
-                ("key_gate", "key_gate", ("weight", "context_weight", "bias")),
-            )
-            for name in names
-        },
-    }
 
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
+        module.is_new = True
         # Section 3.7: small, so that the gates of eq. 3 start near 0 and λ_A of eq. 8 near 0.
         if isinstance(module, (ContextEmbeddings, ContextGuidance)):
             for name, parameter in module.named_parameters(recurse=False):
@@ -246,10 +467,16 @@ class CGBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
                 else:
                     init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
 
+    def train(self, mode: bool = True):
+        if mode:
+            refuse_untrained(self)
+        return super().train(mode)
+
 
 class CGBertModel(CGBertPreTrainedModel):
     """BERT whose queries and keys are guided by a context, a target and an aspect. Returns a [`CGBertModelOutput`]."""
 
+    _input_embed_layer = "word_embeddings"
     layer_class = CGBertLayer
     output_class = CGBertModelOutput
     map_names: tuple[str, ...] = ("attentions", "context_gates")
@@ -257,17 +484,10 @@ class CGBertModel(CGBertPreTrainedModel):
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
         self.embeddings = BertEmbeddings(config)
-        # PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)
         self.encoder = CGBertEncoder(config, self.layer_class)
         self.pooler = BertPooler(config) if config.use_pooler else None
         self.post_init()
-
-    def get_input_embeddings(self):
-        return self.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value):
-        self.embeddings.word_embeddings = value
 
     @merge_with_config_defaults
     @capture_outputs
@@ -291,29 +511,31 @@ class CGBertModel(CGBertPreTrainedModel):
                 every attention implementation.
 
         Raises:
-            ValueError: see `check_input` and `real_tokens`; no `context_ids`, another shape, or an id out of range.
+            ValueError: both or neither of ids and embeddings; no `context_ids`; a shape that does not fit.
         """
-        batch_size, length = check_input(self.config, input_ids, inputs_embeds)
-        warn_of_padding(self.config, input_ids, attention_mask)
-        check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
-        self._check_context_ids(context_ids, batch_size)
+        shape = input_shape(input_ids, inputs_embeds)
+        if context_ids is None or tuple(context_ids.shape) != shape[:1]:
+            found = "none" if context_ids is None else tuple(context_ids.shape)
+            raise ValueError(
+                f"`context_ids` must have shape ({shape[0]},), one id in [0, {self.config.num_contexts}) for each row; got {found}."
+            )
         if output_attentions is None:
             output_attentions = self.config.output_attentions
-        token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
-        leading = token_mask if may_begin_with_padding(token_mask) else None
-        if position_ids is None and leading is not None:
-            position_ids = positions_from_first_real(leading)
+        token_mask = real_tokens(attention_mask, shape)  # (B, L)
+        if position_ids is None and token_mask is not None:
+            position_ids = positions_from_first_real(token_mask)
         embedding_output = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
         )
-        key_bias = None
-        if attention_mask is not None:
-            bias = additive_mask(attention_mask, embedding_output.dtype)
-            key_bias = bias[:, None] if bias.dim() == 2 else bias[:, 0]  # (B, 1, L) or (B, L, L)
-            attention_mask = attention_mask if bias.dim() == 2 else bias
+        attention_mask, key_bias = additive_mask(attention_mask, embedding_output.dtype), None
+        if attention_mask is not None and attention_mask.dim() == 4:
+            key_bias = attention_mask[:, 0]  # (B, 1 or L, L)
+        elif token_mask is not None:
+            key_bias = torch.zeros_like(token_mask, dtype=embedding_output.dtype)
+            key_bias = key_bias.masked_fill(~token_mask, torch.finfo(key_bias.dtype).min)[:, None]  # (B, 1, L)
         maps: list | None = [] if output_attentions else None
         hidden_states = self.encoder(
             embedding_output,
@@ -325,33 +547,12 @@ class CGBertModel(CGBertPreTrainedModel):
             maps=maps,
             **kwargs,
         )  # (B, L, d)
-        sentence = first_real(hidden_states, leading)  # (B, d)
+        sentence = first_real(hidden_states, token_mask)  # (B, d)
         return self.output_class(
             last_hidden_state=hidden_states,
             pooler_output=sentence if self.pooler is None else self.pooler(sentence[:, None]),
             **({} if maps is None else dict(zip(self.map_names, zip(*maps, strict=True), strict=True))),
         )
-
-    def _check_context_ids(self, context_ids: torch.Tensor | None, batch_size: int) -> None:
-        known = ""
-        if self.config.aspects is not None:
-            known = f" The aspects are {self.config.aspects}" + (
-                f", the targets {self.config.targets}: id = target · {len(self.config.aspects)} + aspect."
-                if self.config.targets
-                else "."
-            )
-        if context_ids is None:
-            raise ValueError(
-                f"`context_ids` are missing: pass one id in [0, {self.config.num_contexts}) for each row.{known}"
-            )
-        if tuple(context_ids.shape) != (batch_size,):
-            raise ValueError(f"`context_ids` must have shape ({batch_size},), got {tuple(context_ids.shape)}.")
-        if can_look(context_ids):
-            outside = (context_ids < 0) | (context_ids >= self.config.num_contexts)
-            if outside.any():
-                raise ValueError(
-                    f"`context_ids` must lie in [0, {self.config.num_contexts}), got {context_ids[outside].tolist()}.{known}"
-                )
 
 
 class CGBertForSequenceClassification(CGBertPreTrainedModel):
@@ -392,7 +593,6 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
 
         For the other arguments see [`CGBertModel`].
         """
-        self._check_training()
         outputs = self.bert(
             input_ids,
             attention_mask=attention_mask,
@@ -409,7 +609,6 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         if labels is not None:
             if tuple(labels.shape) != tuple(logits.shape[:1]):
                 raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
-            check_labels(labels, logits.shape[1])
             labels = labels.to(logits.device, torch.long)
             loss = F.cross_entropy(logits, labels, reduction="sum") / (labels != -100).sum().clamp(min=1)
         return self.output_class(
@@ -419,10 +618,31 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         )
 
 
+class QACGBertPreTrainedModel(CGBertPreTrainedModel):
+    config: QACGBertConfig
+    config_class = QACGBertConfig
+    _no_split_modules = ["BertEmbeddings", "QACGBertLayer"]
+    _can_record_outputs = {"hidden_states": QACGBertLayer}
+
+
+class QACGBertModel(QACGBertPreTrainedModel, CGBertModel):
+    """BERT with quasi-attention, which can subtract, guided by a context. Returns a [`QACGBertModelOutput`]."""
+
+    layer_class = QACGBertLayer
+    output_class = QACGBertModelOutput
+    map_names = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
+
+
+class QACGBertForSequenceClassification(QACGBertPreTrainedModel, CGBertForSequenceClassification):
+    """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`QACGBertClassifierOutput`]."""
+
+    base_class = QACGBertModel
+    output_class = QACGBertClassifierOutput
+
+
 __all__ = [
-    "CGBertClassifierOutput",
     "CGBertForSequenceClassification",
     "CGBertModel",
-    "CGBertModelOutput",
-    "CGBertPreTrainedModel",
+    "QACGBertForSequenceClassification",
+    "QACGBertModel",
 ]

@@ -79,7 +79,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 pytest_plugins = ["toolkit_fixtures"]
 
 CODE = {
-    "qacg": travelling("configuration_qacg_bert", "modeling_qacg_bert", "pipeline_targeted_sentiment"),
+    "qacg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
     "cg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
     "stock": travelling("pipeline_targeted_sentiment"),
 }
