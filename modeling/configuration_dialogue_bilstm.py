@@ -1,18 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of the dialogue BiLSTM: BiLSTM, positional encoding and multi-head self-attention over utterances."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers.utils import logging
 
-from .classifier_fields import ClassifierFields
-from .fitting_checkpoints import refuse_other_checkpoints
-from .nested_encoder import nested_config, output_size
+
+logger = logging.get_logger(__name__)
+
+# Copied from configuration_label_aware.LABEL_FIELDS
+LABEL_FIELDS = (
+    "class_counts",
+    "class_weights",
+    "thresholds",
+    "calibration_temperature",
+    "abstention",
+    "prediction_sets",
+)
+
+
+# Copied from configuration_label_aware.merged
+def merged(
+    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
+) -> dict[str, Any]:
+    """
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
+    If the arguments change the labels, values for the old labels are left out.
+
+    Raises:
+        ValueError: the checkpoint's model type is not one of `fitting`: transformers would leave its weights at random values.
+    """
+    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
+    if found not in fitting:
+        raise ValueError(
+            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
+        )
+    if found != config_class.model_type:
+        saved.pop("problem_type", None)  # that of another head
+    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
+    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
+    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
+    new = given.get("id2label") or names
+    if kwargs.get("num_labels", len(new)) != len(new):
+        new = {}
+        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
+    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
+        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        if stale:
+            logger.warning(
+                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
+            )
+    return {**saved, **given}
+
+
+# Copied from configuration_label_aware.nested_config
+def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
+    """
+    The configuration of a text model as a part of another configuration, in its field `field`.
+
+    Raises:
+        ValueError: transformers itself does not have the model type, or it is an encoder-decoder or reads more than text.
+    """
+    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
+    # the weights, which may be a local folder.
+    values = config if isinstance(config, Mapping) else config.to_dict()
+    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    kind = values.get("model_type")
+    nested = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
+    if nested is None or not type(nested).__module__.startswith("transformers."):
+        raise ValueError(
+            f"`{field}` has the model type {kind!r}, which transformers does not have: take one that it has."
+        )
+    if nested.is_encoder_decoder:
+        raise ValueError(f"`{field}` is of a {kind!r} model, an encoder-decoder: take a model of one stack.")
+    text = nested.get_text_config()
+    if text is not nested:
+        raise ValueError(
+            f"`{field}` is of a {kind!r} model, which reads more than text: take one that reads text alone, such as {text.model_type!r}."
+        )
+    return nested
 
 
 @strict
-class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
+class DialogueBiLSTMConfig(PreTrainedConfig):
     r"""
     Args:
         utterance_encoder (`"vectors"`, `"model"` or `"bilstm"`, defaults to `"vectors"`):
@@ -58,7 +131,6 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
     model_type = "dialogue-bilstm"
     sub_configs = {"encoder_config": AutoConfig}
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "utterance_embeds"]
-    problem_types = (None, "single_label_classification")
 
     utterance_encoder: Literal["vectors", "model", "bilstm"] = "vectors"
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
@@ -82,9 +154,11 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         if self.encoder_config is not None:
-            self.encoder_config = nested_config(self.encoder_config)
+            self.encoder_config = nested_config(self.encoder_config, "encoder_config")
         if self.utterance_encoder == "model" and self.encoder_config is not None:
-            self.utterance_size = output_size(self.encoder_config)
+            # OPT's last hidden states have the size of its word embeddings.
+            own = getattr(self.encoder_config, "word_embed_proj_dim", None)
+            self.utterance_size = own or self.encoder_config.hidden_size
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
@@ -92,12 +166,6 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
             "AutoConfig": "configuration_dialogue_bilstm.DialogueBiLSTMConfig",
             "AutoModel": "modeling_dialogue_bilstm.DialogueBiLSTMModel",
             "AutoModelForTokenClassification": "modeling_dialogue_bilstm.DialogueBiLSTMForEmotionRecognition",
-        }
-        self.custom_pipelines = {
-            "dialogue-emotion": {
-                "impl": "pipeline_dialogue_emotion.DialogueEmotionPipeline",
-                "pt": ["AutoModelForTokenClassification"],
-            }
         }
 
     @property
@@ -108,14 +176,17 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
         return self.hidden_size if self.causal else 2 * self.hidden_size
 
     @classmethod
-    def check_checkpoint(cls, config_dict):
-        refuse_other_checkpoints(
-            config_dict, [cls.model_type], "`from_encoder_pretrained` makes a new model over a text encoder"
-        )
+    def from_dict(cls, config_dict, **kwargs):
+        remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
+        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     def get_text_config(self, decoder=None, encoder=None):
         """The configuration that holds the vocabulary: the pretrained encoder's if there is one."""
         return self if self.encoder_config is None else self.encoder_config
+
+    def validate_problem_type(self):
+        if self.problem_type not in (None, "single_label_classification"):
+            raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
 
     def validate_encoder(self):
         if (self.utterance_encoder == "model") != (self.encoder_config is not None):

@@ -5,13 +5,13 @@ Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S
 """
 
 import copy
+import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -20,18 +20,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import can_look, check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
-from .fitting_checkpoints import OverEncoder
-from .nested_encoder import OverAnyEncoder, build_encoder
-from .padding import inverse_order, masked_mean, places_before_padding, real_positions, reordered
-from .renamed_weights import RenamedWeights
-from .modeling_roberta_esa import sinusoidal_encoding
-from .text_processing import usable_positions
-
-
-if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
-    from .pipeline_dialogue_emotion import DialogueEmotionPipeline  # noqa: F401
 
 
 # Tokens that the utterance encoder reads in one call on the processor: enough that its products are at full speed.
@@ -66,6 +55,61 @@ class DialogueEmotionOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
+# Order
+
+
+# Copied from modeling_roberta_esa.real_positions
+def real_positions(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) int64: the position of each real token among those of its row, wherever padding stands."""
+    return ((mask != 0).cumsum(dim=-1) - 1).clamp(min=0)
+
+
+# Copied from modeling_roberta_esa.sinusoidal_encoding
+def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
+    """
+    PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017): (length, size), computed in float32,
+    then given the dtype and device of `like`.
+    """
+    positions = torch.arange(length, device=like.device, dtype=torch.float32)
+    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
+    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
+
+
+# Copied from modeling_label_aware.real_first
+def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Orders that move padding behind the real tokens and back, (B, L) each: `states.gather(1, there)` has the real tokens first, and
+    `.gather(1, back)` of that is `states` again. Tokens keep their order.
+    """
+    real = mask != 0
+    back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
+    places = torch.arange(back.shape[1], device=back.device).expand_as(back)
+    return torch.zeros_like(back).scatter(1, back, places), back
+
+
+# Copied from modeling_label_aware.reordered
+def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """
+    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
+    stand for all rows.
+    """
+    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
+    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
+
+
+# Copied from modeling_label_aware.masked_mean
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
+    weights = mask.to(states)[:, None]  # (N, 1, L)
+    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
+        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
+    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
+
+
+# Layers
+
+
 def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
     """(B, T, input_size) -> (B, T, H). Switches off bfloat16 autocast on a CPU, where torch cannot train it without AVX-512."""
     if states.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
@@ -87,20 +131,23 @@ class BiLSTM(nn.Module):
 
     def forward(self, states, mask):
         """(B, T, input_size), (B, T) -> (B, T, 2H), or (B, T, H) if causal."""
-        places = places_before_padding(mask)
-        output = self.run(self.forward_lstm, states, places)
+        there, back = real_first(mask)
+        output = self.run(self.forward_lstm, states, there, back)
         if self.backward_lstm is None:
             return output
         real = mask != 0
-        places = torch.where(real, real.sum(dim=-1, keepdim=True) - 1 - places, places)
-        return torch.cat([output, self.run(self.backward_lstm, states, places)], dim=-1)
+        back = torch.where(real, real.sum(dim=-1, keepdim=True) - 1 - back, back)
+        there = torch.zeros_like(back).scatter(
+            1, back, torch.arange(back.shape[1], device=back.device).expand_as(back)
+        )
+        return torch.cat([output, self.run(self.backward_lstm, states, there, back)], dim=-1)
 
     @staticmethod
-    def run(lstm, states, places):
-        """The outputs of an LSTM that reads the state at (row, t) in step `places[row, t]`."""
-        read = run_lstm(lstm, reordered(states, inverse_order(places)))
+    def run(lstm, states, there, back):
+        """The outputs of an LSTM that reads in step t the state at `there[row, t]`, so the state at (row, t) in step `back[row, t]`."""
+        read = run_lstm(lstm, reordered(states, there))
         # Gathered with time first, as in memory: in half precision products in another layout would be rounded differently.
-        read, order = read.transpose(0, 1), places.T[..., None]
+        read, order = read.transpose(0, 1), back.T[..., None]
         return read.gather(0, order.expand_as(read)).transpose(0, 1)
 
 
@@ -242,11 +289,85 @@ class DialogueContext(nn.Module):
         return self.attention(states, mask, **kwargs)[0]
 
 
-class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights, PreTrainedModel):
+# Models
+
+# Copied from modeling_label_aware.NEW_MODULES
+NEW_MODULES = (
+    "score",
+    "classifier",
+)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+
+
+# Copied from modeling_label_aware.refuse_untrained
+def refuse_untrained(model: nn.Module) -> None:
+    """
+    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
+    whose weights came from no checkpoint (`is_new`).
+    """
+    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
+        return
+    for name, module in model.named_modules():
+        part = next((part for part in name.split(".") if part in NEW_MODULES), None)
+        if part and getattr(module, "is_new", False) and "original_module" not in name:
+            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
+                raise ValueError(
+                    f"the adapter neither trains nor saves the new weights of `{name}`: load the model anew, and name {part!r} in the "
+                    "`modules_to_save` of the adapter's configuration."
+                )
+
+
+# Copied from modeling_label_aware.without_pooler
+def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
+    """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
+    classes = MODEL_MAPPING[type(config)]
+    classes = classes if isinstance(classes, list | tuple) else [classes]
+    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
+    return {"add_pooling_layer": False} if has_pooler else {}
+
+
+# Copied from modeling_label_aware.build_encoder
+def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+    """A text encoder without loaded weights; ValueError if it reads no token ids, or takes no `attention_mask`."""
+    # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
+    encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
+    if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`: "
+            "take a text encoder that does."
+        )
+    if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
+        encoder._no_split_modules = {type(encoder).__name__}
+    return encoder
+
+
+# Copied from modeling_label_aware.over_encoder
+def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
+    """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
+    names = {*cls.config_class.__dataclass_fields__, "num_labels"}
+    fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
+    attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
+    saved = AutoConfig.from_pretrained(encoder, trust_remote_code=False, **arguments)
+    config = cls.config_class(encoder_config=saved, **fields)
+    with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
+        build_encoder(config.encoder_config)
+    # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
+    pooler = without_pooler(config.encoder_config)
+    loaded, found = AutoModel.from_pretrained(
+        encoder, dtype=dtype, output_loading_info=True, trust_remote_code=False, **pooler, **arguments
+    )
+    if found["missing_keys"]:
+        raise ValueError(
+            f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
+        )
+    model = cls._from_config(config, dtype=loaded.dtype, **attention)
+    model.base_model.get_encoder().load_state_dict(loaded.state_dict())
+    return model
+
+
+class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
     config: DialogueBiLSTMConfig
     config_class = DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
-    _encoder_name = "utterance_encoder"
     main_input_name = "utterance_embeds"  # of models over vectors
     _no_split_modules = ["BiLSTM", "DialogueAttention"]
     _supports_sdpa = True
@@ -254,15 +375,6 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
     _supports_flex_attn = True
     _supports_attention_backend = True
     _can_record_outputs = {"attentions": DialogueAttention}
-    _renamed_weights = {
-        **{f"^{name}.": f"score.{name}." for name in ("speaker_embeddings", "layers", "attention.LayerNorm")},
-        **{
-            f"^attention.{name}.{part}": f"score.attention.{name}_{part}"
-            for name in PROJECTIONS
-            for part in ("weight", "bias")
-        },
-    }
-    _keys_to_ignore_on_load_unexpected = [r"utterance_encoder\.pooler\."]  # not used; old checkpoints hold one
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__(config)
@@ -272,6 +384,7 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
+        module.is_new = True
         if isinstance(module, nn.LSTM):  # repeats torch's own start, which is lost on the meta device
             bound = module.hidden_size**-0.5
             for parameter in module.parameters():
@@ -288,19 +401,29 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
         if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
             self.base_model.utterance_encoder.requires_grad_(False)
 
+    # Overridden because weights need gradients again once they are loaded, and nothing is called after that.
     @classmethod
     def from_pretrained(cls, *args, **kwargs):
         loaded = super().from_pretrained(*args, **kwargs)
-        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze_encoder()  # loading does not keep it frozen
+        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze_encoder()
         return loaded
 
     @classmethod
-    def config_over_encoder(cls, encoder_config, **fields):
-        if fields.setdefault("utterance_encoder", "model") != "model":
+    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+        """
+        Make a new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`] does over one
+        of texts.
+        """
+        if arguments.setdefault("utterance_encoder", "model") != "model":
             raise ValueError(
-                f"`utterance_encoder` must be 'model' over a pretrained encoder, got {fields['utterance_encoder']!r}."
+                f"`utterance_encoder` must be 'model' over a pretrained encoder, got {arguments['utterance_encoder']!r}."
             )
-        return super().config_over_encoder(encoder_config, **fields)
+        return over_encoder(cls, encoder, dtype, arguments)
+
+    def train(self, mode: bool = True):
+        if mode:
+            refuse_untrained(self)
+        return super().train(mode)
 
 
 class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
@@ -310,10 +433,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         super().__init__(config)
         self.utterance_encoder = None
         if config.utterance_encoder == "model":
-            self.utterance_encoder = build_encoder(config.encoder_config, "utterances")
+            self.utterance_encoder = build_encoder(config.encoder_config)
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
-        # Everything that is new over a pretrained encoder. PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = DialogueContext(config)
         self.supports_gradient_checkpointing = getattr(
             self.utterance_encoder, "supports_gradient_checkpointing", False
@@ -327,6 +449,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if self.utterance_encoder is not None and self.config.utterance_encoder == "model":
             self.utterance_encoder.train(mode and any(p.requires_grad for p in self.utterance_encoder.parameters()))
         return self
+
+    def get_encoder(self):
+        return self.utterance_encoder
 
     def get_input_embeddings(self):
         if self.config.utterance_encoder == "model":
@@ -353,16 +478,10 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): pass `utterance_embeds` instead of "
                 "`input_ids`."
             )
-        config: PreTrainedConfig = (
-            self.config if self.config.utterance_encoder == "bilstm" else self.config.encoder_config
-        )
-        length = input_ids.shape[-1]
         if not torch.compiler.is_compiling() and not len(input_ids):
             raise ValueError("there must be at least one dialogue and one utterance, got none.")
-        check_length(length, usable_positions(config) if hasattr(config, "max_position_embeddings") else length)
-        check_ids("`input_ids`", input_ids, getattr(config, "vocab_size", None))
         # Padding moves behind the tokens, where it changes no encoder's positions.
-        order = inverse_order(places_before_padding(attention_mask))
+        order = real_first(attention_mask)[0]
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
         if self.config.utterance_encoder == "bilstm":
             return self.utterance_encoder(input_ids, attention_mask)
@@ -371,7 +490,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
 
     def _encode_real_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
-        order = inverse_order(places_before_padding(attention_mask))
+        order = real_first(attention_mask)[0]
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
         lengths = (attention_mask != 0).sum(dim=-1)
         rows = lengths.argsort(stable=True)
@@ -423,7 +542,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 )
             # On a GPU it would wait for the lengths. FSDP needs as many calls of the encoder in every process.
             several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
-            by_length = can_look(attention_mask) and not several_processes
+            on_cpu = attention_mask.device.type == "cpu" and not torch.compiler.is_compiling()
+            by_length = on_cpu and not several_processes
             encode = self._encode_real_utterances if by_length else self.encode_utterances
             flat = encode(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
             utterance_embeds = flat.unflatten(0, input_ids.shape[:2])  # (B, U, D)
@@ -446,7 +566,6 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
 
         if not torch.compiler.is_compiling() and not all(shape):
             raise ValueError(f"there must be at least one dialogue and one utterance, got {tuple(shape)}.")
-        check_ids("`speaker_ids`", speaker_ids, self.config.num_speakers)
         states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
 
@@ -493,7 +612,6 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
 
         For the other arguments see [`DialogueBiLSTMModel`].
         """
-        self._check_training()
         outputs = self.dialogue(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -508,7 +626,6 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
-            check_labels(labels, logits.shape[-1])
             labels = labels.to(logits.device, torch.long)
             weights = self.config.class_weights
             if weights is not None:
@@ -527,10 +644,4 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         return DialogueEmotionOutput(loss=loss, logits=logits, attentions=outputs.attentions)
 
 
-__all__ = [
-    "DialogueBiLSTMForEmotionRecognition",
-    "DialogueBiLSTMModel",
-    "DialogueBiLSTMModelOutput",
-    "DialogueBiLSTMPreTrainedModel",
-    "DialogueEmotionOutput",
-]
+__all__ = ["DialogueBiLSTMForEmotionRecognition", "DialogueBiLSTMModel"]

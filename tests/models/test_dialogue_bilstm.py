@@ -2,7 +2,6 @@
 """The dialogue BiLSTM against its equations, computed a second time without padding, and its pipeline."""
 
 import json
-import logging
 import math
 
 import pytest
@@ -522,7 +521,7 @@ def test_an_encoder_without_a_vocabulary_reads_any_character():
     model = DialogueBiLSTMForEmotionRecognition(make_config(**MODEL, encoder_config=encoder)).eval()
     ids = torch.tensor([[[ord(character) for character in text] for text in ("so happy today !", "\N{SNOWMAN}" * 16)]])
     found = model.dialogue(input_ids=ids, attention_mask=torch.ones_like(ids)).utterance_embeds
-    states = model.own_encoder(ids[0], attention_mask=torch.ones_like(ids[0])).last_hidden_state
+    states = model.base_model.get_encoder()(ids[0], attention_mask=torch.ones_like(ids[0])).last_hidden_state
     assert_close(found[0], states.mean(dim=1))
 
 
@@ -548,7 +547,7 @@ def test_encoders_that_do_not_fit(encoders, tmp_path):
     code = {"AutoConfig": "configuration_x.X", "AutoModel": "modeling_x.X"}
     for folder, message in (
         (tmp_path / "t5", "'t5'.*encoder-decoder"),
-        (tmp_path / "vit", "'vit'.*pixel_values"),
+        (tmp_path / "vit", "'vit'.*`input_ids`"),
         (tmp_path / "dialogue", "'dialogue-bilstm'.*`from_pretrained`"),
         (tmp_path / "esa", "'roberta-esa'.*own code"),
         (save_config(tmp_path / "remote", model_type="x", auto_map=code), "'x'.*own code"),
@@ -568,25 +567,8 @@ def test_plain_checkpoint_is_no_dialogue_model(encoders):
         *((loader, {}) for loader in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig)),
         *((loader, config) for loader in (DialogueBiLSTMModel, AutoModelForTokenClassification)),
     ):
-        with pytest.raises(ValueError, match='one of "dialogue-bilstm", got one of "bert": .*from_encoder_pretrained'):
+        with pytest.raises(ValueError, match="one of 'dialogue-bilstm', got one of 'bert': .*from_encoder_pretrained"):
             loader.from_pretrained(encoders / "bert", **arguments)
-
-
-def test_checkpoint_with_an_unused_pooler_loads_in_silence(tmp_path, caplog):
-    """As models over BERT were saved once."""
-    model = build(**MODEL)
-    model.save_pretrained(tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    weights["dialogue.utterance_encoder.pooler.dense.weight"] = torch.ones(16, 16)
-    weights["dialogue.utterance_encoder.pooler.dense.bias"] = torch.ones(16)
-    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with caplog.at_level(logging.WARNING):
-        loaded, info = AutoModelForTokenClassification.from_pretrained(tmp_path, output_loading_info=True)
-        base, base_info = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(info.values()) and "pooler" not in caplog.text
-    assert base_info["unexpected_keys"] == {"classifier.weight", "classifier.bias"}
-    inputs = make_inputs(model)
-    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("form", ["model", "words"])
