@@ -16,14 +16,12 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 # Makes it an attribute here even if `hf_emotion.runtime.plain` imported it before the package.
 from . import text_processing  # noqa: F401
-from .configuration_bert_mod_ln import BertModLNConfig
 from .configuration_cg_bert import CGBertConfig, QACGBertConfig
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .configuration_emotion_modulated import EmotionModulatedConfig
-from .configuration_gpt2_mod_ln import GPT2ModLNConfig
 from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig
+from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 from .configuration_roberta_esa import RobertaESAConfig
-from .modeling_bert_mod_ln import BertModLNForConditionalGeneration, BertModLNModel
 from .modeling_cg_bert import (
     CGBertForSequenceClassification,
     CGBertModel,
@@ -32,7 +30,6 @@ from .modeling_cg_bert import (
 )
 from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
 from .modeling_emotion_modulated import EmotionModulatedForCausalLM
-from .modeling_gpt2_mod_ln import GPT2ModLNForConditionalGeneration, GPT2ModLNModel
 from .modeling_label_aware import (
     BertForLabelAwareClassification,
     LabelAwareBertModel,
@@ -41,8 +38,15 @@ from .modeling_label_aware import (
     class_balanced_weights,
     classification_loss,
 )
+from .modeling_mod_ln import (
+    BertModLNForConditionalGeneration,
+    BertModLNModel,
+    GPT2ModLNForConditionalGeneration,
+    GPT2ModLNModel,
+    ModulatedLayerNorm,
+    Modulators,
+)
 from .modeling_roberta_esa import RobertaESAModel, RobertaWithESA, RobertaWithESAForSequenceClassification
-from .modulated_layer_norm import ModulatedLayerNorm, Modulators
 from .pipeline_dialogue_emotion import DialogueEmotionPipeline
 from .pipeline_emotion_classification import EmotionClassificationPipeline
 from .pipeline_emotional_response import EmotionalResponsePipeline

@@ -435,14 +435,17 @@ def refuse_untrained(model: nn.Module) -> None:
     """
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
+    lacking = set()
     for name, module in model.named_modules():
-        part = next((part for part in name.split(".") if part in NEW_MODULES), None)
-        if part and getattr(module, "is_new", False) and "original_module" not in name:
+        parts = [part for part in name.split(".") if part in NEW_MODULES]
+        if parts and getattr(module, "is_new", False) and "original_module" not in name:
             if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                raise ValueError(
-                    f"the adapter neither trains nor saves the new weights of `{name}`: load the model anew, and name {part!r} in the "
-                    "`modules_to_save` of the adapter's configuration."
-                )
+                lacking.add(parts[0])
+    if lacking:
+        raise ValueError(
+            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
+            "`modules_to_save` of the adapter's configuration."
+        )
 
 
 class CGBertPreTrainedModel(BertPreTrainedModel):

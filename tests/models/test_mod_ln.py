@@ -159,9 +159,6 @@ def test_layer_refuses():
     for make in (lambda: ModulatedLayerNorm(8, modulation="add"), lambda: Modulators(["norm"], 8, 5, "add")):
         with pytest.raises(ValueError, match="`modulation` must be .* got 'add'"):
             make()
-    for sizes in ((1, 5), (8, 0)):
-        with pytest.raises(ValueError, match="`size` must be at least 2 and `num_emotions` at least 1, got "):
-            Modulators(["norm"], *sizes)
 
 
 # The models, against stock ones whose norms hold what the formulas give
@@ -790,27 +787,28 @@ def test_a_checkpoint_from_the_trainer_is_generated_from_with_a_cache(family, tm
 
 @EACH_FAMILY
 def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
-    config_class, model_class, sizes = FAMILIES[family]
+    model_class = FAMILIES[family][1]
     other = "bert" if family == "gpt2" else "gpt2"
     for name in (family, other):
         asymmetric_(PLAIN[name]()).save_pretrained(tmp_path / name)
     asymmetric_(PLAIN[f"{family}-head"]()).save_pretrained(tmp_path / "head")
     build(family).save_pretrained(tmp_path / "ours")
     for folder in (family, "head"):
-        with pytest.raises(ValueError, match=f'"{family}-mod-ln", got one of "{family}": wrap it with `from_encoder'):
+        with pytest.raises(
+            ValueError, match=f"'{family}-mod-ln', got one of '{family}': .* is wrapped by `from_encoder"
+        ):
             model_class.from_pretrained(tmp_path / folder)
-        with pytest.raises(ValueError, match="no weights of an encoder-decoder.*`from_encoder_decoder_pretrained`"):
-            model_class.from_pretrained(tmp_path / folder, config=config_class(**sizes))
-    with pytest.raises(ValueError, match=f'of type "{family}", got "{other}"'):
+    with pytest.raises(ValueError, match=f"a checkpoint of '{family}', got '{other}'"):
         model_class.from_encoder_decoder_pretrained(tmp_path / other)
     with pytest.raises(ValueError, match="load it with `from_pretrained`"):
         model_class.from_encoder_decoder_pretrained(tmp_path / "ours")
 
 
-def test_a_quantization_that_would_leave_gpt2_as_it_is_is_refused(tmp_path):
-    build("gpt2").save_pretrained(tmp_path)
+def test_a_quantization_that_would_leave_gpt2_as_it_is_is_refused():
+    config = build("gpt2").config
+    config.quantization_config = {"quant_method": "torchao"}  # as `from_pretrained` sets it
     with pytest.raises(ValueError, match="`quantization_config` must not be torchao's.*`Conv1D`"):
-        GPT2ModLNForConditionalGeneration.from_pretrained(tmp_path, quantization_config={"quant_method": "torchao"})
+        GPT2ModLNForConditionalGeneration(config)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-head", "bert-head"])
@@ -836,15 +834,13 @@ def test_the_head_of_an_untied_checkpoint_is_kept(tmp_path):
 @pytest.mark.parametrize(
     ("emotions", "message"),
     [
-        ({}, "exactly one of `emotion_ids`.* got neither. The emotions are joy, anger"),
+        ({}, rf"exactly one of `emotion_ids`.* in \[0, {E}\).* got neither"),
         ({"ids": [1, 2], "weights": [[1.0] * E] * 2}, "exactly one of `emotion_ids`.* got both"),
-        ({"ids": [0, E]}, rf"`emotion_ids` must lie in \[0, {E}\), got \[{E}\]"),
-        ({"ids": [-1, 0]}, r"`emotion_ids` must lie in .* got \[-1\]"),
-        ({"ids": [1.0, 2.0]}, "`emotion_ids` must be whole numbers, got torch.float32"),
-        ({"ids": [1]}, r"`emotion_ids` must have shape \(2,\), got \(1,\)"),
-        ({"ids": [[1], [2]]}, r"`emotion_ids` must have shape \(2,\), got \(2, 1\)"),
-        ({"weights": [[1.0] * 3] * 2}, rf"`emotion_weights` must have shape \(2, {E}\), got \(2, 3\)"),
-        ({"weights": [1.0] * E}, rf"`emotion_weights` must have shape \(2, {E}\), got \({E},\)"),
+        ({"ids": [1.0, 2.0]}, "`emotion_ids` must hold ids .* got .* torch.float32"),
+        ({"ids": [1]}, r"`emotion_ids` must hold ids .* for 2 rows; got \(1,\)"),
+        ({"ids": [[1], [2]]}, r"`emotion_ids` .* got \(2, 1\)"),
+        ({"weights": [[1.0] * 3] * 2}, rf"`emotion_weights` .* \(batch_size, {E}\), .* got \(2, 3\)"),
+        ({"weights": [1.0] * E}, rf"`emotion_weights` .* got \({E},\)"),
     ],
 )
 def test_emotions_are_checked(family, emotions, message):
@@ -865,7 +861,7 @@ def test_inputs_are_checked(family):
     narrow = {"emotion_ids": emotions["emotion_ids"].int()}
     arguments = {"decoder_input_ids": ids}
     assert torch.equal(model(ids, **arguments, **narrow).logits, model(ids, **arguments, **emotions).logits)
-    with pytest.raises(ValueError, match="exactly one of `decoder_input_ids` and `decoder_inputs_embeds`"):
+    with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
         model(ids, **emotions)
     with pytest.raises(ValueError, match=r"`labels` must have shape \(2, 4\), got \(2, 3\)"):
         model(ids, decoder_input_ids=ids, labels=ids[:, :3], **emotions)
@@ -947,10 +943,11 @@ def lora(family: str, **arguments) -> LoraConfig:
 
 
 def refused_modules(attach) -> list[str]:
-    """The `modules_to_save` that the error of `attach` says to pass."""
-    with pytest.raises(ValueError, match="Load the model anew") as caught:
-        attach()
-    return ast.literal_eval(re.search(r"LoraConfig\(\.\.\., modules_to_save=(\[.*?\])\)", str(caught.value))[1])
+    """The `modules_to_save` that the model asks for where a training begins."""
+    model = attach()
+    with pytest.raises(ValueError, match="load the model anew") as caught:
+        model.train()
+    return ast.literal_eval(re.search(r"name (\[.*?\]) in", str(caught.value))[1])
 
 
 @OLD_CHECKPOINTING_NAMES
@@ -1007,12 +1004,12 @@ def test_lora_over_a_model_that_was_never_trained_is_refused(family, tmp_path):
     modules = refused_modules(
         lambda: get_peft_model(model_class.from_pretrained(tmp_path / "saved"), lora(family, modules_to_save=["wte"]))
     )
-    assert modules == ["wte", "modulation"]
-    modules = refused_modules(lambda: model_class.from_pretrained(tmp_path / "saved").add_adapter(lora(family)))
     assert modules == ["modulation"]
     model = model_class.from_pretrained(tmp_path / "saved")
     model.add_adapter(lora(family, modules_to_save=modules))
-    assert refused_modules(lambda: model.add_adapter(lora(family), "second")) == modules
+    model.train()
+    model.add_adapter(lora(family), "second")
+    assert refused_modules(lambda: model) == modules
 
 
 @EACH_FAMILY

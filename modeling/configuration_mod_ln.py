@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations of the encoder-decoders with modulated layer norms, of two GPT-2 and of two BERT (Liu et al. 2021)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import BertConfig, GPT2Config
+
+
+@dataclass(kw_only=True)
+class EmotionFields:
+    r"""
+    A base of configurations of encoder-decoders with modulated norms, to name first.
+
+    Args:
+        num_emotions (`int`, defaults to 64):
+            Number E of emotions.
+        emotions (`list[str]`, *optional*):
+            Their names, or emojis.
+        modulation (`"residual"` or `"replace"`, defaults to `"residual"`):
+            Scale and shift of a norm: its own plus the emotion's, or (eq. 1) only the emotion's.
+        modulate_encoder, modulate_decoder (`bool`, default to `True`):
+            The sides whose norms follow the emotion.
+        modulation_initializer_range (`float`, defaults to 0.2):
+            Standard deviation of the matrices W₁ at the start.
+        emotion_token_ids (`list[int]`, *optional*):
+            A token for each emotion, put in front of the context: so a model without modulated norms learns the emotion.
+
+    | what the paper leaves open, and where ours differs | ours |
+    |---|---|
+    | what has its own pair of MLPs (the index of eqs. 1-3 is the layer) | each norm |
+    | divisor (σ + ε in eq. 1) | √(var + ε), so that pretrained weights mean the same |
+    | where the bias b stands (β in eq. 3, γ in the text) | in β; there is no other bias |
+    | starts | W₁ N(0, `modulation_initializer_range`²), W₂ and b 0; in `"replace"` one hidden unit gives the start of γ and β |
+    | what cross-attention reads | all states of the encoder; its weights are new, N(0, `initializer_range`²) |
+    | head | tied to the decoder's word embeddings |
+    """
+
+    base_model_type: ClassVar[str]  # the model type of checkpoints that can be wrapped
+    norm_names: ClassVar[tuple[str, ...]]  # the norms of a layer that can be modulated
+    keys_to_ignore_at_inference = [
+        "past_key_values",
+        "decoder_hidden_states",
+        "decoder_attentions",
+        "cross_attentions",
+        "encoder_last_hidden_state",
+        "encoder_hidden_states",
+        "encoder_attentions",
+    ]
+
+    num_emotions: int = 64
+    emotions: list[str] | None = None
+    modulation: Literal["residual", "replace"] = "residual"
+    modulate_encoder: bool = True
+    modulate_decoder: bool = True
+    modulated_norms: list[str] | None = None
+    modulation_initializer_range: float | int = 0.2
+    decoder_start_token_id: int | None = None
+    context_separator_token_id: int | None = None
+    context_start_token_id: int | None = None
+    emotion_token_ids: list[int] | None = None
+    is_encoder_decoder: bool = True
+
+    def __post_init__(self, **kwargs):
+        if self.modulated_norms is None:
+            self.modulated_norms = list(self.norm_names)
+        eos = self.eos_token_id[0] if isinstance(self.eos_token_id, list) else self.eos_token_id
+        if self.pad_token_id is None:
+            self.pad_token_id = eos
+        if self.decoder_start_token_id is None:
+            self.decoder_start_token_id = self.bos_token_id
+        if self.context_separator_token_id is None:
+            self.context_separator_token_id = eos
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        found = config_dict.get("model_type", cls.model_type)
+        if found != cls.model_type:
+            raise ValueError(
+                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: one of {cls.base_model_type!r} is wrapped by "
+                "`from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class."
+            )
+        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
+    def validate_emotions(self):
+        if self.num_emotions < 1:
+            raise ValueError(f"`num_emotions` must be at least 1, got {self.num_emotions}.")
+        names = self.emotions
+        if names is not None and len(set(names)) != len(names):
+            raise ValueError(f"`emotions` must be different names, got {names}.")
+        if names is not None and len(names) != self.num_emotions:
+            raise ValueError(
+                f"`num_emotions` is {self.num_emotions}, but `emotions` has {len(names)} names: pass `num_emotions={len(names)}` too."
+            )
+        unknown = [name for name in self.modulated_norms if name not in self.norm_names]
+        if unknown:
+            raise ValueError(f"`modulated_norms` must be some of {list(self.norm_names)}, got {unknown}.")
+        if (self.modulate_encoder or self.modulate_decoder) and not self.modulated_norms:
+            raise ValueError(
+                "`modulated_norms` is empty: name the norms, or set `modulate_encoder` and `modulate_decoder` to False."
+            )
+        if self.modulation_initializer_range < 0:
+            raise ValueError(
+                f"`modulation_initializer_range` must not be negative, got {self.modulation_initializer_range}."
+            )
+        tokens = self.emotion_token_ids
+        if tokens is not None and (len(tokens) != self.num_emotions or len(set(tokens)) != len(tokens)):
+            raise ValueError(
+                f"`emotion_token_ids` must be {self.num_emotions} different token ids, one for each emotion, got {tokens}."
+            )
+        for name in ("decoder_start_token_id", "context_separator_token_id", "pad_token_id", "context_start_token_id"):
+            value = getattr(self, name)
+            if value is None and name == "context_start_token_id":
+                continue
+            if value is None or not 0 <= value < self.vocab_size:
+                raise ValueError(
+                    f"`{name}` must be a token id in [0, {self.vocab_size}), got {value}: pass the tokenizer's, with the other "
+                    "special tokens."
+                )
+
+
+@strict
+class GPT2ModLNConfig(EmotionFields, GPT2Config):
+    r"""
+    Everything of [`GPT2Config`], for both sides, and of [`EmotionFields`], and:
+
+    Args:
+        modulated_norms (`list[str]`, *optional*, defaults to `["ln_1", "ln_cross_attn", "ln_2", "ln_f"]`):
+            The norms that follow the emotion.
+        decoder_start_token_id (`int`, *optional*, defaults to `bos_token_id`):
+            The token that every reply starts with.
+        context_separator_token_id (`int`, *optional*, defaults to `eos_token_id`):
+            The token that every context ends with: [UNK], which is GPT-2's end of text.
+        context_start_token_id (`int`, *optional*):
+            The token that every context starts with, if any.
+
+    `pad_token_id` defaults to `eos_token_id`.
+    """
+
+    model_type = "gpt2-mod-ln"
+    base_model_type = "gpt2"  # the model type of checkpoints that can be wrapped
+    norm_names = ("ln_1", "ln_cross_attn", "ln_2", "ln_f")
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
+        # the repository they came from and would tie a fine-tuned copy to it.
+        self.auto_map = {
+            "AutoConfig": "configuration_mod_ln.GPT2ModLNConfig",
+            "AutoModel": "modeling_mod_ln.GPT2ModLNModel",
+            "AutoModelForSeq2SeqLM": "modeling_mod_ln.GPT2ModLNForConditionalGeneration",
+        }
+
+    @staticmethod
+    def token_ids(tokenizer) -> dict[str, int | None]:
+        """The special tokens of a tokenizer, as fields of this configuration."""
+        eos = tokenizer.eos_token_id
+        start = eos if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        return {
+            "bos_token_id": start,
+            "eos_token_id": eos,
+            "pad_token_id": eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+            "decoder_start_token_id": start,
+            "context_separator_token_id": eos if tokenizer.unk_token_id is None else tokenizer.unk_token_id,
+        }
+
+
+@strict
+class BertModLNConfig(EmotionFields, BertConfig):
+    r"""
+    Everything of [`BertConfig`], for both sides, and of [`EmotionFields`], and:
+
+    Args:
+        modulated_norms (`list[str]`, *optional*, defaults to `["attention", "crossattention", "output"]`):
+            The sub-layers whose norms follow the emotion; default: all. The norms of the embeddings and of the head are never
+            modulated.
+        decoder_start_token_id (`int`, *optional*, defaults to 101, the [CLS] of BERT's vocabularies):
+            The token that every reply starts with.
+        context_separator_token_id, eos_token_id (`int`, *optional*, default to 102, [SEP]):
+            The tokens that every context and every reply end with.
+        context_start_token_id (`int`, *optional*, defaults to 101, [CLS]):
+            The token that every context starts with, if any.
+    """
+
+    model_type = "bert-mod-ln"
+    base_model_type = "bert"  # the model type of checkpoints that can be wrapped
+    norm_names = ("attention", "crossattention", "output")
+
+    decoder_start_token_id: int | None = 101
+    eos_token_id: int | list[int] | None = 102
+    context_start_token_id: int | None = 101
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        # As in GPT2ModLNConfig.
+        self.auto_map = {
+            "AutoConfig": "configuration_mod_ln.BertModLNConfig",
+            "AutoModel": "modeling_mod_ln.BertModLNModel",
+            "AutoModelForSeq2SeqLM": "modeling_mod_ln.BertModLNForConditionalGeneration",
+        }
+
+    @staticmethod
+    def token_ids(tokenizer) -> dict[str, int | None]:
+        """The special tokens of a tokenizer, as fields of this configuration."""
+        return {
+            "pad_token_id": tokenizer.pad_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+            "decoder_start_token_id": tokenizer.cls_token_id,
+            "context_separator_token_id": tokenizer.sep_token_id,
+            "context_start_token_id": tokenizer.cls_token_id,
+        }
+
+
+__all__ = ["BertModLNConfig", "GPT2ModLNConfig"]
