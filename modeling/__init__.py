@@ -29,7 +29,7 @@ from .modeling_cg_bert import (
     QACGBertModel,
 )
 from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
-from .modeling_emotion_modulated import EmotionModulatedForCausalLM
+from .modeling_emotion_modulated import EmotionModulatedForCausalLM, EmotionModulatedModel
 from .modeling_label_aware import (
     BertForLabelAwareClassification,
     LabelAwareBertModel,
@@ -77,13 +77,12 @@ for config_class, model_class, head_class, auto_class in (
     ),
     (GPT2ModLNConfig, GPT2ModLNModel, GPT2ModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
     (BertModLNConfig, BertModLNModel, BertModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
-    (EmotionModulatedConfig, None, EmotionModulatedForCausalLM, AutoModelForCausalLM),
+    (EmotionModulatedConfig, EmotionModulatedModel, EmotionModulatedForCausalLM, AutoModelForCausalLM),
 ):
     # With an auto class set, `save_pretrained` copies the class's files beside the weights.
     AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
-    if model_class is not None:
-        AutoModel.register(config_class, model_class, exist_ok=True)
-        model_class.register_for_auto_class("AutoModel")
+    AutoModel.register(config_class, model_class, exist_ok=True)
+    model_class.register_for_auto_class("AutoModel")
     auto_class.register(config_class, head_class, exist_ok=True)
     config_class.register_for_auto_class()
     head_class.register_for_auto_class(auto_class.__name__)
@@ -111,6 +110,7 @@ __all__ = [
     "EmotionClassificationPipeline",
     "EmotionModulatedConfig",
     "EmotionModulatedForCausalLM",
+    "EmotionModulatedModel",
     "EmotionalResponsePipeline",
     "GPT2ModLNConfig",
     "GPT2ModLNForConditionalGeneration",

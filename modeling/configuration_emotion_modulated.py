@@ -1,20 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of a decoder-only language model whose norms follow an emotion."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
-
-from .fitting_checkpoints import refuse_other_checkpoints
-from .nested_encoder import NestedSizes, nested_config
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 
-_PART = ("text_config", "a language model", "a decoder-only model")  # what the messages about it say
+# Copied from configuration_label_aware.nested_config
+def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
+    """
+    The configuration of a text model as a part of another configuration, in its field `field`.
+
+    Raises:
+        ValueError: transformers itself does not have the model type, or it is an encoder-decoder or reads more than text.
+    """
+    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
+    # the weights, which may be a local folder.
+    values = config if isinstance(config, Mapping) else config.to_dict()
+    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    kind = values.get("model_type")
+    nested = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
+    if nested is None or not type(nested).__module__.startswith("transformers."):
+        raise ValueError(
+            f"`{field}` has the model type {kind!r}, which transformers does not have: take one that it has."
+        )
+    if nested.is_encoder_decoder:
+        raise ValueError(f"`{field}` is of a {kind!r} model, an encoder-decoder: take a model of one stack.")
+    text = nested.get_text_config()
+    if text is not nested:
+        raise ValueError(
+            f"`{field}` is of a {kind!r} model, which reads more than text: take one that reads text alone, such as {text.model_type!r}."
+        )
+    return nested
 
 
 @strict
-class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
+class EmotionModulatedConfig(PreTrainedConfig):
     r"""
     Args:
         text_config (`PreTrainedConfig` or `dict`, defaults to Llama's):
@@ -66,30 +89,43 @@ class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
     base_model_revision: str | None = None
 
     def __post_init__(self, **kwargs):
-        self.text_config = nested_config(self.text_config or {"model_type": "llama"}, *_PART)
+        self.text_config = nested_config(self.text_config or {"model_type": "llama"}, "text_config")
         kwargs.setdefault("tie_word_embeddings", self.text_config.tie_word_embeddings)
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
         self.auto_map = {
             "AutoConfig": "configuration_emotion_modulated.EmotionModulatedConfig",
+            "AutoModel": "modeling_emotion_modulated.EmotionModulatedModel",
             "AutoModelForCausalLM": "modeling_emotion_modulated.EmotionModulatedForCausalLM",
-        }
-        self.custom_pipelines = {
-            "emotional-response": {
-                "impl": "pipeline_emotional_response.EmotionalResponsePipeline",
-                "pt": ["AutoModelForCausalLM"],
-            }
         }
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        refuse_other_checkpoints(
-            config_dict, [cls.model_type], "`from_language_model_pretrained` makes a new model over a language model"
-        )
+        found = config_dict.get("model_type", cls.model_type)
+        if found != cls.model_type:
+            raise ValueError(
+                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: `from_language_model_pretrained` makes a new model "
+                "over a language model."
+            )
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
+
+    @property
+    def hidden_size(self) -> int:
+        """The language model's."""
+        return self.text_config.hidden_size
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """The language model's."""
+        return self.text_config.num_hidden_layers
+
+    @property
+    def num_attention_heads(self) -> int:
+        """The language model's."""
+        return self.text_config.num_attention_heads
 
     @property
     def vocab_size(self) -> int:

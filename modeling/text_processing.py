@@ -320,7 +320,11 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
 def check_target(config, target: str | None) -> None:
     """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
     if target not in (config.targets or [None]):
-        known = f"targets are {config.targets}" if config.targets else f"aspects are {config.aspects}, and it has no targets"
+        known = (
+            f"targets are {config.targets}"
+            if config.targets
+            else f"aspects are {config.aspects}, and it has no targets"
+        )
         raise ValueError(f"unknown target {target!r}: the model's {known}.")
 
 

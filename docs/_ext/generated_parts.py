@@ -140,9 +140,8 @@ def public_names(kind: str) -> str:
             continue  # has a page of its own
         groups[group].append(f".. {directive}:: hf_emotion.{name}{members}")
     if kind == "configurations":
-        shared = [".. autoclass:: hf_emotion.modeling.label_aware_fields.LabelAwareFields"]
-        shared.append(".. autoclass:: hf_emotion.modeling.classifier_fields.ClassifierFields")
-        shared.append(".. autoclass:: hf_emotion.modeling.emotion_fields.EmotionFields")
+        shared = [".. autoclass:: hf_emotion.modeling.configuration_label_aware.LabelAwareFields"]
+        shared.append(".. autoclass:: hf_emotion.modeling.configuration_mod_ln.EmotionFields")
         groups["configurations"] += shared
     return "\n".join(["```{eval-rst}", "\n\n".join(groups[kind]), "```"])
 

@@ -17,7 +17,6 @@ from transformers import AutoModel
 from .. import metrics
 from ..data.splits import check_split, label_names, share_of
 from ..io.progress import progress_bar
-from ..modeling.nested_encoder import output_size
 from ..recipes import Recipe
 from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
@@ -148,7 +147,7 @@ def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progre
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     distinct = list(numbers)
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
-    output = np.empty((len(distinct), output_size(model.config)), np.float32)
+    output = np.empty((len(distinct), getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size), np.float32)
     with progress_bar(progress, len(distinct), "texts") as bar:
         for start in range(0, len(distinct), CHUNK):
             chunk = distinct[start : start + CHUNK]

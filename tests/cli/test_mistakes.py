@@ -15,7 +15,7 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hf_emotion.modeling import checked_input
-from hf_emotion.modeling.class_balanced_loss import class_balanced_weights
+from hf_emotion.modeling import class_balanced_weights
 from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in
 from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipeline
 from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline

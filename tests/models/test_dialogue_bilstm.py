@@ -12,7 +12,7 @@ from hf_emotion.modeling import (
     DialogueBiLSTMModel,
     DialogueEmotionPipeline,
 )
-from hf_emotion.modeling.padding import masked_mean
+from hf_emotion.modeling.modeling_label_aware import masked_mean
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
     BY_ID,

@@ -252,13 +252,10 @@ def test_saved_folder_holds_the_code_that_its_config_names(case: ModelCase, tmp_
     model.save_pretrained(tmp_path / "head")
     assert_self_contained(tmp_path / "head")
     config = json.loads((tmp_path / "head" / "config.json").read_text(encoding="utf-8"))
-    classes = {
-        "AutoConfig": case.config_class,
-        "AutoModel": case.base_class,
-        case.auto_class.__name__: case.model_class,
-    }
+    classes = {"AutoConfig": case.config_class, case.auto_class.__name__: case.model_class}
+    classes["AutoModel"] = AutoModel._model_mapping[case.config_class]
     assert config["auto_map"] == {
-        name: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}" for name, cls in classes.items() if cls is not None
+        name: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}" for name, cls in classes.items()
     }
 
 

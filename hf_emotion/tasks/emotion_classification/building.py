@@ -15,7 +15,7 @@ from datasets import DatasetDict
 from ...data.splits import label_names
 from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
-from ...modeling.fitting_checkpoints import BERT_TYPES
+from ...modeling.configuration_label_aware import BERT_TYPES
 from ...recipes import Recipe
 from ...runtime.base_models import not_found, resolve_base_model
 from ...runtime.loading import read_config

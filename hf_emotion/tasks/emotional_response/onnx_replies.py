@@ -20,7 +20,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from ...modeling.emotion_fields import check_emotions
+from ...modeling.modeling_mod_ln import check_emotions
 from ...modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
     emotion_ids_of,
