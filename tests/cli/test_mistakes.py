@@ -14,7 +14,6 @@ import pyarrow
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
-from hf_emotion.modeling import checked_input
 from hf_emotion.modeling import class_balanced_weights
 from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in
 from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipeline
@@ -483,29 +482,6 @@ def inputs_of(case_id: str, **changes) -> dict[str, torch.Tensor]:
     return {**BY_ID[case_id].make_inputs(3, 9, 5), **changes}
 
 
-@pytest.mark.parametrize("value", [-100.0, 2.0, -1.0, float("nan")])
-def test_labels_of_several_are_0_and_1(value):
-    inputs = inputs_of("label-aware")
-    inputs["labels"] = inputs["labels"].float()
-    inputs["labels"][1, 2] = value
-    with pytest.raises(ValueError, match=f"`labels`.*0 and 1.*{value}"):
-        BY_ID["label-aware"].build()(**inputs)
-    inputs["labels"][1, 2] = 0.3  # another model's probability
-    assert BY_ID["label-aware"].build()(**inputs).loss.isfinite()
-
-
-@pytest.mark.parametrize("case_id", ["label-aware-single-label", "cg", "qacg", "esa", "dialogue"])
-def test_class_ids_that_the_model_does_not_have(case_id):
-    inputs = inputs_of(case_id)
-    for wrong in (len(LABELS), -1):
-        labels = inputs["labels"].clone()
-        labels.view(-1)[0] = wrong
-        with pytest.raises(ValueError, match=rf"`labels`.*\[0, 5\).*{wrong}"):
-            BY_ID[case_id].build()(**{**inputs, "labels": labels})
-    with pytest.raises(ValueError, match="`labels`.*whole numbers.*float32"):
-        BY_ID[case_id].build()(**{**inputs, "labels": inputs["labels"].float()})
-
-
 @pytest.mark.parametrize("balance", [{}, {"class_balanced_beta": 0.9, "class_counts": [1, 2, 3, 4, 5]}])
 def test_rows_without_a_label_do_not_thin_the_loss(balance):
     model = BY_ID["label-aware-single-label"].build(**balance)
@@ -513,25 +489,6 @@ def test_rows_without_a_label_do_not_thin_the_loss(balance):
     first = {name: values[:2] for name, values in inputs.items()}
     inputs["labels"][2] = -100
     torch.testing.assert_close(model(**inputs).loss, model(**first).loss)
-
-
-@pytest.mark.parametrize("case_id", ["label-aware", "cg", "qacg", "esa", "bert-mod-ln"])
-def test_padding_without_a_mask_is_said(case_id, monkeypatch):
-    said = []
-    monkeypatch.setattr(checked_input.logger, "warning_once", said.append)
-    model, inputs = BY_ID[case_id].build(), inputs_of(case_id)
-    model.config.bos_token_id = None
-    inputs["input_ids"].fill_(7)
-    inputs["input_ids"][0, -1] = model.config.pad_token_id
-    model(**inputs)
-    assert not said
-    del inputs["attention_mask"]
-    model(**inputs)
-    assert said and "`attention_mask`" in said[0]
-    said.clear()
-    inputs["input_ids"][0, -1] = 7
-    model(**inputs)
-    assert not said
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def only_map(explanation) -> HeatMap:
 def squared_gradients(model, inputs: dict[str, torch.Tensor], label: int) -> np.ndarray:
     """(L,), by autograd: of a logit with respect to what the embedding layer gives."""
     kept = []
-    handle = (model.base_model.get_encoder() if hasattr(model.config, "encoder_config") else model.base_model).embeddings.register_forward_hook(
-        lambda module, given, output: kept.append(output)
-    )
+    handle = (
+        model.base_model.get_encoder() if hasattr(model.config, "encoder_config") else model.base_model
+    ).embeddings.register_forward_hook(lambda module, given, output: kept.append(output))
     logit = model(**inputs).logits[0, label]
     handle.remove()
     (gradient,) = torch.autograd.grad(logit, kept)

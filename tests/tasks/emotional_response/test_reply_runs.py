@@ -567,11 +567,11 @@ class TestModelAndCorpus:
 
 class TestRunFolder:
     def test_files(self, mod_run, lm_run, bert_run):
-        code = {"modeling_gpt2_mod_ln.py", "configuration_gpt2_mod_ln.py", "pipeline_emotional_response.py"}
+        code = {"modeling_mod_ln.py", "configuration_mod_ln.py", "pipeline_emotional_response.py"}
         assert set(files_in(lm_run)) == FILES | TOKENIZER
         found = {path.name for path in mod_run.iterdir()}
         assert found >= FILES | TOKENIZER | code | {"training_curve.png", "seed-3", "seed-4"}
-        assert {path.name for path in bert_run.iterdir()} >= FILES | TOKENIZER | {"modeling_bert_mod_ln.py"}
+        assert {path.name for path in bert_run.iterdir()} >= FILES | TOKENIZER | {"modeling_mod_ln.py"}
         for run in (mod_run, lm_run, bert_run, mod_run / "seed-3"):
             names = {path.name for path in run.iterdir()}
             assert not [
