@@ -384,10 +384,21 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
         raise ValueError(f"{source}: {cause}") from error
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that stands twice in a mapping: YAML's own reader takes the last value without a word."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        for number, key in enumerate(keys):
+            if key in keys[:number]:
+                raise ValueError(f"the key {key!r} is there more than once: leave out one")
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError if it is not YAML."""
+    """The value of a YAML text; ValueError if it is not YAML, or names a key twice."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_UniqueKeys)  # noqa: S506  # a safe loader
     # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error

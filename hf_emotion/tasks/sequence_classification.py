@@ -99,7 +99,7 @@ def build_classifier(
             any_encoder = "encoder_config" in config_class.__dataclass_fields__ and base.model_type != model_type
             try:
                 if not any_encoder:
-                    config_class.check_checkpoint({"model_type": base.model_type})
+                    config_class.from_dict({"model_type": base.model_type})
             except ValueError as error:
                 raise ValueError(
                     f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"

@@ -314,6 +314,7 @@ class TestMistakes:
             ("- a\n- b\n", "mine.yaml must hold `key: value` lines, got list"),
             ("", "mine.yaml must hold `key: value` lines, got NoneType"),
             ("name: [a\n", "mine.yaml is not valid YAML"),
+            ("name: a\nname: b\n", "mine.yaml .* the key 'name' is there more than once"),
         ):
             path.write_text(content)
             with pytest.raises(ValueError, match=message):
