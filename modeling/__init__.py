@@ -87,13 +87,14 @@ for config_class, model_class, head_class, auto_class in (
     config_class.register_for_auto_class()
     head_class.register_for_auto_class(auto_class.__name__)
 
-for task, pipeline_class, auto_class in (
-    ("emotion-classification", EmotionClassificationPipeline, AutoModelForSequenceClassification),
-    ("targeted-sentiment", TargetedSentimentPipeline, AutoModelForSequenceClassification),
-    ("dialogue-emotion", DialogueEmotionPipeline, AutoModelForTokenClassification),
-    ("emotional-response", EmotionalResponsePipeline, (AutoModelForSeq2SeqLM, AutoModelForCausalLM)),
+for pipeline_class in (
+    EmotionClassificationPipeline,
+    TargetedSentimentPipeline,
+    DialogueEmotionPipeline,
+    EmotionalResponsePipeline,
 ):
-    PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=auto_class)
+    for task, entry in pipeline_class._registered_impl.items():
+        PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=entry["pt"])
 
 __all__ = [
     "BertForLabelAwareClassification",

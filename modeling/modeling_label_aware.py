@@ -80,14 +80,24 @@ class LabelAwareClassifierOutput(ModelOutput):
 # Which tokens are real
 
 
-def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+def input_shape(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
+) -> tuple[int, int]:
+    """
+    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
+    one and at most `positions` tokens.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
     name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    return given.shape[0], given.shape[1]
+    rows, length = given.shape[0], given.shape[1]
+    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
+        raise ValueError(
+            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
+        )
+    return rows, length
 
 
 def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
@@ -308,6 +318,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
         beta: β in [0, 1).
         normalize: divide by the mean, so that the weights have mean 1.
     """
+    if not 0 <= beta < 1:
+        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
     present = [count for count in class_counts if count > 0]
     fewest = min(present) if present else 1
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
@@ -598,15 +610,14 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     names = {*cls.config_class.__dataclass_fields__, "num_labels"}
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
     attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
-    saved = AutoConfig.from_pretrained(encoder, trust_remote_code=False, **arguments)
+    arguments["trust_remote_code"] = False
+    saved = AutoConfig.from_pretrained(encoder, **arguments)
     config = cls.config_class(encoder_config=saved, **fields)
     with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
         build_encoder(config.encoder_config)
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
-    loaded, found = AutoModel.from_pretrained(
-        encoder, dtype=dtype, output_loading_info=True, trust_remote_code=False, **pooler, **arguments
-    )
+    loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
     if found["missing_keys"]:
         raise ValueError(
             f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
@@ -780,7 +791,7 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
         Raises:
             ValueError: both or neither of ids and embeddings; a shape that does not fit.
         """
-        shape = input_shape(input_ids, inputs_embeds)
+        shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)
         if position_ids is None and token_mask is not None:
             position_ids = positions_from_first_real(token_mask)

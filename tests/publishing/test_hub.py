@@ -835,13 +835,12 @@ def test_a_handler_answers_where_the_library_is_missing(tmp_path, tokenizer):
         folder = tmp_path / case_id
         stock = case_id == "stock"
         model = BertForSequenceClassification(BertConfig(**TINY_BERT)) if stock else BY_ID[case_id].build()
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        task = "text-classification" if stock else BY_ID[case_id].task
+        run = pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
+        run.save_pretrained(folder)
         write_handler(folder)
         data = [{"inputs": inputs, "parameters": parameters} for inputs, parameters, _ in asked]
         jobs.append({"folder": str(folder), "asked": [*data, {"inputs": []}, {"inputs": "joy", "parameters": [1]}]})
-        task = "text-classification" if stock else BY_ID[case_id].task
-        run = pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
         expected[case_id] = [ask(run) for _, _, ask in asked]
     report = run_without_library(tmp_path, {"load": [], "pipelines": [], "fine_tune": [], "handlers": jobs})
     assert report["imported"] == []
