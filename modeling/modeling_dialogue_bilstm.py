@@ -20,7 +20,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .configuration_dialogue_bilstm import DialogueBiLSTMConfig, nested_config
 
 
 # Tokens that the utterance encoder reads in one call on the processor: enough that its products are at full speed.
@@ -350,6 +350,7 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
     attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
     arguments["trust_remote_code"] = False
+    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
     saved = AutoConfig.from_pretrained(encoder, **arguments)
     config = cls.config_class(encoder_config=saved, **fields)
     with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded

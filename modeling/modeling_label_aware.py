@@ -32,7 +32,7 @@ from transformers.utils import ModelOutput, TransformersKwargs, logging
 from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig
+from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig, nested_config
 
 
 logger = logging.get_logger(__name__)
@@ -611,6 +611,7 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
     attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
     arguments["trust_remote_code"] = False
+    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
     saved = AutoConfig.from_pretrained(encoder, **arguments)
     config = cls.config_class(encoder_config=saved, **fields)
     with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded

@@ -505,8 +505,8 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
     for case_id in HUB_CASES:
         case = BY_ID[case_id]
         models[case_id] = case.build()
-        models[case_id].save_pretrained(root / "runs" / case_id)
-        tokenizer.save_pretrained(root / "runs" / case_id)
+        classify = pipeline(case.task, model=models[case_id], tokenizer=tokenizer, device="cpu")
+        classify.save_pretrained(root / "runs" / case_id)
         example = f"from transformers import pipeline\n{EXAMPLE.format(text=list(case.texts))}"
         write_run(root / "runs" / case_id, case_id, example)
     contexts = write_run(
