@@ -4,6 +4,8 @@
 Each file beside this one is also copied next to saved weights, where it runs without the rest of hf-emotion.
 """
 
+from typing import Any
+
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -87,12 +89,13 @@ for config_class, model_class, head_class, auto_class in (
     config_class.register_for_auto_class()
     head_class.register_for_auto_class(auto_class.__name__)
 
-for pipeline_class in (
+pipeline_classes: tuple[Any, ...] = (
     EmotionClassificationPipeline,
     TargetedSentimentPipeline,
     DialogueEmotionPipeline,
     EmotionalResponsePipeline,
-):
+)
+for pipeline_class in pipeline_classes:
     for task, entry in pipeline_class._registered_impl.items():
         PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=entry["pt"])
 

@@ -112,7 +112,8 @@ def input_shape(
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
     rows, length = given.shape[0], given.shape[1]
@@ -326,7 +327,7 @@ class EmotionModulatedPreTrainedModel(PreTrainedModel):
     config: EmotionModulatedConfig
     config_class = EmotionModulatedConfig
     base_model_prefix = "language_model"
-    language_class: type = AutoModel  # loads the language model
+    language_class: Any = AutoModel  # loads the language model
     supports_gradient_checkpointing = True
     _supports_sdpa = True  # the language model itself says whether it supports these
     _supports_flash_attn = True

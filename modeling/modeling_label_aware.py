@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -89,7 +90,8 @@ def input_shape(
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
     rows, length = given.shape[0], given.shape[1]
@@ -387,7 +389,7 @@ def refuse_untrained(model: nn.Module) -> None:
         )
 
 
-class LabelAwareWeights:
+class LabelAwareWeights(PreTrainedModel):
     """What base models and heads share, to name first: how the weights of this file start, and which of them must not decay."""
 
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
@@ -422,7 +424,7 @@ class LabelAwareWeights:
         return super().train(mode)
 
 
-class LabelVectors:
+class LabelVectors(PreTrainedModel):
     """What base models share, to name first: the attention of the labels, and where their vectors start."""
 
     def attend(
@@ -822,12 +824,14 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
 # The heads
 
 
-class LabelAwareClassifier:
+class LabelAwareClassifier(PreTrainedModel):
     """What heads share, to name first: the classifier, adding labels by name, and the start of the head's bias."""
 
     # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
     # accumulation steps.
     accepts_loss_kwargs = False
+    base_class: ClassVar[Any]
+    classifier: nn.Sequential | LabelAwareHead
 
     def __init__(self, config):
         super().__init__(config)

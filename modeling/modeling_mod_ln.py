@@ -21,6 +21,7 @@ from transformers import (
     GenerationMixin,
     GPT2LMHeadModel,
     PreTrainedConfig,
+    PreTrainedModel,
 )
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
@@ -283,7 +284,8 @@ def input_shape(
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
     rows, length = given.shape[0], given.shape[1]
@@ -319,7 +321,7 @@ def refuse_untrained(model: nn.Module) -> None:
         )
 
 
-class ModulatedWeights:
+class ModulatedWeights(PreTrainedModel):
     """What all models share, to name first: how modulators start."""
 
     @torch.no_grad()
@@ -337,7 +339,7 @@ class ModulatedWeights:
         return super().train(mode)
 
 
-class ModulatedStack:
+class ModulatedStack(PreTrainedModel):
     """
     What encoders and decoders share, to name first. Both architectures have `blocks`, and `embed` for ids or embeddings with positions.
     `modulation` holds the modulators of all their modulated norms, None if there are none: c (B,
@@ -456,7 +458,7 @@ class ModulatedDecoder(ModulatedStack):
         )
 
 
-class TwoSides:
+class TwoSides(PreTrainedModel):
     """What base models and heads share, to name first."""
 
     def resize_token_embeddings(
@@ -863,7 +865,7 @@ class GPT2ModLNPreTrainedModel(ModulatedWeights, GPT2PreTrainedModel):
     _can_record_outputs: dict[str, Any] = {}
 
 
-class GPT2ModLNStack:
+class GPT2ModLNStack(ModulatedStack):
     """What both sides of GPT-2 share, to name first."""
 
     _input_embed_layer = "wte"
@@ -1060,7 +1062,7 @@ class BertModLNPreTrainedModel(ModulatedWeights, BertPreTrainedModel):
     _can_record_outputs: dict[str, Any] = {}
 
 
-class BertModLNStack:
+class BertModLNStack(ModulatedStack):
     """What both sides of BERT share, to name first."""
 
     _input_embed_layer = "word_embeddings"
