@@ -10,11 +10,14 @@ Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1
 import copy
 
 import torch
-from hf_emotion.modeling.modeling_mod_ln import ModulatedStack
+from hf_emotion.modeling.modeling_cg_bert import (
+    CGBertSelfAttention,
+    ContextGuidance,
+    QACGBertSelfAttention,
+    QuasiContextGuidance,
+)
 from hf_emotion.modeling.modeling_label_aware import LabelAwarePooling
-from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextGuidance
-from hf_emotion.modeling.modeling_cg_bert import QACGBertSelfAttention, QuasiContextGuidance
-from hf_emotion.modeling.modeling_mod_ln import ModulatedLayerNorm, Modulators
+from hf_emotion.modeling.modeling_mod_ln import ModulatedLayerNorm, ModulatedStack, Modulators
 from torch import nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel

@@ -12,9 +12,9 @@ import torch
 import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .plain import text_processing
 from .checkpoints import Kind
 from .loading import auto_class_of, read_config, read_model, read_tokenizer
+from .plain import text_processing
 
 
 _process = os.getpid()

@@ -15,11 +15,11 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hf_emotion.modeling import class_balanced_weights
-from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in
 from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipeline
 from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
+from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in
 from huggingface_hub import constants
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import recipe_for, targeted_recipe, write_csv

@@ -5,9 +5,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import hf_emotion.modeling
+import pytest
 
 
 MODELING = Path(hf_emotion.modeling.__file__).parent
