@@ -248,7 +248,7 @@ def test_one_output_is_no_softmax(tokenizer):
     assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
 
 
-@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5])
+@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5, "0.305", [None] * 5, 0.5])
 def test_thresholds_of_a_stock_model(tokenizer, thresholds):
     model = stock_model(problem_type="multi_label_classification")
     model.config.thresholds = thresholds
@@ -256,12 +256,40 @@ def test_thresholds_of_a_stock_model(tokenizer, thresholds):
         Predictor(model, tokenizer)
 
 
-@pytest.mark.parametrize("names", [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd"))])
+@pytest.mark.parametrize(
+    "names",
+    [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd")), dict(enumerate([None, "b", "c", "d", "e"]))],
+)
 def test_names_of_labels(tokenizer, names):
     model = stock_model()
     model.config.id2label = names
     with pytest.raises(ValueError, match="id2label`"):
         Predictor(model, tokenizer)
+
+
+def test_names_that_are_numbered_in_two_ways(tokenizer):
+    model = stock_model()
+    model.config.id2label, model.config.label2id = dict(enumerate("abcde")), dict(zip("edcba", range(5), strict=True))
+    with pytest.raises(ValueError, match="`config.id2label` and `config.label2id`"):  # the first one decided
+        Predictor(model, tokenizer)
+    model.config.id2label, model.config.label2id = dict(enumerate(range(5))), {str(n): n for n in range(5)}
+    assert Predictor(model, tokenizer).labels == list("01234")
+
+
+@pytest.mark.parametrize("name", ["max_length", "stride", "max_windows"])
+@pytest.mark.parametrize("value", [8.0, 1.5, True, "8"])
+def test_lengths_are_whole_numbers(tokenizer, name, value):
+    with pytest.raises(ValueError, match=f"`{name}`.*whole number, got {value!r}"):
+        Predictor(stock_model(), tokenizer, **{name: value})
+
+
+def test_other_fields_of_another_type(tokenizer):
+    with pytest.raises(ValueError, match=r"`taxonomy` must be one of .*got \['ekman'\]"):
+        Predictor(stock_model(), tokenizer, taxonomy=["ekman"])
+    for languages in (5, [5, "de"], "german"):
+        model = stock_model()
+        model.config.languages = languages
+        assert Predictor(model, tokenizer)([HAPPY])
 
 
 def test_tokenizer_of_another_encoder(tokenizer, caplog):
