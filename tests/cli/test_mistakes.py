@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
+import gzip
 import io
 import json
 import re
@@ -795,6 +796,53 @@ def test_the_header_once_more(tmp_path, predictor):
     assert label_names(skipped["train"]) == ["grief", "joy"]
     with pytest.raises(ValueError, match="line 3.*header"):
         predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
+    rows[1][0] = "\ufefftext"  # with the byte order mark of b.csv, which made it a row with the label "label"
+    with pytest.raises(ValueError, match="line 3.*header"):
+        files_with(tmp_path, rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04\xff", "is an Excel workbook or a zip archive: save its table as CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1", "is an old Excel workbook"),
+        (gzip.compress(b"text,label\na,joy\n"), "is compressed with gzip: add .gz"),
+        (b"PAR1\xff", "is a Parquet file: name it .parquet"),
+        (b"sep=;\ntext;label\na;joy\n", "'sep=', is a note to Excel and no header"),
+    ],
+)
+def test_files_that_are_no_csv(tmp_path, predictor, content, message):
+    (tmp_path / "train.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=f"train.csv.*{message}"):
+        load_dataset_for("files", tmp_path)
+    with pytest.raises(ValueError, match=f"train.csv.*{message}"):
+        predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    "content", ['[{"text": "a"},\n{"text": "b"}]', '{\n"text": "a"\n}', '{"text": "a"}\r{"text": "b"}\r']
+)
+def test_json_that_is_no_jsonl(tmp_path, predictor, content):
+    (tmp_path / "in.jsonl").write_bytes(content.encode())
+    with pytest.raises(
+        ValueError, match="line 1: no valid JSON.*each line must hold one object, and end in a newline"
+    ):
+        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.csv")
+
+
+def test_a_folder_as_input(tmp_path, predictor):
+    (tmp_path / "in.parquet").mkdir()  # as Spark writes it
+    with pytest.raises(FileNotFoundError, match="in.parquet is a folder: name a file in it"):
+        predict_file(predictor, tmp_path / "in.parquet", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("name", ["Test.csv", "testing.csv", "test.json", "Dev.xlsx", "train-00001.parquet"])
+def test_parts_that_nobody_reads(tmp_path, caplog, name):
+    (tmp_path / name).touch()
+    (tmp_path / "notes.txt").touch()
+    write_csv(tmp_path / "train.csv", ["text", "label"], [["happy", "joy"], ["sad", "grief"]] * 4)
+    load_dataset_for("files", tmp_path)
+    assert f"not read: ['{name}']" in caplog.text
 
 
 @pytest.mark.parametrize("option", ["labels", "label_columns"])
