@@ -50,6 +50,7 @@ from hf_emotion import (
 from hf_emotion.cli import main
 from hf_emotion.data.rows import Rows
 from hf_emotion.data.splits import label_names
+from hf_emotion.io.launched import processes
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.runtime.ready import cache_folder
@@ -1213,3 +1214,15 @@ def test_beams_do_not_sample(argv, tmp_path):
 def test_a_target_asked_for_twice(tokenizer):
     predictor = TargetedPredictor(BY_ID["qacg"].build(), tokenizer)
     assert predictor([HAPPY], targets=["sun", "sun"]) == predictor([HAPPY], targets=["sun"])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("", None), ("two", "'two'"), ("0", "'0'"), ("-1", "'-1'"), ("1.5", "'1.5'")]
+)
+def test_a_number_of_processes_that_is_none(monkeypatch, value, said):
+    monkeypatch.setenv("WORLD_SIZE", value)
+    if said is None:
+        assert processes() == 1
+        return
+    with pytest.raises(ValueError, match=f"WORLD_SIZE must be the number of processes.*{said}"):
+        processes()
