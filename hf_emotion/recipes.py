@@ -133,6 +133,8 @@ class Recipe:
             if value is False and key in ("eval_strategy", "logging_strategy", "save_strategy"):
                 value = "no"  # YAML reads the word as False
             self.training_arguments[key] = value = _as_number(key, value, types[key])
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"`training_arguments.{key}` must be a finite number, got {value}.")
             rule, in_range = ARGUMENT_RANGES.get(key, (None, None))
             if choices := known[key].metadata.get("choices"):
                 rule, in_range = f"one of {list(choices)}", choices.__contains__
@@ -146,6 +148,8 @@ class Recipe:
             check_licence(self.data_license, "`data_license`", "write other terms into `data_terms`")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
+        if not all(0 <= seed < 2**32 for seed in self.seeds):
+            raise ValueError(f"`seeds` must lie between 0 and 2**32 - 1, got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
             raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
         if self.shots is not None and self.shots < 1:
@@ -237,6 +241,9 @@ RESERVED_ARGUMENTS = {
     "batch_eval_metrics": "figures are computed over all rows",
     "label_names": "the task names them",
 }
+
+
+MOST_VALUES = 100_000  # in one YAML text
 
 
 def check_weights(field: str, weights: str | dict[str, float | int] | None) -> None:
@@ -384,21 +391,30 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
         raise ValueError(f"{source}: {cause}") from error
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that stands twice in a mapping: YAML's own reader takes the last value without a word."""
+class _EachKeyOnce(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice, of which YAML libraries take the last."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        for number, key in enumerate(keys):
-            if key in keys[:number]:
-                raise ValueError(f"the key {key!r} is there more than once: leave out one")
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            if (key.tag, key.value) in seen:
+                raise ValueError(f"the key {key.value!r} is there twice, again in line {key.start_mark.line + 1}")
+            seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError if it is not YAML, or names a key twice."""
+    """The value of a YAML text; ValueError if it is not YAML, has a key twice, or has references that grow without measure."""
     try:
-        return _UniqueKeys(text).get_single_data()
+        value = yaml.load(text, _EachKeyOnce)
+        waiting, count = [value], 0
+        while waiting:  # a reference (*name) may stand in itself, or in many others
+            count += 1
+            if count > MOST_VALUES:
+                raise ValueError(f"more than {MOST_VALUES} values, counting what `*` refers to: write fewer")
+            item = waiting.pop()
+            waiting += item.values() if isinstance(item, dict) else item if isinstance(item, (list, set)) else ()
+        return value
     # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error

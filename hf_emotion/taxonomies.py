@@ -43,7 +43,7 @@ Taxonomy = Literal["goemotions", "ekman", "sentiment"]
 
 def groups_of(taxonomy: str) -> dict[str, list[str]]:
     """The groups of a taxonomy; ValueError for an unknown one, with the known names."""
-    if taxonomy not in TAXONOMIES:
+    if not isinstance(taxonomy, str) or taxonomy not in TAXONOMIES:
         raise ValueError(f"`taxonomy` must be one of {sorted(TAXONOMIES)}, got {taxonomy!r}.")
     return TAXONOMIES[taxonomy]
 

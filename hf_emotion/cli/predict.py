@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion predict`."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -253,7 +252,9 @@ def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool, 
 
 def _processes():
     """Accelerate's state if torchrun or `accelerate launch` has started several processes, else None."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    from ..io.launched import processes
+
+    if processes() == 1:
         return None
     from datetime import timedelta
 

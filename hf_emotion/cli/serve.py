@@ -13,6 +13,9 @@ from .options import Aggregation, Dtype, MaxLength, Stride, checked
 from .printing import quiet
 
 
+MOST_SECONDS = 1_000_000
+
+
 def serve(
     checkpoints: Annotated[
         list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models, for any tasks.")
@@ -33,12 +36,17 @@ def serve(
     ] = None,
     max_batch_size: Annotated[int, typer.Option(min=1, help="Texts that the model reads together at most.")] = 64,
     batch_wait_timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for more texts before a batch that is not full runs.")
+        float,
+        typer.Option(
+            min=0, max=MOST_SECONDS, help="Seconds to wait for more texts before a batch that is not full runs."
+        ),
     ] = 0.0,
     max_queue_size: Annotated[
         int, typer.Option(min=1, help="Texts that may wait; then requests get status 429.")
     ] = 1024,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds after which a request gets status 504.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, max=MOST_SECONDS, help="Seconds after which a request gets status 504.")
+    ] = 30.0,
     max_body_bytes: Annotated[int, typer.Option(min=1, help="A larger request gets status 413.")] = 2**18,
     max_inputs: Annotated[int, typer.Option(min=1, help="A request with more texts gets status 422.")] = 256,
     max_connections: Annotated[

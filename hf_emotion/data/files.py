@@ -3,15 +3,19 @@
 
 import csv
 import gzip
+import logging
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..io.paths import as_path, ending, is_file, open_file, shown
+from ..io.paths import as_path, check_file, ending, is_remote, open_file, shown
 from .rows import BadRow, Rows, parse_json
 
+
+logger = logging.getLogger(__name__)
 
 SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", "dev"], "test": ["test"]}
 
@@ -48,7 +52,8 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
+        other = _other_format(path)
+        raise ValueError(other or f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
     except csv.Error as error:
         raise ValueError(f"{path}: malformed CSV: {error}") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
@@ -58,6 +63,24 @@ def _reading(path: str) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is not a whole Parquet file, or one that cannot be read: {reason}.") from error
+
+
+# How files begin that are no text, and what to do with them.
+BEGINNINGS = {
+    b"PK\x03\x04": "an Excel workbook or a zip archive: save its table as CSV in UTF-8",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save its table as CSV in UTF-8",
+    b"\x1f\x8b": "compressed with gzip: add .gz to its name",
+    b"PAR1": "a Parquet file: name it .parquet",
+}
+
+
+def _other_format(path: str) -> str | None:
+    """The message for a file that is no text but has a format that can be told by its beginning."""
+    if is_remote(path):
+        return None
+    with open(path, "rb") as file:
+        start = file.read(4)
+    return next((f"{path} is {what}." for begin, what in BEGINNINGS.items() if start.startswith(begin)), None)
 
 
 def default_separator(path: str | Path) -> str:
@@ -90,8 +113,7 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
         return None
     if given is not None:
         return given
-    if not is_file(path):
-        raise FileNotFoundError(f"no such file: {shown(path)}")
+    check_file(path)
     headers = {}
     for separator in SEPARATORS:
         with _reading(shown(path)), open_file(path, "r", encoding="utf-8-sig", newline="") as file:
@@ -124,6 +146,8 @@ def _named_columns(header: Sequence[str], path: str) -> list[str]:
     names = list(header)
     while names and not names[-1].strip():
         names.pop()
+    if len(names) == 1 and names[0].lower().startswith("sep="):
+        raise ValueError(f"{path}: the first line, {names[0]!r}, is a note to Excel and no header: remove the line.")
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{path}: the header names the column {name!r} {names.count(name)} times: rename one.")
@@ -168,8 +192,7 @@ def all_rows(
     encoding). `half_characters` lets halves of characters through. `separator`: for CSV; None: the usual one for the ending.
     """
     path = as_path(path)
-    if not is_file(path):
-        raise FileNotFoundError(f"no such file: {shown(path)}")
+    check_file(path)
     with _reading(shown(path)):
         yield from _read_rows(path, shown(path), half_characters, separator or default_separator(path))
 
@@ -221,7 +244,7 @@ def _read_rows(
                         f"the header has {len(columns)} columns and the row has "
                         f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
                     )
-                elif len(row) > 1 and list(row) == list(row.values()):
+                elif len(row) > 1 and list(row) == [value.removeprefix("\ufeff") for value in row.values()]:
                     row = MalformedRow(row, "the line is the header once more: leave it out when files are joined.")
                 yield reader.line_num, row
     elif kind == "jsonl":
@@ -232,7 +255,9 @@ def _read_rows(
                 try:
                     row = parse_json(line, half_characters)
                 except BadRow as error:
-                    row = MalformedRow({}, str(error))
+                    whole = line.strip() == "{" or line.lstrip().startswith("[") or "\r" in line.strip()
+                    hint = " (each line must hold one object, and end in a newline)" if whole else ""
+                    row = MalformedRow({}, f"{error}{hint}")
                 if not isinstance(row, dict):
                     row = MalformedRow({}, f"each line must be a JSON object, got {type(row).__name__}.")
                 yield number, row
@@ -265,5 +290,14 @@ def split_files(source: Path) -> dict[str, Path]:
     if "train" not in files:
         raise FileNotFoundError(
             f"no training file in {source}: expected train with one of the endings {sorted(FORMATS)}."
+        )
+    like = re.compile(r"(train|val|dev|test|eval).*\.(csv|tsv|jsonl?|ndjson|parquet|xlsx?|txt)(\.gz)?", re.IGNORECASE)
+    unread = [
+        path.name for path in sorted(source.iterdir()) if like.fullmatch(path.name) and path not in files.values()
+    ]
+    if unread:
+        logger.warning(
+            "%s: not read: %s; the parts are train, validation (valid, val, dev) and test, in small letters, with an ending of %s",
+            *(source, unread, sorted(FORMATS)),
         )
     return files

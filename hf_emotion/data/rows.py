@@ -104,7 +104,7 @@ def read_json(content: bytes, source: Path | str) -> Any:
 def parse_json(text: str, half_characters: bool = False) -> Any:
     """The value of a JSON text; BadRow if it is no JSON, or has halves of characters and `half_characters` is not set."""
     try:
-        value = json.loads(text, object_pairs_hook=_with_each_key_once)
+        value = json.loads(text, object_pairs_hook=with_each_key_once)
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -112,7 +112,7 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
     return value
 
 
-def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; ValueError for a key that it has twice, of which Python would take the last."""
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -71,6 +71,14 @@ def is_file(path: str | Path) -> bool:
     return files.isfile(inner)
 
 
+def check_file(path: str | Path) -> None:
+    """FileNotFoundError if there is no such file; for a folder it says so."""
+    if not is_remote(path) and Path(path).is_dir():
+        raise FileNotFoundError(f"{path} is a folder: name a file in it.")
+    if not is_file(path):
+        raise FileNotFoundError(f"no such file: {shown(path)}")
+
+
 def refuse_lost_link(path: str | Path) -> None:
     """FileExistsError for a link to what does not exist: a file that is written would take the place of the link."""
     if not is_remote(path) and os.path.islink(path) and not os.path.exists(path):

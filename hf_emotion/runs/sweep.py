@@ -5,7 +5,6 @@ import dataclasses
 import importlib.util
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
 from ..io.files import is_taken, locking, write_csv, write_json, write_text
+from ..io.launched import processes
 from ..metrics import sign_of
 from ..recipes import Recipe, read_yaml
 from ..reports.figures import write_sweep
@@ -77,7 +77,7 @@ def sweep(
     """
     if importlib.util.find_spec("optuna") is None:
         raise ModuleNotFoundError("sweep needs Optuna: pip install 'hf-emotion[sweep]'")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if processes() > 1:
         raise ValueError("a sweep runs in one process: start it without torchrun or accelerate.")
     if trials < 1:
         raise ValueError(f"`trials` must be at least 1, got {trials}.")

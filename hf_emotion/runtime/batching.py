@@ -15,7 +15,7 @@ import numpy as np
 from .languages import foreign_languages, languages_of
 from .plain import text_processing
 from .unread import Unread, is_new, unknown_shares
-from .windows import Windowing, split_windows
+from .windows import Windowing, is_whole, split_windows
 
 
 logger = logging.getLogger(__name__)
@@ -76,8 +76,10 @@ def as_texts(texts: Sequence[str] | str) -> list[str]:
 
 def check_max_length(max_length: int | None, limit: int, of: str, default: int | None = None) -> int:
     """`max_length`, else `default`, else the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
-    if max_length is not None and not 3 <= max_length <= limit:
-        raise ValueError(f"`max_length` must lie between 3 and the {of}'s {limit} positions, got {max_length}.")
+    if max_length is not None and not (is_whole(max_length) and 3 <= max_length <= limit):
+        raise ValueError(
+            f"`max_length` must lie between 3 and the {of}'s {limit} positions, a whole number, got {max_length!r}."
+        )
     return max_length or min(limit, default or limit)
 
 

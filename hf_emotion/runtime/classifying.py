@@ -16,7 +16,7 @@ from .checkpoints import model_logits, to_probabilities, window_logits
 from .plain import text_processing
 from .sharing import check_characters, check_windows, pause, use_tokens
 from .unread import Unread
-from .windows import Windowing, join_windows
+from .windows import Windowing, is_whole, join_windows
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,22 @@ def row_probabilities(
 
 
 def label_names(config) -> list[str]:
-    """The names of a model's labels in their order; ValueError unless each id has one of its own."""
-    names = dict(config.id2label)
-    if set(names) != set(range(config.num_labels)) or len(set(names.values())) != len(names):
+    """The names of a model's labels in their order; ValueError unless each id has one of its own, and `label2id` does not deny it."""
+    names = {number: str(name) if is_whole(name) else name for number, name in config.id2label.items()}
+    given = set(names.values())
+    if (
+        set(names) != set(range(config.num_labels))
+        or len(given) != len(names)
+        or not all(type(n) is str for n in given)
+    ):
         raise ValueError(
             f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
+        )
+    ids = {name: number for number, name in names.items()}
+    other = {str(name): number for name, number in config.label2id.items()}
+    if set(ids) == set(other) and ids != other:
+        raise ValueError(
+            f"`config.id2label` and `config.label2id` number the labels in two ways, {names} and {other}: mend the wrong one."
         )
     return [names[i] for i in range(config.num_labels)]
 

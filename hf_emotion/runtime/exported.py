@@ -93,9 +93,9 @@ class ExportedTokenizer:
         missing = [name for name in FACTS if name not in facts]
         if missing:
             raise ValueError(f"{folder / TOKENIZER_FACTS} lacks {missing}: export the model again.")
-        if not isinstance(facts["model_max_length"], int | float):
+        if not isinstance(facts["model_max_length"], int | float) or not facts["model_max_length"] > 0:
             raise ValueError(
-                f"{folder / TOKENIZER_FACTS}: `model_max_length` must be a number, got {facts['model_max_length']!r}: export the "
+                f"{folder / TOKENIZER_FACTS}: `model_max_length` must be a number above 0, got {facts['model_max_length']!r}: export the "
                 "model again."
             )
         for name in FACTS:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from safetensors import safe_open
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
@@ -72,10 +73,11 @@ def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     """
     with reading(checkpoint, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
-    if not isinstance(tokenizer.model_max_length, int | float):  # a wrong value would only fail later, with every text
+    most = tokenizer.model_max_length
+    if not isinstance(most, int | float) or not most > 0:  # a wrong value would only fail later, with every text
         raise ValueError(
-            f"the checkpoint {str(checkpoint)!r} cannot be loaded: `model_max_length` in its tokenizer_config.json must be a number, "
-            f"got {tokenizer.model_max_length!r}. Copy the file anew, or save the tokenizer again."
+            f"the checkpoint {str(checkpoint)!r} cannot be loaded: `model_max_length` in its tokenizer_config.json must be a number above 0, "
+            f"got {most!r}. Copy the file anew, or save the tokenizer again."
         )
     return tokenizer
 
@@ -106,7 +108,24 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
     if "config" not in arguments:
         read_config(checkpoint)  # for its checks
     with reading(checkpoint, "weights"):
-        return getattr(auto_class, method)(checkpoint, use_safetensors=True, trust_remote_code=False, **arguments)
+        loaded = getattr(auto_class, method)(checkpoint, use_safetensors=True, trust_remote_code=False, **arguments)
+    _refuse_whole_numbers(folder, loaded[0] if isinstance(loaded, tuple) else loaded)
+    return loaded
+
+
+def _refuse_whole_numbers(folder: Path, model: Any) -> None:
+    """ValueError if weights of a folder are whole numbers, which would be read as if they were the weights themselves."""
+    if not isinstance(model, PreTrainedModel) or getattr(model.config, "quantization_config", None) is not None:
+        return
+    own = {name for name, _ in model.named_parameters()}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            for name in own.intersection(file.keys()):
+                if (kind := file.get_slice(name).get_dtype()).startswith(("I", "U", "BOOL")):
+                    raise ValueError(
+                        f"the weights {name!r} in {path} are whole numbers ({kind}), of which nothing in config.json says how they were "
+                        "rounded: take the weights in float32, bfloat16 or float16."
+                    )
 
 
 @contextmanager
@@ -118,11 +137,13 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
     try:
         with loading, asking_once(checkpoint):
             yield
-    except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint
+    except (OSError, ImportError) as error:  # the callers say what to do if there is no such checkpoint
+        _refuse_pointers(checkpoint, error)
         raise
     except (
         Exception
     ) as error:  # on a damaged file transformers, tokenizers and safetensors raise errors of many classes
+        _refuse_pointers(checkpoint, error)
         reason = " ".join(str(error).split())[:500]
         start = f"the checkpoint {str(checkpoint)!r} cannot be loaded"
         if "trust_remote_code" in reason or "contains custom code" in reason:
@@ -133,6 +154,16 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
         if isinstance(error, ValueError | StrictDataclassError):
             raise ValueError(f"{start} ({what}): {reason}") from error
         raise ValueError(
-            f"{start}, its {what} is damaged or of another kind ({type(error).__name__}: {reason}): copy the files anew, or save "
+            f"{start}, its {what} {'are' if what == 'weights' else 'is'} damaged or of another kind ({type(error).__name__}: {reason}): copy the files anew, or save "
             "the model again."
         ) from error
+
+
+def _refuse_pointers(checkpoint: str | Path, cause: Exception) -> None:
+    """ValueError if a folder that cannot be read holds pointers of Git LFS, which stand for files that were not downloaded."""
+    for path in sorted(Path(checkpoint).glob("*")) if Path(checkpoint).is_dir() else ():
+        if path.is_file() and path.stat().st_size < 1000 and path.read_bytes().startswith(b"version https://git-lfs"):
+            raise ValueError(
+                f"the checkpoint {str(checkpoint)!r} cannot be loaded: its {path.name} is a pointer of Git LFS and not the file itself. Run "
+                "`git lfs pull` in the folder, or download the files."
+            ) from cause

@@ -101,9 +101,19 @@ def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.nd
     return _logits(model, inputs).cpu().numpy()
 
 
+def _outputs(model: PreTrainedModel, tensors: dict[str, torch.Tensor]) -> Any:
+    try:
+        return model(**tensors)
+    except IndexError as error:
+        raise ValueError(
+            f"the model has no vector for a token or position of a text ({error}): its tokenizer is damaged or that of another model. Take "
+            "the one that it was trained with."
+        ) from error
+
+
 def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
     use_one_thread_after_fork()
-    logits = model(**to_tensors(inputs, model)).logits.float()
+    logits = _outputs(model, to_tensors(inputs, model)).logits.float()
     text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 
@@ -115,7 +125,7 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
     tensors = to_tensors(inputs, model)
     labels_attend = hasattr(model.config, "label_attention")
     counted = tensors["pooling_mask"] if labels_attend else tensors.pop("pooling_mask")
-    outputs = model(**tensors)
+    outputs = _outputs(model, tensors)
     lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
     text_processing.check_finite(bool(outputs.logits.isfinite().all()))
     return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()

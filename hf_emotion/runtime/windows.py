@@ -7,11 +7,17 @@ Shapes: N texts, W windows, C labels.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from .plain import text_processing
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number: no truth value, no fraction, no text."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,9 @@ def windowing(
     multi_label: bool = True,
 ) -> Windowing:
     """Windows of `max_length` tokens; ValueError, see `window_overlap`."""
+    for name, value in (("stride", stride), ("max_windows", max_windows)):
+        if value is not None and not is_whole(value):
+            raise ValueError(f"`{name}` must be a whole number, got {value!r}.")
     strategy = aggregation_strategy or "average"
     shared = text_processing.window_overlap(max_length, stride, max_windows, strategy, multi_label)
     return Windowing(max_length, shared, max_windows, strategy)

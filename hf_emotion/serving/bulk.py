@@ -32,6 +32,7 @@ from ..io.paths import (
 )
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
+from ..runtime.windows import is_whole
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
     LINES_SHOWN,
@@ -42,6 +43,7 @@ from .file_rows import (
     Layout,
     any_rows,
     check_escape,
+    check_labels,
     check_rows,
     prediction_schema,
     split_rows,
@@ -125,6 +127,9 @@ def predict_file(
     refuse_lost_link(output)
     check_bad_rows(on_bad_rows)
     check_escape(escape_formulas, output)
+    check_labels(predictor, output)
+    if not is_whole(rows_per_part) or rows_per_part < 1:
+        raise ValueError(f"`rows_per_part` must be a whole number of at least 1, got {rows_per_part!r}.")
     predictor.check_top_k(top_k)
     parts = _Parts(output)
     of_task = file_columns(predictor)
@@ -168,7 +173,8 @@ def predict_file(
         finished = parts.open(job)
         done = sum(finished.values())
         # The last run may have ended between writing the output and removing the parts.
-        complete = exists and done == counts["rows"]
+        # Where the joined rows still lie beside the parts, the output is another's.
+        complete = exists and done == counts["rows"] and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
         if exists and not complete:
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
         if done and not complete:
@@ -345,7 +351,7 @@ class _Parts:
             )
 
     def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:
-        """Join the parts and write the output."""
+        """Join the parts and write the output; FileExistsError if another program has written there meanwhile."""
         if is_remote(output):
             with writing(output) as temporary:
                 _merge(source, columns, self, temporary, layout)
@@ -355,6 +361,10 @@ class _Parts:
         _merge(source, columns, self, temporary, layout)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # on disk before the parts are removed
+        if os.path.lexists(output):
+            raise FileExistsError(
+                f"{output} appeared while its rows were predicted: move it away, then give the same command, which writes what is ready."
+            )
         os.replace(temporary, output)
 
     def remove(self) -> None:

@@ -111,6 +111,19 @@ def check_escape(escape_formulas: bool, output: str | Path) -> None:
         )
 
 
+def check_labels(predictor: Any, output: str | Path) -> None:
+    """ValueError if labels hold what stands between labels in CSV."""
+    config = getattr(getattr(predictor, "model", None), "config", None)
+    names = [
+        *predictor.labels,
+        *(name for field in ("aspects", "targets") for name in getattr(config, field, None) or ()),
+    ]
+    if FORMATS[ending(output)] == "csv" and (found := [name for name in names if CSV_SEPARATOR in name]):
+        raise ValueError(
+            f"the label {found[0]!r} holds {CSV_SEPARATOR!r}, which stands between the labels in CSV and TSV: write .jsonl or .parquet."
+        )
+
+
 def same_ending(source: str | Path, output: str | Path) -> bool:
     """Whether both files have the same format, compressed or not."""
     return ending(source).removesuffix(".gz") == ending(output).removesuffix(".gz")

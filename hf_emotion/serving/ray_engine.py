@@ -18,7 +18,7 @@ from ..io.paths import (
     as_path,
     ending,
     filesystem,
-    is_file,
+    check_file,
     name_of,
     refuse_lost_link,
     shown,
@@ -69,8 +69,8 @@ def predict_with_ray(
             raise ValueError(f"`{name}` must end in one of {sorted(FORMATS)}, got {name_of(path)!r}.")
     refuse_lost_link(output)
     file_rows.check_escape(escape_formulas, output)
-    if not is_file(source):
-        raise FileNotFoundError(f"no such file: {shown(source)}")
+    file_rows.check_labels(predictor, output)
+    check_file(source)
     fs, inner = filesystem(output)
     if fs.exists(inner):
         raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")

@@ -9,7 +9,7 @@ requests that wait together (`BatchingPredictor`).
 import asyncio
 import json
 import queue
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -21,6 +21,7 @@ try:
     from fastapi import Body, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import HTMLResponse, Response
+    from fastapi.routing import APIRoute
     from starlette.exceptions import HTTPException
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
@@ -28,6 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic_core import PydanticCustomError
 
 from .. import __version__
+from ..data.rows import with_each_key_once
 from ..inference import open_checkpoint
 from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
@@ -116,6 +118,23 @@ class Model:
         }
 
 
+class _Request(Request):
+    async def json(self) -> Any:
+        return json.loads(await self.body(), object_pairs_hook=with_each_key_once)
+
+
+class _Route(APIRoute):
+    """A route that refuses objects with a key that they have twice, of which the last would count."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def read(request: Request) -> Response:
+            return await handle(_Request(request.scope, request.receive))
+
+        return read
+
+
 class PageRequest(BaseModel):
     """What the page asks for."""
 
@@ -202,6 +221,7 @@ def build(settings: Settings) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
+    app.router.route_class = _Route
     app.state.ready, app.state.models = True, models
     _answer_errors(app)
     _routes_of_the_process(app, models, counters)
@@ -232,6 +252,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problem, "description": "No key, or a wrong one"},
     408: {"model": Problem, "description": "The body did not come in time"},
     413: {"model": Problem, "description": "The body is too large"},
+    415: {"model": Problem, "description": "The body is compressed"},
     422: {"model": Problem, "description": "A field is wrong"},
     429: {"model": Problem, "description": "Too many requests wait: try again later"},
     503: {"model": Problem, "description": "The service is ending, or all connections are busy"},
@@ -258,6 +279,8 @@ def _answer_errors(app: FastAPI) -> None:
         ]
         first = detail[0]
         message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        if first["loc"] == ["body"] and "json" not in request.headers.get("content-type", ""):
+            message = f"{message}: send JSON, with the header Content-Type: application/json"
         return problem(422, message, detail)
 
     @app.exception_handler(HTTPException)

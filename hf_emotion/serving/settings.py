@@ -2,6 +2,7 @@
 """What a service is told when it starts. Needs no web framework."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,14 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     cors_origins: Sequence[str] = ()
     log: str = "requests"
+
+    def __post_init__(self) -> None:
+        for origin in self.cors_origins:
+            if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+", origin):
+                raise ValueError(
+                    f"`cors_origins` (--cors-origin) must be as browsers send them, https://example.org, in small letters and without a path "
+                    f"or a slash at the end, or *; got {origin!r}, which no page would have."
+                )
 
 
 def names_of(checkpoints: Sequence[str | Path]) -> list[str]:

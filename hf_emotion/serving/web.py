@@ -158,6 +158,8 @@ class Guard:
                 refusal.headers["www-authenticate"] = "Bearer"
             elif int(headers.get(b"content-length", b"0")) > most:
                 refusal = problem(413, too_large)
+            elif headers.get(b"content-encoding", b"identity").lower() != b"identity":
+                refusal = problem(415, "the body is compressed: send it as it is, without the header Content-Encoding")
             if refusal is None:
                 await self.app(scope, limited, counted)
             else:

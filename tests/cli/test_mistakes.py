@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
+import gzip
 import io
 import json
 import re
@@ -46,6 +47,7 @@ from hf_emotion import (
 from hf_emotion.cli import main
 from hf_emotion.data.rows import Rows
 from hf_emotion.data.splits import label_names
+from hf_emotion.io.launched import processes
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.runtime.ready import cache_folder
@@ -245,7 +247,7 @@ def test_one_output_is_no_softmax(tokenizer):
     assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
 
 
-@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5])
+@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5, "0.305", [None] * 5, 0.5])
 def test_thresholds_of_a_stock_model(tokenizer, thresholds):
     model = stock_model(problem_type="multi_label_classification")
     model.config.thresholds = thresholds
@@ -253,12 +255,40 @@ def test_thresholds_of_a_stock_model(tokenizer, thresholds):
         Predictor(model, tokenizer)
 
 
-@pytest.mark.parametrize("names", [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd"))])
+@pytest.mark.parametrize(
+    "names",
+    [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd")), dict(enumerate([None, "b", "c", "d", "e"]))],
+)
 def test_names_of_labels(tokenizer, names):
     model = stock_model()
     model.config.id2label = names
     with pytest.raises(ValueError, match="id2label`"):
         Predictor(model, tokenizer)
+
+
+def test_names_that_are_numbered_in_two_ways(tokenizer):
+    model = stock_model()
+    model.config.id2label, model.config.label2id = dict(enumerate("abcde")), dict(zip("edcba", range(5), strict=True))
+    with pytest.raises(ValueError, match="`config.id2label` and `config.label2id`"):  # the first one decided
+        Predictor(model, tokenizer)
+    model.config.id2label, model.config.label2id = dict(enumerate(range(5))), {str(n): n for n in range(5)}
+    assert Predictor(model, tokenizer).labels == list("01234")
+
+
+@pytest.mark.parametrize("name", ["max_length", "stride", "max_windows"])
+@pytest.mark.parametrize("value", [8.0, 1.5, True, "8"])
+def test_lengths_are_whole_numbers(tokenizer, name, value):
+    with pytest.raises(ValueError, match=f"`{name}`.*whole number, got {value!r}"):
+        Predictor(stock_model(), tokenizer, **{name: value})
+
+
+def test_other_fields_of_another_type(tokenizer):
+    with pytest.raises(ValueError, match=r"`taxonomy` must be one of .*got \['ekman'\]"):
+        Predictor(stock_model(), tokenizer, taxonomy=["ekman"])
+    for languages in (5, [5, "de"], "german"):
+        model = stock_model()
+        model.config.languages = languages
+        assert Predictor(model, tokenizer)([HAPPY])
 
 
 def test_tokenizer_of_another_encoder(tokenizer, caplog):
@@ -719,6 +749,53 @@ def test_the_header_once_more(tmp_path, predictor):
     assert label_names(skipped["train"]) == ["grief", "joy"]
     with pytest.raises(ValueError, match="line 3.*header"):
         predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
+    rows[1][0] = "\ufefftext"  # with the byte order mark of b.csv, which made it a row with the label "label"
+    with pytest.raises(ValueError, match="line 3.*header"):
+        files_with(tmp_path, rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04\xff", "is an Excel workbook or a zip archive: save its table as CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1", "is an old Excel workbook"),
+        (gzip.compress(b"text,label\na,joy\n"), "is compressed with gzip: add .gz"),
+        (b"PAR1\xff", "is a Parquet file: name it .parquet"),
+        (b"sep=;\ntext;label\na;joy\n", "'sep=', is a note to Excel and no header"),
+    ],
+)
+def test_files_that_are_no_csv(tmp_path, predictor, content, message):
+    (tmp_path / "train.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=f"train.csv.*{message}"):
+        load_dataset_for("files", tmp_path)
+    with pytest.raises(ValueError, match=f"train.csv.*{message}"):
+        predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    "content", ['[{"text": "a"},\n{"text": "b"}]', '{\n"text": "a"\n}', '{"text": "a"}\r{"text": "b"}\r']
+)
+def test_json_that_is_no_jsonl(tmp_path, predictor, content):
+    (tmp_path / "in.jsonl").write_bytes(content.encode())
+    with pytest.raises(
+        ValueError, match="line 1: no valid JSON.*each line must hold one object, and end in a newline"
+    ):
+        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.csv")
+
+
+def test_a_folder_as_input(tmp_path, predictor):
+    (tmp_path / "in.parquet").mkdir()  # as Spark writes it
+    with pytest.raises(FileNotFoundError, match="in.parquet is a folder: name a file in it"):
+        predict_file(predictor, tmp_path / "in.parquet", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("name", ["Test.csv", "testing.csv", "test.json", "Dev.xlsx", "train-00001.parquet"])
+def test_parts_that_nobody_reads(tmp_path, caplog, name):
+    (tmp_path / name).touch()
+    (tmp_path / "notes.txt").touch()
+    write_csv(tmp_path / "train.csv", ["text", "label"], [["happy", "joy"], ["sad", "grief"]] * 4)
+    load_dataset_for("files", tmp_path)
+    assert f"not read: ['{name}']" in caplog.text
 
 
 @pytest.mark.parametrize("option", ["labels", "label_columns"])
@@ -1089,3 +1166,15 @@ def test_beams_do_not_sample(argv, tmp_path):
 def test_a_target_asked_for_twice(tokenizer):
     predictor = TargetedPredictor(BY_ID["qacg"].build(), tokenizer)
     assert predictor([HAPPY], targets=["sun", "sun"]) == predictor([HAPPY], targets=["sun"])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("", None), ("two", "'two'"), ("0", "'0'"), ("-1", "'-1'"), ("1.5", "'1.5'")]
+)
+def test_a_number_of_processes_that_is_none(monkeypatch, value, said):
+    monkeypatch.setenv("WORLD_SIZE", value)
+    if said is None:
+        assert processes() == 1
+        return
+    with pytest.raises(ValueError, match=f"WORLD_SIZE must be the number of processes.*{said}"):
+        processes()

@@ -7,7 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
+from hf_emotion import Predictor
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.runtime.loading import read_model, read_tokenizer
 from hf_emotion.runtime.names import check_local
@@ -16,7 +19,7 @@ from hf_emotion.runtime.names import check_local
 pytest_plugins = ["toolkit_fixtures"]
 
 
-@pytest.mark.parametrize("value", [{}, "50", [20]])
+@pytest.mark.parametrize("value", [{}, "50", [20], -5, 0])
 def test_a_length_that_is_no_number_is_named(base_bert, tmp_path, value):
     folder = shutil.copytree(base_bert, tmp_path / "base")
     write_tokenizer_facts(read_tokenizer(folder), folder)
@@ -29,6 +32,34 @@ def test_a_length_that_is_no_number_is_named(base_bert, tmp_path, value):
             read(folder)
         assert repr(value) in str(error.value) and str(folder) in str(error.value)
         shutil.copyfile(base_bert / "tokenizer_config.json", folder / "tokenizer_config.json")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_pointer_of_git_lfs_is_named(stock_run, tmp_path, name):
+    folder = shutil.copytree(stock_run, tmp_path / "run")
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+    with pytest.raises(ValueError, match=f"its {name} is a pointer of Git LFS.*git lfs pull"):
+        Predictor(folder)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.bool])
+def test_weights_that_are_whole_numbers(stock_run, tmp_path, kind):
+    """They were read as numbers between -128 and 127 and gave sure answers."""
+    folder = shutil.copytree(stock_run, tmp_path / "run")
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.weight"] = (100 * weights["classifier.weight"]).to(kind)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match="'classifier.weight'.*whole numbers"):
+        Predictor(folder)
+
+
+def test_a_token_without_a_vector(stock_run, tmp_path):
+    folder = shutil.copytree(stock_run, tmp_path / "run")
+    fields = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    fields["model"]["vocab"]["happy"] = 99_999
+    (folder / "tokenizer.json").write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(ValueError, match="no vector for a token.*tokenizer is damaged"):
+        Predictor(folder)(["a happy day"])
 
 
 def test_threads_load_one_after_the_other(base_bert):

@@ -173,6 +173,32 @@ class TestEnds:
             predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
         assert (tmp_path / "out.csv").read_text() == "mine"
 
+    def test_an_output_that_appears_during_the_job(self, predictor, source, tmp_path):
+        output, warn = tmp_path / "out.csv", type(predictor).warn_unread
+        for _ in range(2):  # the second call must not take it for its own
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(predictor), "warn_unread", lambda *a: (output.write_text("mine"), warn(*a)))
+                with pytest.raises(FileExistsError, match="out.csv (appeared while|exists)"):
+                    predict_file(predictor, source, output, rows_per_part=50, progress=False)
+            assert output.read_text() == "mine"
+        output.unlink()
+        assert predict_file(predictor, source, output, rows_per_part=50, progress=False)["rows"] == 199
+        assert not (tmp_path / "out.csv.parts").exists()
+
+    @pytest.mark.parametrize("rows", [0, -3, 1.5, "10", True, None])
+    def test_a_part_of_no_rows(self, predictor, source, tmp_path, rows):
+        with pytest.raises(ValueError, match="`rows_per_part`.*at least 1"):
+            predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=rows)
+        assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+    def test_a_label_with_the_separator_of_labels(self, checkpoint, source, tmp_path):
+        """Two labels and one label of two words looked alike in CSV."""
+        own = Predictor(checkpoint, device="cpu")
+        own.labels[0] = "joy|love"
+        with pytest.raises(ValueError, match=r"'joy\|love' holds.*\.jsonl"):
+            predict_file(own, source, tmp_path / "out.csv", progress=False)
+        predict_file(own, source, tmp_path / "out.jsonl", progress=False)
+
     @pytest.mark.parametrize("step", ["a part", "the output"])
     def test_a_full_disk(self, predictor, source, tmp_path, monkeypatch, step):
         def full(*args, **kwargs):

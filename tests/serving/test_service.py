@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion serve` and `predict --url`: answers, refusals, what happens under load and at the end."""
 
+import gzip
 import json
 import math
 import os
@@ -343,6 +344,21 @@ class TestRefusals:
             status, answer, _ = send(service, "/v1/emotion-classification", body, "POST")
             assert 400 <= status < 500 and answer["error"]
 
+    def test_a_key_that_is_there_twice(self, service):
+        body = b'{"inputs": ["so happy"], "inputs": ["so sad"]}'  # "so sad" was answered
+        status, answer, _ = send(service, "/v1/emotion-classification", body, "POST")
+        assert status == 400 and "the key 'inputs' is there more than once" in answer["error"]
+
+    def test_bodies_of_other_kinds(self, service):
+        body = b'{"inputs": ["so happy"]}'
+        for kind in ("text/plain", "application/x-www-form-urlencoded"):  # the latter is what curl sends
+            status, answer, _ = send(service, "/v1/emotion-classification", body, "POST", **{"Content-Type": kind})
+            assert status == 422 and "Content-Type: application/json" in answer["error"]
+        for packed in (gzip.compress(body), body):
+            more = {"Content-Encoding": "gzip"}
+            status, answer, _ = send(service, "/v1/emotion-classification", packed, "POST", **more)
+            assert status == 415 and "without the header Content-Encoding" in answer["error"]
+
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -399,6 +415,11 @@ class TestRefusals:
             assert (
                 send(address, "/health", **{"Origin": "https://a.org"})[2].get("Access-Control-Allow-Origin") is None
             )
+
+    @pytest.mark.parametrize("origin", ["https://a.org/", "https://a.org/page", "a.org", "https://A.org", ""])
+    def test_an_origin_that_no_page_has(self, origin):
+        with pytest.raises(ValueError, match="`cors_origins`.*without a path"):
+            Settings(checkpoints=["goemotions"], cors_origins=["https://b.org", "*", origin])
 
     def test_names_and_tasks_of_checkpoints(self, folders, tmp_path):
         with pytest.raises(ValueError, match="each once"):

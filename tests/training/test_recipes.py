@@ -2,6 +2,7 @@
 """Recipes: those of the package, and what is said about wrong ones."""
 
 import dataclasses
+import math
 import re
 
 import pytest
@@ -268,6 +269,16 @@ class TestMistakes:
         [
             ({"seeds": []}, r"`seeds` .*at least one; got \[\]"),
             ({"seeds": [1, 2, 1]}, r"`seeds` must be different .*\[1, 2, 1\]"),
+            ({"seeds": [-1]}, r"`seeds` must lie between 0 and .*got \[-1\]"),
+            ({"seeds": [2**32]}, "`seeds` must lie between 0 and .*4294967296"),
+            (
+                {"training_arguments": {"learning_rate": math.inf}},
+                "`training_arguments.learning_rate` .*finite.*got inf",
+            ),
+            (
+                {"training_arguments": {"adam_epsilon": math.nan}},
+                "`training_arguments.adam_epsilon` .*finite.*got nan",
+            ),
             ({"train_fraction": 0}, r"`train_fraction` must lie in \(0, 1\], got 0"),
             ({"max_eval_rows": 0}, "`max_eval_rows` must be at least 1, or null.*got 0"),
             ({"train_fraction": 1.1}, r"`train_fraction` .* got 1.1"),
@@ -314,7 +325,13 @@ class TestMistakes:
             ("- a\n- b\n", "mine.yaml must hold `key: value` lines, got list"),
             ("", "mine.yaml must hold `key: value` lines, got NoneType"),
             ("name: [a\n", "mine.yaml is not valid YAML"),
-            ("name: a\nname: b\n", "mine.yaml .* the key 'name' is there more than once"),
+            (
+                "threshold: 0.3\nname: a\nthreshold: 0.9\n",
+                "mine.yaml is not valid YAML.*'threshold' is there twice.*line 3",
+            ),
+            ("training_arguments: {max_steps: 1, max_steps: 9}\n", "'max_steps' is there twice"),
+            ("name: a\nlabels: &all [joy, *all]\n", "more than 100000 values"),
+            (REFERENCES, "more than 100000 values"),
         ):
             path.write_text(content)
             with pytest.raises(ValueError, match=message):
@@ -328,6 +345,10 @@ class TestMistakes:
         first.training_arguments["learning_rate"] = 1.0
         first.seeds.append(3)
         assert second.training_arguments == {} and second.seeds == [42]
+
+
+# Each list holds the one before nine times: the last one stands for millions of values.
+REFERENCES = "".join(f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}' if n else 'joy'])}]\n" for n in range(8))
 
 
 class TestNumbersInYaml:

@@ -19,6 +19,7 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
+from ...runtime.classifying import label_names
 from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
@@ -80,7 +81,7 @@ class DialoguePredictor:
         self.max_length = check_max_length(
             max_length, text_processing.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
-        self.labels = [config.id2label[i] for i in range(config.num_labels)]
+        self.labels = label_names(config)
         # a cache of the same vectors may replace it
         self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors
         self._said = False  # the warning that turns name no speaker is given once

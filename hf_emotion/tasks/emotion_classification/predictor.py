@@ -2,6 +2,7 @@
 """Predicts the emotions of texts. Needs neither torch nor transformers if the model is exported."""
 
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,10 +121,11 @@ class Predictor:
         others.
         """
         count = self.model.config.num_labels
-        if len(thresholds) != count or not all(0 <= threshold <= 1 for threshold in thresholds):
-            raise ValueError(
-                f"{what} must be {count} probabilities in [0, 1], one for each label, got {list(thresholds)}."
-            )
+        numbers = isinstance(thresholds, Sequence | np.ndarray) and all(
+            isinstance(value, Real) for value in thresholds
+        )
+        if not numbers or len(thresholds) != count or not all(0 <= threshold <= 1 for threshold in thresholds):
+            raise ValueError(f"{what} must be {count} probabilities in [0, 1], one for each label, got {thresholds}.")
         self.thresholds = np.asarray(thresholds)
         self.prediction_sets = None
 
