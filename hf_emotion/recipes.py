@@ -406,7 +406,7 @@ class _EachKeyOnce(yaml.SafeLoader):
 def read_yaml(text: str) -> Any:
     """The value of a YAML text; ValueError if it is not YAML, has a key twice, or has references that grow without measure."""
     try:
-        value = yaml.load(text, _EachKeyOnce)
+        value = _EachKeyOnce(text).get_single_data()
         waiting, count = [value], 0
         while waiting:  # a reference (*name) may stand in itself, or in many others
             count += 1
