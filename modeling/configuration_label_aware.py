@@ -197,13 +197,10 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
         self.encoder_config = nested_config(self.encoder_config or {"model_type": "bert"}, "encoder_config")
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
-            if (
-                self.label_embedding_init == "words" and self.label_attention != "leam"
-            ):  # ALBERT's and ELECTRA's words are smaller
-                words = [
-                    getattr(self.encoder_config, name, None) for name in ("embedding_size", "input_embedding_size")
-                ]
-                self.label_embedding_size = next(filter(None, words), self.hidden_size)
+            # Some encoders, such as ALBERT and ELECTRA, have smaller word embeddings.
+            if self.label_embedding_init == "words" and self.label_attention != "leam":
+                for name in ("input_embedding_size", "embedding_size"):
+                    self.label_embedding_size = getattr(self.encoder_config, name, None) or self.label_embedding_size
         self.problem_type = self.problem_type or "multi_label_classification"
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
@@ -257,9 +254,8 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     sentence_representation: Literal["cls", "pooler"] = "cls"
 
     def __post_init__(self, **kwargs):
-        self.label_embedding_size = (
-            self.hidden_size if self.label_embedding_size is None else self.label_embedding_size
-        )
+        if self.label_embedding_size is None:
+            self.label_embedding_size = self.hidden_size
         self.problem_type = self.problem_type or "multi_label_classification"
         super().__post_init__(**kwargs)
         self.auto_map = {  # as in LabelAwareConfig

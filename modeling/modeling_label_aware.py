@@ -468,9 +468,8 @@ class LabelAwareBase(PreTrainedModel):
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
             raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
         vectors, states = self._read(tokenizer, texts_of(names, label_texts))
-        if (
-            config.label_embedding_init == "contextual" and len(vectors) > 1
-        ):  # a single label has nothing to differ from
+        # A single label has nothing to differ from.
+        if config.label_embedding_init == "contextual" and len(vectors) > 1:
             vectors -= vectors.mean(dim=0)
             vectors /= vectors.norm(dim=1).mean().clamp(min=1e-6)
             scores = vectors @ torch.cat(states).T  # (C, tokens)
@@ -735,8 +734,6 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
             ValueError: both or neither of ids and embeddings; a shape that does not fit.
         """
         shape = input_shape(input_ids, inputs_embeds)
-        if input_ids is not None:
-            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)
         if position_ids is None and token_mask is not None:
             position_ids = positions_from_first_real(token_mask)
