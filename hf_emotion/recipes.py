@@ -398,7 +398,7 @@ class _UniqueKeys(yaml.SafeLoader):
 def read_yaml(text: str) -> Any:
     """The value of a YAML text; ValueError if it is not YAML, or names a key twice."""
     try:
-        return yaml.load(text, Loader=_UniqueKeys)  # noqa: S506  # a safe loader
+        return _UniqueKeys(text).get_single_data()
     # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error

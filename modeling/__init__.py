@@ -4,6 +4,8 @@
 Each file beside this one is also copied next to saved weights, where it runs without the rest of hf-emotion.
 """
 
+from typing import Any
+
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -87,13 +89,15 @@ for config_class, model_class, head_class, auto_class in (
     config_class.register_for_auto_class()
     head_class.register_for_auto_class(auto_class.__name__)
 
-for task, pipeline_class, auto_class in (
-    ("emotion-classification", EmotionClassificationPipeline, AutoModelForSequenceClassification),
-    ("targeted-sentiment", TargetedSentimentPipeline, AutoModelForSequenceClassification),
-    ("dialogue-emotion", DialogueEmotionPipeline, AutoModelForTokenClassification),
-    ("emotional-response", EmotionalResponsePipeline, (AutoModelForSeq2SeqLM, AutoModelForCausalLM)),
-):
-    PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=auto_class)
+pipeline_classes: tuple[Any, ...] = (
+    EmotionClassificationPipeline,
+    TargetedSentimentPipeline,
+    DialogueEmotionPipeline,
+    EmotionalResponsePipeline,
+)
+for pipeline_class in pipeline_classes:
+    for task, entry in pipeline_class._registered_impl.items():
+        PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=entry["pt"])
 
 __all__ = [
     "BertForLabelAwareClassification",

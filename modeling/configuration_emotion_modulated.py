@@ -115,17 +115,17 @@ class EmotionModulatedConfig(PreTrainedConfig):
     @property
     def hidden_size(self) -> int:
         """The language model's."""
-        return self.text_config.hidden_size
+        return self.get_text_config().hidden_size
 
     @property
     def num_hidden_layers(self) -> int:
         """The language model's."""
-        return self.text_config.num_hidden_layers
+        return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
         """The language model's."""
-        return self.text_config.num_attention_heads
+        return self.get_text_config().num_attention_heads
 
     @property
     def vocab_size(self) -> int:

@@ -219,15 +219,15 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     @property
     def hidden_size(self) -> int:
         """The size of the encoder's last hidden states: `hidden_size`, but for OPT, which projects them to its word embeddings' size."""
-        return getattr(self.encoder_config, "word_embed_proj_dim", None) or self.encoder_config.hidden_size
+        return getattr(self.encoder_config, "word_embed_proj_dim", None) or self.get_text_config().hidden_size
 
     @property
     def num_hidden_layers(self) -> int:
-        return self.encoder_config.num_hidden_layers
+        return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
-        return self.encoder_config.num_attention_heads
+        return self.get_text_config().num_attention_heads
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration that holds the vocabulary: the encoder's."""

@@ -7,6 +7,7 @@ Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, C labels, g contex
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -95,14 +96,25 @@ class QACGBertClassifierOutput(CGBertClassifierOutput):
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+def input_shape(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
+) -> tuple[int, int]:
+    """
+    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
+    one and at most `positions` tokens.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    return given.shape[0], given.shape[1]
+    rows, length = given.shape[0], given.shape[1]
+    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
+        raise ValueError(
+            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
+        )
+    return rows, length
 
 
 # Copied from modeling_label_aware.real_tokens
@@ -516,7 +528,7 @@ class CGBertModel(CGBertPreTrainedModel):
         Raises:
             ValueError: both or neither of ids and embeddings; no `context_ids`; a shape that does not fit.
         """
-        shape = input_shape(input_ids, inputs_embeds)
+        shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         if context_ids is None or tuple(context_ids.shape) != shape[:1]:
             found = "none" if context_ids is None else tuple(context_ids.shape)
             raise ValueError(

@@ -20,7 +20,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .configuration_dialogue_bilstm import DialogueBiLSTMConfig, nested_config
 
 
 # Tokens that the utterance encoder reads in one call on the processor: enough that its products are at full speed.
@@ -349,15 +349,15 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     names = {*cls.config_class.__dataclass_fields__, "num_labels"}
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
     attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
-    saved = AutoConfig.from_pretrained(encoder, trust_remote_code=False, **arguments)
+    arguments["trust_remote_code"] = False
+    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
+    saved = AutoConfig.from_pretrained(encoder, **arguments)
     config = cls.config_class(encoder_config=saved, **fields)
     with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
         build_encoder(config.encoder_config)
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
-    loaded, found = AutoModel.from_pretrained(
-        encoder, dtype=dtype, output_loading_info=True, trust_remote_code=False, **pooler, **arguments
-    )
+    loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
     if found["missing_keys"]:
         raise ValueError(
             f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."

@@ -103,14 +103,25 @@ def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tenso
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+def input_shape(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
+) -> tuple[int, int]:
+    """
+    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
+    one and at most `positions` tokens.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    return given.shape[0], given.shape[1]
+    rows, length = given.shape[0], given.shape[1]
+    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
+        raise ValueError(
+            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
+        )
+    return rows, length
 
 
 # Copied from modeling_roberta_esa.real_positions
@@ -316,7 +327,7 @@ class EmotionModulatedPreTrainedModel(PreTrainedModel):
     config: EmotionModulatedConfig
     config_class = EmotionModulatedConfig
     base_model_prefix = "language_model"
-    language_class: type = AutoModel  # loads the language model
+    language_class: Any = AutoModel  # loads the language model
     supports_gradient_checkpointing = True
     _supports_sdpa = True  # the language model itself says whether it supports these
     _supports_flash_attn = True

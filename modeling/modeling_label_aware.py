@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection) over any text encoder of AutoModel, the
-same over BERT, and its LEAM variant.
+Label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection) and its LEAM variant, over any text
+encoder of AutoModel and over BERT.
 
 Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
 """
@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,7 +33,7 @@ from transformers.utils import ModelOutput, TransformersKwargs, logging
 from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig
+from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig, nested_config
 
 
 logger = logging.get_logger(__name__)
@@ -44,8 +45,7 @@ class LabelAwareModelOutput(ModelOutput):
     Args:
         label_representations: (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one attended vector z.
         last_hidden_state: (B, L, d), the encoder's output H.
-        label_attentions: (B, C, L), attention of each label over the tokens; (B, 1, L) with LEAM. Every row sums to 1, padding has
-            exactly 0.
+        label_attentions: (B, C, L), attention of each label over the tokens; (B, 1, L) with LEAM. A row sums to 1, with 0 at padding.
         label_attention_lse: (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row of `label_attentions`. It joins
             the windows of a long text, see [`join_windows`].
         hidden_states, attentions: as in [`BertModel`].
@@ -74,14 +74,25 @@ class LabelAwareClassifierOutput(ModelOutput):
 # Which tokens are real
 
 
-def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+def input_shape(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
+) -> tuple[int, int]:
+    """
+    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
+    one and at most `positions` tokens.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    return given.shape[0], given.shape[1]
+    rows, length = given.shape[0], given.shape[1]
+    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
+        raise ValueError(
+            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
+        )
+    return rows, length
 
 
 def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
@@ -199,8 +210,7 @@ class LabelAwarePooling(nn.Module):
             scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
-        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2)  # (B, C, L)
-        attentions = attentions.to(hidden_states.dtype)
+        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2).to(hidden_states.dtype)  # (B, C, L)
         return attentions @ hidden_states, attentions, scores.logsumexp(dim=1)
 
     @torch.no_grad()
@@ -322,6 +332,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
         beta: β in [0, 1).
         normalize: divide by the mean, so that the weights have mean 1.
     """
+    if not 0 <= beta < 1:
+        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
     present = [count for count in class_counts if count > 0]
     fewest = min(present) if present else 1
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
@@ -555,15 +567,15 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     names = {*cls.config_class.__dataclass_fields__, "num_labels"}
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
     attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
-    saved = AutoConfig.from_pretrained(encoder, trust_remote_code=False, **arguments)
+    arguments["trust_remote_code"] = False
+    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
+    saved = AutoConfig.from_pretrained(encoder, **arguments)
     config = cls.config_class(encoder_config=saved, **fields)
     with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
         build_encoder(config.encoder_config)
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
-    loaded, found = AutoModel.from_pretrained(
-        encoder, dtype=dtype, output_loading_info=True, trust_remote_code=False, **pooler, **arguments
-    )
+    loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
     if found["missing_keys"]:
         raise ValueError(
             f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
@@ -591,8 +603,7 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
         `from_pretrained` of the encoder takes (`revision`, `token`, ...).
 
         Raises:
-            OSError: no such checkpoint.
-            ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights.
+            ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights. OSError: there is none.
         """
         return over_encoder(cls, encoder, dtype, arguments)
 
@@ -733,7 +744,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         Raises:
             ValueError: both or neither of ids and embeddings; a shape that does not fit.
         """
-        shape = input_shape(input_ids, inputs_embeds)
+        shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)
         if position_ids is None and token_mask is not None:
             position_ids = positions_from_first_real(token_mask)
@@ -754,15 +765,13 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse)
 
 
-# With a head
-
-
 class LabelAwareClassifier(LabelAwareBase):
     """What both classifiers share: their forward pass, adding labels by name, and the start of the head's bias."""
 
     # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
     # accumulation steps.
     accepts_loss_kwargs = False
+    classifier: nn.Sequential | LabelAwareHead
 
     @can_return_tuple
     def forward(
@@ -821,12 +830,8 @@ class LabelAwareClassifier(LabelAwareBase):
         Add labels after training, by their names, placed among the present labels. Labels are vectors and share the head, so a new
         label has a logit at once; the logits of the old labels do not change. The config is extended too: `id2label` and `label2id`;
         `thresholds`, if there are any, by their mean; `class_counts` by 0, which the class-balanced loss treats as the smallest count.
-        Rules of abstention, which were chosen for the old labels alone, are dropped.
-
-        Args:
-            names: new label names, each different from the present ones.
-            tokenizer: the tokenizer of this encoder.
-            label_texts: texts to read instead of the names: in the order of `names`, or a mapping from name to text.
+        Rules of abstention, which were chosen for the old labels alone, are dropped. `label_texts` are read instead of the `names`:
+        texts in their order, or a mapping from name to text.
 
         Raises:
             ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be untrained; see
@@ -847,7 +852,6 @@ class LabelAwareClassifier(LabelAwareBase):
         label_texts = texts_of(names, label_texts)
         if not names:
             return self
-
         self.base_model.score.append(self._vectors_beside(tokenizer, old_names, label_texts))
         all_names = old_names + list(names)
         config.id2label = dict(enumerate(all_names))

@@ -21,6 +21,7 @@ from transformers import (
     GenerationMixin,
     GPT2LMHeadModel,
     PreTrainedConfig,
+    PreTrainedModel,
 )
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
@@ -153,6 +154,7 @@ class Modulators(nn.Module):
 
     # W₁ and W₂ of γ; W₁, b and W₂ of β.
     parts = ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out")
+    _anew = False  # whether some of the weights came from no checkpoint
 
     def __init__(self, names: Iterable[str], size: int, num_emotions: int, modulation: str = "residual"):
         check_modulation(modulation)
@@ -195,7 +197,7 @@ class Modulators(nn.Module):
     @property
     def is_new(self) -> bool:
         """Whether it has learnt nothing yet, see `refuse_untrained`."""
-        return self.ignores_emotions()
+        return self._anew or self.ignores_emotions()
 
     def forward(self, emotion_weights: torch.Tensor) -> torch.Tensor:
         """
@@ -273,14 +275,25 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+def input_shape(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
+) -> tuple[int, int]:
+    """
+    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
+    one and at most `positions` tokens.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    return given.shape[0], given.shape[1]
+    rows, length = given.shape[0], given.shape[1]
+    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
+        raise ValueError(
+            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
+        )
+    return rows, length
 
 
 # Children with weights that a plain checkpoint lacks. The last is the head's of BERT.
@@ -308,7 +321,7 @@ def refuse_untrained(model: nn.Module) -> None:
         )
 
 
-class ModulatedWeights:
+class ModulatedWeights(PreTrainedModel):
     """What all models share, to name first: how modulators start."""
 
     @torch.no_grad()
@@ -316,6 +329,7 @@ class ModulatedWeights:
         super()._init_weights(module)
         if isinstance(module, Modulators):
             module.reset(self.config.modulation_initializer_range)
+            module._anew = True
         else:
             module.is_new = True
 
@@ -325,7 +339,7 @@ class ModulatedWeights:
         return super().train(mode)
 
 
-class ModulatedStack:
+class ModulatedStack(PreTrainedModel):
     """
     What encoders and decoders share, to name first. Both architectures have `blocks`, and `embed` for ids or embeddings with positions.
     `modulation` holds the modulators of all their modulated norms, None if there are none: c (B,
@@ -389,7 +403,7 @@ class ModulatedEncoder(ModulatedStack):
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
         """For the arguments see [`EncoderDecoder.forward`]."""
-        batch_size, length = input_shape(input_ids, inputs_embeds)
+        batch_size, length = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
         states = self.embed(input_ids, inputs_embeds, attention_mask, length, 0, None)
         mask = self.mask(states, attention_mask)
@@ -419,7 +433,7 @@ class ModulatedDecoder(ModulatedStack):
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """For the arguments see [`EncoderDecoder.forward`]; here they lack the prefix `decoder_`."""
-        batch_size, length = input_shape(input_ids, inputs_embeds)
+        batch_size, length = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         parts = self.modulation_parts(batch_size, emotion_ids, emotion_weights, modulation)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
@@ -444,7 +458,7 @@ class ModulatedDecoder(ModulatedStack):
         )
 
 
-class TwoSides:
+class TwoSides(PreTrainedModel):
     """What base models and heads share, to name first."""
 
     def resize_token_embeddings(
@@ -851,7 +865,7 @@ class GPT2ModLNPreTrainedModel(ModulatedWeights, GPT2PreTrainedModel):
     _can_record_outputs: dict[str, Any] = {}
 
 
-class GPT2ModLNStack:
+class GPT2ModLNStack(ModulatedStack):
     """What both sides of GPT-2 share, to name first."""
 
     _input_embed_layer = "wte"
@@ -1048,7 +1062,7 @@ class BertModLNPreTrainedModel(ModulatedWeights, BertPreTrainedModel):
     _can_record_outputs: dict[str, Any] = {}
 
 
-class BertModLNStack:
+class BertModLNStack(ModulatedStack):
     """What both sides of BERT share, to name first."""
 
     _input_embed_layer = "word_embeddings"

@@ -5,6 +5,7 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -69,14 +70,25 @@ class RobertaESAClassifierOutput(ModelOutput):
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions."""
+def input_shape(
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
+) -> tuple[int, int]:
+    """
+    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
+    one and at most `positions` tokens.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
+    given: Any = input_ids if inputs_embeds is None else inputs_embeds
     if given.dim() != axes:
         raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    return given.shape[0], given.shape[1]
+    rows, length = given.shape[0], given.shape[1]
+    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
+        raise ValueError(
+            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
+        )
+    return rows, length
 
 
 # Copied from modeling_label_aware.first_real
@@ -196,6 +208,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
         beta: β in [0, 1).
         normalize: divide by the mean, so that the weights have mean 1.
     """
+    if not 0 <= beta < 1:
+        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
     present = [count for count in class_counts if count > 0]
     fewest = min(present) if present else 1
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
@@ -326,7 +340,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             ValueError: both or neither of ids and embeddings; a mask or gates that are not (B, L); `token_gates` without
                 `tfidf_gating="scale"`, or the other way round.
         """
-        shape = input_shape(input_ids, inputs_embeds)
+        shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
             if value is not None and tuple(value.shape) != shape:
                 raise ValueError(

@@ -2,7 +2,7 @@
 """Pipeline `dialogue-emotion`: from a dialogue to the emotion of each of its turns."""
 
 import torch
-from transformers import Pipeline
+from transformers import AutoModelForTokenClassification, Pipeline
 
 from .text_processing import (
     check_finite,
@@ -84,5 +84,10 @@ class DialogueEmotionPipeline(Pipeline):
             results.append({**entry, "scores": dict(zip(names, row, strict=True))})
         return results
 
+
+# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
+DialogueEmotionPipeline._registered_impl = {
+    "dialogue-emotion": {"impl": DialogueEmotionPipeline, "pt": (AutoModelForTokenClassification,), "type": "text"}
+}
 
 __all__ = ["DialogueEmotionPipeline"]

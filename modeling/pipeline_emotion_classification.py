@@ -5,7 +5,7 @@ import inspect
 from numbers import Integral
 
 import torch
-from transformers import TextClassificationPipeline
+from transformers import AutoModelForSequenceClassification, TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
 from .text_processing import (
@@ -54,11 +54,12 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         self.gate = gate or load_gate(self.model.config)
 
     def save_pretrained(self, save_directory, **kwargs):
-        own = getattr(self, "_registered_impl", {})  # empty if this class came beside the weights
-        if own and getattr(self.model.config, "tfidf_gating", None) == "filter":
+        own = self._registered_impl
+        stock = type(self.model).__module__.startswith("transformers.")
+        if stock and getattr(self.model.config, "tfidf_gating", None) == "filter":
             # The stock pipelines would read the words that the gate removes; an entry under their names keeps them from it.
-            stock = dict.fromkeys(("text-classification", "sentiment-analysis"), own["emotion-classification"])
-            self._registered_impl = own | stock
+            names = ("text-classification", "sentiment-analysis")
+            self._registered_impl = own | dict.fromkeys(names, own["emotion-classification"])
         super().save_pretrained(save_directory, **kwargs)
         if self.gate is not None:
             self.gate.save_pretrained(save_directory)
@@ -195,5 +196,14 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         limits = {config.id2label[i]: stored[i] if threshold is None else threshold for i in range(config.num_labels)}
         return [item for item in scores if item["score"] > limits[item["label"]]]
 
+
+# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
+EmotionClassificationPipeline._registered_impl = {
+    "emotion-classification": {
+        "impl": EmotionClassificationPipeline,
+        "pt": (AutoModelForSequenceClassification,),
+        "type": "text",
+    }
+}
 
 __all__ = ["EmotionClassificationPipeline"]

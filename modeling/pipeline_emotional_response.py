@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import torch
-from transformers import Pipeline
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Pipeline
 
 from .text_processing import is_readable, normalized
 
@@ -230,6 +230,18 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
         )
     return context, emotion
 
+
+# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
+EmotionalResponsePipeline._registered_impl = {
+    "emotional-response": {
+        "impl": EmotionalResponsePipeline,
+        "pt": (
+            AutoModelForSeq2SeqLM,
+            AutoModelForCausalLM,
+        ),
+        "type": "text",
+    }
+}
 
 __all__ = [
     "DEFAULT_NEW_TOKENS",

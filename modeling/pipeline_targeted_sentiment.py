@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `targeted-sentiment`: from a text to the sentiment towards every aspect of every target in it."""
 
-from transformers import Pipeline
+from transformers import AutoModelForSequenceClassification, Pipeline
 
 from .text_processing import (
     check_finite,
@@ -31,9 +31,9 @@ class TargetedSentimentPipeline(Pipeline):
     _load_tokenizer = True
 
     def save_pretrained(self, save_directory, **kwargs):
-        own = getattr(self, "_registered_impl", {})  # empty if this class came beside the weights
+        own = self._registered_impl
         stock = not hasattr(self.model.config, "num_contexts")
-        if own and stock and getattr(self.model.config, "auxiliary_sentence", False):
+        if stock and getattr(self.model.config, "auxiliary_sentence", False):
             # The stock pipelines of a stock model would answer without any aspect; an entry under their names keeps them from it.
             names = ("text-classification", "sentiment-analysis")
             self._registered_impl = own | dict.fromkeys(names, own["targeted-sentiment"])
@@ -93,5 +93,14 @@ class TargetedSentimentPipeline(Pipeline):
         rows = zip(model_outputs["pairs"], probabilities.tolist(), strict=True)
         return [target_entry(*pair, names, row) for pair, row in rows]
 
+
+# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
+TargetedSentimentPipeline._registered_impl = {
+    "targeted-sentiment": {
+        "impl": TargetedSentimentPipeline,
+        "pt": (AutoModelForSequenceClassification,),
+        "type": "text",
+    }
+}
 
 __all__ = ["TargetedSentimentPipeline"]

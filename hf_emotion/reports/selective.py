@@ -135,9 +135,7 @@ def keep_rule(
         removed: tuple[str, ...] = text_processing.RULES
     else:
         removed = tuple(
-            rule
-            for rule, value in zip(text_processing.RULES, (abstain, prediction_sets), strict=True)
-            if value == OFF
+            rule for rule, value in zip(text_processing.RULES, (abstain, prediction_sets), strict=True) if value == OFF
         )
     kept = {name: value for name, value in config.items() if name not in removed} | rules
     if kept != config:

@@ -190,16 +190,22 @@ def test_values_that_begin_as_lists(value, argv, tmp_path):
     ("content", "message"),
     [
         ("{", "Expecting property name"),
-        ("[]", "it must hold an object with some of"),
-        ('{"idf": {}}', "it must hold an object with some of"),
-        ('{"idf": {}, "unseen_idf": 1, "more": 2}', "it must hold an object with some of"),
-        ('{"idf": [], "unseen_idf": 1}', "`idf` must map words to numbers, got list"),
-        ('{"idf": {"a": "2"}, "unseen_idf": 1}', "the idf of 'a' must be a finite number above 0, got '2'"),
-        ('{"idf": {"a": 0}, "unseen_idf": 1}', "the idf of 'a' must be a finite number above 0, got 0"),
-        ('{"idf": {"a": NaN}, "unseen_idf": 1}', "the idf of 'a' must be a finite number above 0, got nan"),
-        ('{"idf": {}, "unseen_idf": true}', "the idf of 'unseen_idf' must be a finite number above 0, got True"),
-        ('{"idf": {}, "unseen_idf": 1, "threshold": null}', "`threshold` must be a finite number, got None"),
-        ('{"idf": {}, "unseen_idf": 1, "min_words": -1}', "`min_words` must be a whole number from 0, got -1"),
+        ("[]", "must be a mapping"),
+        ('{"idf": {}}', "unseen_idf"),
+        ('{"idf": {}, "unseen_idf": 1, "more": 2}', "more"),
+        ('{"idf": [], "unseen_idf": 1}', "values"),
+        ('{"idf": {"a": "2"}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
+        ('{"idf": {"a": 0}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
+        ('{"idf": {"a": NaN}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
+        ('{"idf": {}, "unseen_idf": true}', "`idf` must map words to finite numbers above 0"),
+        (
+            '{"idf": {}, "unseen_idf": 1, "threshold": null}',
+            "`threshold` must be a finite number, and `min_words` a whole number from 0",
+        ),
+        (
+            '{"idf": {}, "unseen_idf": 1, "min_words": -1}',
+            "`threshold` must be a finite number, and `min_words` a whole number from 0",
+        ),
         ("[" * 100_000, "maximum recursion"),
     ],
 )
@@ -231,42 +237,14 @@ class TestInputs:
         with torch.no_grad(), pytest.raises(ValueError, match=message):
             model(**inputs)
 
-    @pytest.mark.parametrize("wrong", [-1, 10**6])
-    def test_ids_out_of_range(self, case_id, wrong):
-        self.refuse(
-            case_id,
-            rf"the input ids must lie in \[0, \d+\), got \[{wrong}\]",
-            input_ids=torch.tensor([[1, wrong, 2, 3, 4]] * 1 + [[1, 2, 2, 3, 4]]),
-        )
-
-    def test_segments_out_of_range(self, case_id):
-        self.refuse(case_id, r"`token_type_ids` must lie in \[0, ", token_type_ids=torch.full((2, 5), 9))
-
-    @pytest.mark.parametrize("length", [0, 513])
-    def test_lengths(self, case_id, length):
-        ids = torch.full((2, length), 7)
-        gone = dict.fromkeys(("attention_mask", "token_type_ids", "token_gates"))
-        self.refuse(
-            case_id, rf"there must be from 1 to \d+ tokens, the model's positions, got {length}", input_ids=ids, **gone
-        )
-
     def test_no_rows(self, case_id):
         inputs = {name: value[:0] for name, value in BY_ID[case_id].make_inputs(2, 5, 0).items()}
-        self.refuse(case_id, "there must be at least one row", **inputs)
+        self.refuse(case_id, "must have a row, and from 1 to", **inputs)
 
     def test_dimensions(self, case_id):
-        self.refuse(case_id, "must have shape", input_ids=torch.ones(2, 5, 1, dtype=torch.long), attention_mask=None)
-
-
-def test_dialogue_inputs():
-    case = BY_ID["dialogue-model"]
-    model, inputs = case.build(), case.make_inputs(2, 3, 0)
-    inputs.pop("labels", None)
-    if "input_ids" in inputs:
-        with pytest.raises(ValueError, match=r"`input_ids` must lie in \[0, "):
-            model(**{**inputs, "input_ids": torch.full_like(inputs["input_ids"], 10**6)})
-        with pytest.raises(ValueError, match="there must be from 1 to"):
-            model(**{**inputs, "input_ids": inputs["input_ids"][..., :0], "attention_mask": None})
+        self.refuse(
+            case_id, "must have 2 dimensions", input_ids=torch.ones(2, 5, 1, dtype=torch.long), attention_mask=None
+        )
 
 
 def test_halves_of_characters(tokenizer):

@@ -308,7 +308,7 @@ def test_thresholds_are_of_sigmoids(emotions, name):
 def test_unknown_arguments_of_the_pipeline(emotions):
     with pytest.raises(ValueError, match="`function_to_apply`.*sigmod"):
         emotions()(HAPPY, function_to_apply="sigmod")
-    with pytest.raises(TypeError, match="treshold.*threshold"):
+    with pytest.raises(TypeError, match="unknown argument `treshold`"):
         emotions()(HAPPY, treshold=0.1)
     for top_k in (0, -1):  # no label, and all but the last
         with pytest.raises(ValueError, match="`top_k`"):
@@ -494,17 +494,14 @@ def test_rows_without_a_label_do_not_thin_the_loss(balance):
 @pytest.mark.parametrize(
     ("emotions", "message"),
     [
-        ({"emotion_weights": torch.full((3, 4), float("nan"))}, "`emotion_weights`.*finite"),
         ({"emotion_ids": torch.tensor([True, False, True])}, "`emotion_ids`.*torch.bool"),
-        ({"emotion_ids": [1, 2, 3]}, "`emotion_ids`.*tensor.*list"),
-        ({"emotion_ids": "joy"}, "`emotion_ids`.*tensor.*str"),
+        ({"emotion_ids": [1, 2, 3]}, r"`emotion_ids`.*tensor.*\[1, 2, 3\]"),
+        ({"emotion_ids": "joy"}, "`emotion_ids`.*tensor.*joy"),
     ],
 )
 def test_emotions_that_are_none(emotions, message):
     case = BY_ID["gpt2-mod-ln"]
     model, inputs = case.build(), inputs_of("gpt2-mod-ln")
-    if "emotion_weights" in emotions:
-        emotions = {"emotion_weights": torch.full((3, model.config.num_emotions), float("nan"))}
     inputs = {name: value for name, value in inputs.items() if not name.startswith("emotion_")}
     with pytest.raises(ValueError, match=message):
         model(**inputs, **emotions)

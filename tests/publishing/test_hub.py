@@ -505,8 +505,8 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
     for case_id in HUB_CASES:
         case = BY_ID[case_id]
         models[case_id] = case.build()
-        models[case_id].save_pretrained(root / "runs" / case_id)
-        tokenizer.save_pretrained(root / "runs" / case_id)
+        classify = pipeline(case.task, model=models[case_id], tokenizer=tokenizer, device="cpu")
+        classify.save_pretrained(root / "runs" / case_id)
         example = f"from transformers import pipeline\n{EXAMPLE.format(text=list(case.texts))}"
         write_run(root / "runs" / case_id, case_id, example)
     contexts = write_run(
@@ -835,13 +835,12 @@ def test_a_handler_answers_where_the_library_is_missing(tmp_path, tokenizer):
         folder = tmp_path / case_id
         stock = case_id == "stock"
         model = BertForSequenceClassification(BertConfig(**TINY_BERT)) if stock else BY_ID[case_id].build()
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        task = "text-classification" if stock else BY_ID[case_id].task
+        run = pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
+        run.save_pretrained(folder)
         write_handler(folder)
         data = [{"inputs": inputs, "parameters": parameters} for inputs, parameters, _ in asked]
         jobs.append({"folder": str(folder), "asked": [*data, {"inputs": []}, {"inputs": "joy", "parameters": [1]}]})
-        task = "text-classification" if stock else BY_ID[case_id].task
-        run = pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
         expected[case_id] = [ask(run) for _, _, ask in asked]
     report = run_without_library(tmp_path, {"load": [], "pipelines": [], "fine_tune": [], "handlers": jobs})
     assert report["imported"] == []

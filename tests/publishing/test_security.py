@@ -465,9 +465,8 @@ def test_names_of_repositories(run, tmp_path, repo_id):
 def test_the_task_of_a_space_is_no_program(run, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_emotion.publishing.hub.check", lambda *_: None)
     config = json.loads((run / "config.json").read_text())
-    (name,) = config["custom_pipelines"]
     task = 'x", model=MODEL); __import__("os").system("true") #'
-    edit_json(run / "config.json", custom_pipelines={task: config["custom_pipelines"][name]})
+    edit_json(run / "config.json", custom_pipelines={task: {"impl": config["auto_map"]["AutoModel"], "pt": []}})
     with pytest.raises(ValueError, match="config.json names the pipeline"):
         push(run, NAME, dry_run=True, space=tmp_path / "space")
     assert not (tmp_path / "space").exists()

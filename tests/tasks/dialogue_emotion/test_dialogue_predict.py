@@ -80,8 +80,7 @@ def save_model(base: Path, folder: Path, **config) -> Path:
     model = asymmetric_(DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields)), seed=6)
     with torch.no_grad():
         model.classifier.bias.copy_(torch.tensor([0.0, 0.0, 1.5]))  # else "neutral" would have hardly any probability
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    pipeline("dialogue-emotion", model=model, tokenizer=tokenizer, device="cpu").save_pretrained(folder)
     return folder
 
 

@@ -670,7 +670,7 @@ class TestRefused:
 
     def test_a_base_of_another_architecture(self, base_bert, emotion6, tmp_path):
         with pytest.raises(
-            ValueError, match='`base_model` .*\'roberta-esa\'.*"xlm-roberta".*got one of "bert": BertForLabelAware'
+            ValueError, match="`base_model` .*'roberta-esa'.*'xlm-roberta'.*got one of 'bert': LabelAwareForSequence"
         ):
             train(esa_recipe(base_bert), tmp_path / "run", data_dir=emotion6)
 
@@ -711,7 +711,7 @@ class TestCards:
         # The stock tasks of a stock model, too: they would leave the gate out.
         stock = ["sentiment-analysis", "text-classification"] if run.name == "roberta_tfidf" else []
         assert list(config["custom_pipelines"]) == ["emotion-classification", *stock]
-        assert (run / "pipeline_emotion_classification.py").is_file() and (run / "tfidf_gate.py").is_file()
+        assert (run / "pipeline_emotion_classification.py").is_file() and (run / "text_processing.py").is_file()
 
     def test_what_the_pipeline_returns(self, gated_runs):
         card = (gated_runs["esa_tfidf"] / "README.md").read_text(encoding="utf-8")

@@ -437,8 +437,8 @@ class TestBuild:
     @pytest.mark.parametrize(
         ("base", "changes", "message"),
         [
-            ("bert", {}, 'must be a checkpoint of type "gpt2", got "bert"'),
-            ("lm_run", {"model_type": "bert-mod-ln"}, 'must be a checkpoint of type "bert", got "gpt2"'),
+            ("bert", {}, "must be a checkpoint of 'gpt2', got 'bert'"),
+            ("lm_run", {"model_type": "bert-mod-ln"}, "must be a checkpoint of 'bert', got 'gpt2'"),
             ("mod_run", {"emotion_tokens": True}, "has no tokens for emotions: set `emotion_tokens` to False"),
             ("token_run", {"model_config": VANILLA}, "has tokens for emotions: set `emotion_tokens` to True"),
             ("mod_run", {"model_config": {"modulation": "replace"}}, "asks for other norms than the generator"),

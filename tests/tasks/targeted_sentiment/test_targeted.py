@@ -865,7 +865,7 @@ class TestPredictCommand:
             (["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--target", "LOCATION1"], 2, "--target goes"),
             (["{qacg}", "so happy"], 1, r"names none of the model's targets \['LOCATION1', 'LOCATION2'\]"),
             (["{qacg}", "so happy", "--target", "LOCATION3"], 1, "unknown target 'LOCATION3'.*'LOCATION2'"),
-            (["{cg}", "so happy", "--target", "food"], 1, "the model has no targets"),
+            (["{cg}", "so happy", "--target", "food"], 1, "unknown target 'food'"),
             (["{cg}", " "], 1, "text 1 of . is empty"),
         ],
         ids=lambda value: "-".join(value[:1] + value[-2:]) if isinstance(value, list) else None,
@@ -1183,7 +1183,7 @@ class TestOneModelPerContext:
         assert folders == set(self.CONTEXTS)
         assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS - {"train.log"}
         for name in self.CONTEXTS:
-            assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json", "train.log"}
+            assert set(files_in(contexts_run / name)) == CHECKPOINT | CODE["stock"] | {"run.json", "train.log"}
             assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
@@ -1418,7 +1418,10 @@ class TestOneModelPerContext:
         for seed in (3, 8):
             assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
             for name in names:
-                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json", "train.log"}
+                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | CODE["stock"] | {
+                    "run.json",
+                    "train.log",
+                }
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
         assert "home-calm" in argv("predict", output, "the home is so happy").err
