@@ -111,35 +111,22 @@ def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> P
 class LabelAwareFields:
     r"""
     Args:
-        label_attention (`"bilinear"` or `"leam"`, defaults to `"bilinear"`):
-            `"bilinear"`: one attention distribution per label, scores e W Hᵀ (section 3.2 of the paper). `"leam"`: one
-            distribution for all labels, from cosine similarities (the paper's LEAM rows).
-        label_attention_init (`"identity"` or `"normal"`, defaults to `"identity"`):
-            Start of W: the identity, or N(0, `initializer_range`²).
-        label_embedding_size (`int`, *optional*, defaults to the size of the vectors from which they start):
-            Size d' of a label vector. LEAM needs `hidden_size`.
-        label_embedding_init (`"words"` or `"contextual"`, defaults to `"words"`):
-            Where `init_label_embeddings` starts label vectors: at the word embeddings of their names, or at the encoder's last
-            hidden states over the names.
-        leam_radius (`int`, defaults to 2):
-            r of LEAM's convolution over tokens, kernel size 2r+1.
-        tie_head (`bool`, defaults to `True`):
-            One feed-forward head for all labels (section 3.3), or one for each.
-        head_hidden_size (`int`, *optional*):
-            Size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
-        head_bias_init (`"prior"` or `"zeros"`, defaults to `"prior"`):
-            Start of the head's bias: the log odds of the labels' frequencies in the training rows, or 0. hf-emotion's
-            trainings set the log odds; other trainings call `init_head_bias`.
-        class_balanced_beta (`float`, *optional*):
-            β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
-        class_balanced_normalize (`bool`, defaults to `False`):
-            Rescale the weights to mean 1, so that β changes the balance and not the learning rate.
-        class_counts (`list[int]`, *optional*):
-            Number of training rows of each label; needed by the class-balanced loss.
-        thresholds (`list[float]`, *optional*):
-            Decision threshold of each label: a label is predicted if its probability is greater.
-
-    `problem_type` defaults to `"multi_label_classification"`.
+        label_attention: `"bilinear"` (default): one attention distribution per label, scores e W Hᵀ (section 3.2 of the paper). `"leam"`:
+            one distribution for all labels, from cosine similarities (the paper's LEAM rows).
+        label_attention_init: start of W, the `"identity"` (default), or `"normal"`: N(0, `initializer_range`²).
+        label_embedding_size: size d' of a label vector, by default that of the vectors from which they start. LEAM needs `hidden_size`.
+        label_embedding_init: where `init_label_embeddings` starts label vectors: at the `"words"` (default), the word embeddings of their
+            names, or `"contextual"`, at the encoder's last hidden states over the names.
+        leam_radius: r of LEAM's convolution over tokens, kernel size 2r+1.
+        tie_head: one feed-forward head for all labels (section 3.3), or one for each.
+        head_hidden_size: size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
+        head_bias_init: start of the head's bias: the log odds of the labels' frequencies in the training rows, `"prior"` (default), or
+            `"zeros"`. hf-emotion's trainings set the log odds; other trainings call `init_head_bias`.
+        class_balanced_beta: β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
+        class_balanced_normalize: rescale the weights to mean 1, so that β changes the balance and not the learning rate.
+        class_counts: number of training rows of each label; needed by the class-balanced loss.
+        thresholds: decision threshold of each label: a label is predicted if its probability is greater.
+        problem_type: `"multi_label_classification"` (default) or `"single_label_classification"`.
     """
 
     # Evaluation gathers every output of every row unless told otherwise; (N, C, L) would fill the memory.
@@ -157,11 +144,6 @@ class LabelAwareFields:
     class_balanced_normalize: bool = False
     class_counts: list[int] | None = None
     thresholds: list[float | int] | None = None
-
-    def __post_init__(self, **kwargs):
-        if self.problem_type is None:
-            self.problem_type = "multi_label_classification"
-        super().__post_init__(**kwargs)
 
     def validate_sizes(self):
         for name in ("label_embedding_size", "head_hidden_size"):
@@ -191,20 +173,15 @@ class LabelAwareFields:
 @strict
 class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     r"""
-    The fields of [`LabelAwareFields`], and:
+    The fields of [`LabelAwareFields`], and those below. Starts and loss are as in [`LabelAwareBertConfig`].
 
     Args:
-        encoder_config (`PreTrainedConfig` or `dict`, defaults to BERT-base's):
-            Configuration of the encoder: any model of transformers that reads token ids and is no encoder-decoder.
-        sentence_representation (`"mean"`, `"first"` or `"last"`, defaults to `"mean"`):
-            The sentence vector s beside the label's vector: the mean of the hidden states, the state of the first token ([CLS] in
-            BERT and similar models), or of the last token (decoder-only models).
-        classifier_dropout (`float`, defaults to 0.1):
-            Dropout on the head's input.
-        initializer_range (`float`, defaults to 0.02):
-            Standard deviation of weights that start at random.
-
-    Starts and loss are as in [`LabelAwareBertConfig`].
+        encoder_config: configuration of the encoder, by default BERT-base's: any model of transformers that reads token ids and is no
+            encoder-decoder.
+        sentence_representation: the sentence vector s beside the label's vector: the `"mean"` (default) of the hidden states, the state
+            of the `"first"` token ([CLS] in BERT and similar models), or of the `"last"` (decoder-only models).
+        classifier_dropout: dropout on the head's input.
+        initializer_range: standard deviation of weights that start at random.
     """
 
     model_type = "label-aware"
@@ -220,11 +197,11 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
         self.encoder_config = nested_config(self.encoder_config or {"model_type": "bert"}, "encoder_config")
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
+            # Some encoders, such as ALBERT and ELECTRA, have smaller word embeddings.
             if self.label_embedding_init == "words" and self.label_attention != "leam":
-                words = (
-                    getattr(self.encoder_config, f"{name}_size", None) for name in ("embedding", "input_embedding")
-                )
-                self.label_embedding_size = next(filter(None, words), self.hidden_size)
+                for name in ("input_embedding_size", "embedding_size"):
+                    self.label_embedding_size = getattr(self.encoder_config, name, None) or self.label_embedding_size
+        self.problem_type = self.problem_type or "multi_label_classification"
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
@@ -246,12 +223,10 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 
     @property
     def num_hidden_layers(self) -> int:
-        """The encoder's."""
         return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
-        """The encoder's."""
         return self.get_text_config().num_attention_heads
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
@@ -262,11 +237,8 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 @strict
 class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     r"""
-    Everything of [`BertConfig`] and of [`LabelAwareFields`], and:
-
-    Args:
-        sentence_representation (`"cls"` or `"pooler"`, defaults to `"cls"`):
-            The sentence vector beside the label's vector: the raw h₁ (paper), or BERT's tanh pooler (published code).
+    Everything of [`BertConfig`] and of [`LabelAwareFields`], and `sentence_representation`, the sentence vector beside the label's
+    vector: `"cls"` (default), the raw h₁ (paper), or `"pooler"`, BERT's tanh pooler (published code).
 
     | what the paper leaves open | ours |
     |---|---|
@@ -284,9 +256,9 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     def __post_init__(self, **kwargs):
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
+        self.problem_type = self.problem_type or "multi_label_classification"
         super().__post_init__(**kwargs)
-        # As in LabelAwareConfig.
-        self.auto_map = {
+        self.auto_map = {  # as in LabelAwareConfig
             "AutoConfig": "configuration_label_aware.LabelAwareBertConfig",
             "AutoModel": "modeling_label_aware.LabelAwareBertModel",
             "AutoModelForSequenceClassification": "modeling_label_aware.BertForLabelAwareClassification",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection) over any text encoder of AutoModel, the
-same over BERT, and its LEAM variant.
+Label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection) and its LEAM variant, over any text
+encoder of AutoModel and over BERT.
 
 Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
 """
@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -43,13 +43,11 @@ logger = logging.get_logger(__name__)
 class LabelAwareModelOutput(ModelOutput):
     r"""
     Args:
-        label_representations (`torch.FloatTensor`): (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one
-            attended vector z.
-        last_hidden_state (`torch.FloatTensor`): (B, L, d), the encoder's output H.
-        label_attentions (`torch.FloatTensor`): (B, C, L), attention of each label over the tokens; (B, 1, L) with
-            LEAM. Every row sums to 1, padding has exactly 0.
-        label_attention_lse (`torch.FloatTensor`): (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row
-            of `label_attentions`. It joins the windows of a long text, see [`join_windows`].
+        label_representations: (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one attended vector z.
+        last_hidden_state: (B, L, d), the encoder's output H.
+        label_attentions: (B, C, L), attention of each label over the tokens; (B, 1, L) with LEAM. A row sums to 1, with 0 at padding.
+        label_attention_lse: (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row of `label_attentions`. It joins
+            the windows of a long text, see [`join_windows`].
         hidden_states, attentions: as in [`BertModel`].
     """
 
@@ -63,12 +61,7 @@ class LabelAwareModelOutput(ModelOutput):
 
 @dataclass
 class LabelAwareClassifierOutput(ModelOutput):
-    r"""
-    Args:
-        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
-        logits (`torch.FloatTensor`): (B, C), before the sigmoid.
-        label_attentions, label_attention_lse, hidden_states, attentions: as in [`LabelAwareModelOutput`].
-    """
+    """The mean loss, if `labels` are given; logits (B, C), before the sigmoid; the others as in [`LabelAwareModelOutput`]."""
 
     loss: torch.FloatTensor | None = None
     logits: torch.FloatTensor | None = None
@@ -161,12 +154,34 @@ def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> to
     return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
 
 
-# Attention of the labels
+def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape) -> torch.Tensor | None:
+    """The real tokens that labels may attend to, (B, L) bool, or None for all; ValueError for a mask of another shape."""
+    if pooling_mask is None:
+        return token_mask
+    if pooling_mask.shape != shape:
+        raise ValueError(f"`pooling_mask` must have shape {tuple(shape)}, got {tuple(pooling_mask.shape)}.")
+    return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
 
-START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
 
-# These modules hold their weights themselves, for three reasons: transformers does not initialise a custom module without own
-# parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward` cannot be offloaded.
+def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """
+    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
+    stand for all rows.
+    """
+    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
+    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
+
+
+def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """Attention (B, h, L, L) with both token axes reordered."""
+    order = order.to(maps.device)
+    maps = maps.gather(2, order[:, None, :, None].expand_as(maps))
+    return maps.gather(3, order[:, None, None].expand_as(maps))
+
+
+# Attention of the labels, and the head. The modules hold their weights themselves, for three reasons: transformers does not initialise a
+# custom module without own parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward`
+# cannot be offloaded.
 
 
 def exact_dtype(states: torch.Tensor) -> torch.dtype:
@@ -195,8 +210,7 @@ class LabelAwarePooling(nn.Module):
             scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
-        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2)  # (B, C, L)
-        attentions = attentions.to(hidden_states.dtype)
+        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2).to(hidden_states.dtype)  # (B, C, L)
         return attentions @ hidden_states, attentions, scores.logsumexp(dim=1)
 
     @torch.no_grad()
@@ -239,6 +253,11 @@ class LeamPooling(nn.Module):
         return (attentions @ hidden_states).squeeze(1), attentions, scores.logsumexp(dim=1, keepdim=True)
 
 
+def with_sentence(attended: torch.Tensor, sentence: torch.Tensor) -> torch.Tensor:
+    """h̃ (B, C, d) and s (B, d) -> [h̃ ‖ s] (B, C, 2d)."""
+    return torch.cat([attended, sentence[:, None].to(attended.device).expand_as(attended)], dim=-1)
+
+
 class LabelWiseLinear(nn.Module):
     """One linear layer for each label: (B, C, d_in) -> (B, C, d_out). The rows of one label's layer are consecutive."""
 
@@ -255,18 +274,13 @@ class LabelWiseLinear(nn.Module):
         return torch.einsum("bci,coi->bco", states, weight) + bias
 
 
-def dropout_of(config) -> float:
-    """The dropout rate on the head's input."""
-    return config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-
-
 class LabelAwareHead(nn.Module):
     """Section 3.3: ŷ^{(i)} = FFN_i([h̃^{(i)} ‖ s]), one FFN for all labels (`tie_head`) or one for each."""
 
-    def __init__(self, config):
+    def __init__(self, config, dropout: float):
         super().__init__()
         linear = nn.Linear if config.tie_head else partial(LabelWiseLinear, config.num_labels)
-        self.dropout = nn.Dropout(dropout_of(config))
+        self.dropout = nn.Dropout(dropout)
         size = 2 * config.hidden_size
         self.dense = None
         if config.head_hidden_size is not None:
@@ -283,19 +297,20 @@ class LabelAwareHead(nn.Module):
         return self.out_proj(hidden).squeeze(-1)
 
 
+def label_classifier(config) -> nn.Module:
+    """The head that the configuration asks for; that of LEAM is one linear layer from z (B, d) to the logits (B, C)."""
+    dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+    if config.label_attention == "leam":
+        return nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
+    return LabelAwareHead(config, dropout)
+
+
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
-    r"""
-    Join the logits of windows to logits of documents: for each label Σ_w a_w logits_w, where a is the softmax of `lse` over the
-    windows w of a document. With a linear head this equals one label attention over the tokens of all windows, because the softmax
-    over all tokens is the softmax over windows times the softmax within a window; s is joined with the same weights.
-
-    Args:
-        logits (`torch.FloatTensor`): (W, C), for W windows.
-        lse (`torch.FloatTensor`): (W, C) or (W, 1), their `label_attention_lse`.
-        document_ids (`torch.LongTensor`): (W,), the document of each window, in [0, documents).
-
-    Returns:
-        (documents, C).
+    """
+    Join the logits (W, C) of windows to logits (documents, C): for each label Σ_w a_w logits_w, where a is the softmax of `lse`, their
+    `label_attention_lse` (W, C) or (W, 1), over the windows w of a document. `document_ids` (W,) gives the document of each window, in
+    [0, documents). With a linear head this equals one label attention over the tokens of all windows, because the softmax over all
+    tokens is the softmax over windows times the softmax within a window; s is joined with the same weights.
     """
     given, logits = logits, logits.to(exact_dtype(logits))
     index = document_ids.to(logits.device, torch.long)[:, None].expand_as(logits)
@@ -305,9 +320,6 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
     empty = torch.zeros_like(largest)
     joined = empty.scatter_add(0, index, weights * logits) / empty.scatter_add(0, index, weights)
     return joined.to(given.dtype)
-
-
-# Loss
 
 
 def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
@@ -361,12 +373,13 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     return losses.sum() / (labels != -100).sum().clamp(min=1)
 
 
-# The base models
+# What all models share
 
 NEW_MODULES = (
     "score",
     "classifier",
 )  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
 
 
 def refuse_untrained(model: nn.Module) -> None:
@@ -387,150 +400,6 @@ def refuse_untrained(model: nn.Module) -> None:
             f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
             "`modules_to_save` of the adapter's configuration."
         )
-
-
-class LabelAwareWeights(PreTrainedModel):
-    """What base models and heads share, to name first: how the weights of this file start, and which of them must not decay."""
-
-    # Parameters for which 0 has no meaning: weight decay must not pull them there.
-    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        super()._init_weights(module)
-        module.is_new = True
-        std = self.config.initializer_range
-        if isinstance(module, LabelWiseLinear):
-            init.normal_(module.weight, mean=0.0, std=std)
-            init.zeros_(module.bias)
-        elif isinstance(module, LabelAwarePooling):
-            init.normal_(module.label_embeddings, mean=0.0, std=std)
-            # The paper does not say. With N(0, 0.02) all labels attend alike, and as they share the head all logits start
-            # equal: small corpora stay there for epochs. With the identity a label attends to words like its own.
-            if self.config.label_attention_init == "identity":
-                init.eye_(module.weight)
-            else:
-                init.normal_(module.weight, mean=0.0, std=std)
-        elif isinstance(module, LeamPooling):
-            init.normal_(module.label_embeddings, mean=0.0, std=std)
-            # A moving average: with N(0, 0.02) the ReLU would often start dead and stay so.
-            init.constant_(module.weight, 1 / module.weight.numel())
-            init.zeros_(module.bias)
-            init.ones_(module.scale)
-
-    def train(self, mode: bool = True):
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
-
-
-class LabelVectors(PreTrainedModel):
-    """What base models share, to name first: the attention of the labels, and where their vectors start."""
-
-    def attend(
-        self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, sentence
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """
-        Hidden states (B, L, d), which tokens are real and which of them labels may attend to (B, L) -> label representations,
-        attentions and log-sum-exp, see [`LabelAwareModelOutput`]. `sentence()` gives s (B, d); LEAM does not need it.
-        """
-        if pooling_mask is not None:
-            if pooling_mask.shape != hidden_states.shape[:2]:
-                shape = tuple(hidden_states.shape[:2])
-                raise ValueError(f"`pooling_mask` must have shape {shape}, got {tuple(pooling_mask.shape)}.")
-            pooling_mask = pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
-        pooled = token_mask if pooling_mask is None else pooling_mask
-        representations, attentions, lse = self.score(hidden_states, pooled)
-        if self.config.label_attention == "bilinear":
-            beside = sentence().to(representations.device)[:, None].expand_as(representations)
-            representations = torch.cat([representations, beside], dim=-1)  # (B, C, 2d)
-        return representations, attentions, lse
-
-    @torch.no_grad()
-    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
-        r"""
-        Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
-        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
-        The latter are centred, so that only the differences between labels remain. Their scale is the same for every encoder: a
-        label's scores over the tokens of all names have the standard deviation `START_SPREAD`. With `label_attention_init`
-        "identity" the vectors have length 1 on average and W is a multiple of the identity; otherwise W stays as it is.
-
-        Args:
-            tokenizer: the tokenizer of this encoder.
-            label_texts: texts to read instead of the names in `config.id2label`: a sequence in label order, or a mapping
-                from label name to text. Afterwards the vectors are their own parameters, not tied to the words.
-
-        Raises:
-            ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text
-                gives no word piece.
-        """
-        names = [self.config.id2label[i] for i in range(self.config.num_labels)]
-        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
-            raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
-        texts = texts_of(names, label_texts)
-        self._check_start()
-        if self.config.label_embedding_init == "words":
-            vectors = self._words_of(tokenizer, texts)
-        else:
-            states = self._states_of(tokenizer, texts)
-            vectors = torch.stack([state.mean(dim=0) for state in states])
-            if len(vectors) > 1:  # a single label has nothing to differ from
-                vectors -= vectors.mean(dim=0)
-                vectors /= vectors.norm(dim=1).mean().clamp(min=1e-6)
-                scores = vectors @ torch.cat(states).T  # (C, tokens)
-                scale = START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
-                if self.config.label_attention_init == "identity" and self.config.label_attention == "bilinear":
-                    # A step of Adam changes every element of W by the learning rate, and a score by up to that times ‖h‖₁‖e‖₁. With
-                    # vectors as long as wide encoders need, scores move so fast that MPNet collapsed: all tokens got one state.
-                    nn.init.eye_(self.score.weight).mul_(scale)
-                else:
-                    vectors *= scale
-        self.score.label_embeddings.copy_(vectors)
-        return self
-
-    def embed_new_labels(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
-        """Vectors (n, d') for labels that are added to those of `old_texts`, placed as `init_label_embeddings` would."""
-        self._check_start()
-        if self.config.label_embedding_init == "words":
-            return self._words_of(tokenizer, new_texts)
-        old, new = (
-            torch.stack([state.mean(dim=0) for state in self._states_of(tokenizer, texts)])
-            for texts in (old_texts, new_texts)
-        )
-        centre = old.mean(dim=0) if len(old) > 1 else torch.zeros_like(old[0])
-        # Scaled to the length that trained vectors have by now.
-        length = self.score.label_embeddings.norm(dim=1).mean() / (old - centre).norm(dim=1).mean().clamp(min=1e-6)
-        return (new - centre) * length
-
-    @property
-    def label_start_size(self) -> int:
-        """The size of the vectors from which label vectors start."""
-        contextual = self.config.label_embedding_init == "contextual"
-        return self.config.hidden_size if contextual else self.get_input_embeddings().weight.shape[1]
-
-    def _check_start(self) -> None:
-        start, size = self.config.label_embedding_init, self.label_start_size
-        if self.config.label_embedding_size != size:
-            other = ', or take "contextual"' if start == "words" and self.config.hidden_size != size else ""
-            raise ValueError(
-                f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
-                f"{self.config.label_embedding_size}: set it to {size}{other}."
-            )
-
-    def _words_of(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
-        """The mean word embedding of each text, (len(texts), d')."""
-        words = self.get_input_embeddings().weight
-        ids = [label_ids(tokenizer, text, special_tokens=False) for text in texts]
-        return torch.stack([words[torch.tensor(row, device=words.device)].mean(dim=0) for row in ids])
-
-    def _states_of(self, tokenizer, texts: Sequence[str]) -> list[torch.Tensor]:
-        """The last hidden states of each text, (L, d), special tokens included."""
-        training = self.training
-        self.eval()
-        ids = [torch.tensor([label_ids(tokenizer, text, special_tokens=True)], device=self.device) for text in texts]
-        states = [self(row, return_dict=True).last_hidden_state[0] for row in ids]
-        self.train(training)
-        return states
 
 
 def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
@@ -558,31 +427,117 @@ def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str
     return list(label_texts)
 
 
-class LabelAwarePreTrainedModel(LabelAwareWeights, PreTrainedModel):
-    config: LabelAwareConfig
-    config_class = LabelAwareConfig
-    base_model_prefix = "model"
-    _supports_sdpa = True  # the encoder itself says whether it supports this
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
+class LabelAwareBase(PreTrainedModel):
+    """The models of this file, over any encoder or over BERT, with a head or without: how their new weights start."""
 
-    @classmethod
-    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
-        r"""
-        Make a new model over a pretrained text encoder: the encoder gets the checkpoint's weights, all others start anew.
+    # Parameters for which 0 has no meaning: weight decay must not pull them there.
+    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
 
-        Args:
-            encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
-            dtype: dtype of all weights; "auto": that of the checkpoint.
-            arguments: fields of the model's configuration, for a classifier `num_labels` or `id2label` and `label2id`;
-                `attn_implementation`; and what else the `from_pretrained` of the encoder takes (`revision`, `token`, ...).
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        module.is_new = True  # called for modules with weights that no checkpoint gave, see `refuse_untrained`
+        std = self.config.initializer_range
+        if isinstance(module, LabelWiseLinear):
+            init.normal_(module.weight, mean=0.0, std=std)
+            init.zeros_(module.bias)
+        elif isinstance(module, LabelAwarePooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=std)
+            # The paper does not say. With N(0, 0.02) all labels attend alike, and as they share the head all logits start
+            # equal: small corpora stay there for epochs. With the identity a label attends to words like its own.
+            if self.config.label_attention_init == "identity":
+                init.eye_(module.weight)
+            else:
+                init.normal_(module.weight, mean=0.0, std=std)
+        elif isinstance(module, LeamPooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=std)
+            # A moving average: with N(0, 0.02) the ReLU would often start dead and stay so.
+            init.constant_(module.weight, 1 / module.weight.numel())
+            init.zeros_(module.bias)
+            init.ones_(module.scale)
+
+    def train(self, mode: bool = True):
+        if mode:
+            refuse_untrained(self)
+        return super().train(mode)
+
+    @torch.no_grad()
+    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
+        """
+        Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
+        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
+        The latter are centred, so that only the differences between labels remain. Their scale is the same for every encoder: a
+        label's scores over the tokens of all names have the standard deviation `START_SPREAD`. With `label_attention_init`
+        "identity" the vectors have length 1 on average and W is a multiple of the identity; otherwise W stays as it is. `label_texts`
+        are read instead of the names in `config.id2label`: texts in label order, or a mapping from name to text.
 
         Raises:
-            OSError: no such checkpoint.
-            ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights.
+            ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text gives no
+                word piece.
         """
-        return over_encoder(cls, encoder, dtype, arguments)
+        config, score = self.config, self.base_model.score
+        names = [config.id2label[i] for i in range(config.num_labels)]
+        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+            raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
+        vectors, states = self._read(tokenizer, texts_of(names, label_texts))
+        # A single label has nothing to differ from.
+        if config.label_embedding_init == "contextual" and len(vectors) > 1:
+            vectors -= vectors.mean(dim=0)
+            vectors /= vectors.norm(dim=1).mean().clamp(min=1e-6)
+            scores = vectors @ torch.cat(states).T  # (C, tokens)
+            scale = START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+            if config.label_attention_init == "identity" and config.label_attention == "bilinear":
+                # A step of Adam changes every element of W by the learning rate, and a score by up to that times ‖h‖₁‖e‖₁. With
+                # vectors as long as wide encoders need, scores move so fast that MPNet collapsed: all tokens got one state.
+                nn.init.eye_(score.weight).mul_(scale)
+            else:
+                vectors *= scale
+        score.label_embeddings.copy_(vectors)
+        return self
+
+    def _vectors_beside(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
+        """Vectors (n, d') for labels that are added to those of `old_texts`, placed as `init_label_embeddings` would."""
+        new, _ = self._read(tokenizer, new_texts)
+        if self.config.label_embedding_init == "words":
+            return new
+        old, _ = self._read(tokenizer, old_texts)
+        centre = old.mean(dim=0) if len(old) > 1 else torch.zeros_like(old[0])
+        # Scaled to the length that trained vectors have by now.
+        trained = self.base_model.score.label_embeddings.norm(dim=1).mean()
+        return (new - centre) * (trained / (old - centre).norm(dim=1).mean().clamp(min=1e-6))
+
+    @property
+    def label_start_size(self) -> int:
+        """The size of the vectors from which label vectors start."""
+        contextual = self.config.label_embedding_init == "contextual"
+        return self.config.hidden_size if contextual else self.get_input_embeddings().weight.shape[1]
+
+    def _read(self, tokenizer, texts: Sequence[str]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """
+        The vector of each text (n, d'), the mean over what it is made of, (tokens, d') each: word embeddings, or the encoder's last
+        hidden states, special tokens included.
+        """
+        start, size = self.config.label_embedding_init, self.label_start_size
+        if self.config.label_embedding_size != size:
+            other = ', or take "contextual"' if start == "words" and self.config.hidden_size != size else ""
+            raise ValueError(
+                f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
+                f"{self.config.label_embedding_size}: set it to {size}{other}."
+            )
+        base, words = self.base_model, self.get_input_embeddings().weight
+        ids = [label_ids(tokenizer, text, special_tokens=start == "contextual") for text in texts]
+        if start == "words":
+            parts = [words[torch.tensor(row, device=words.device)] for row in ids]
+        else:
+            training = base.training
+            base.eval()
+            rows = [torch.tensor([row], device=base.device) for row in ids]
+            parts = [base(row, return_dict=True).last_hidden_state[0] for row in rows]
+            base.train(training)
+        return torch.stack([part.mean(dim=0) for part in parts]), parts
+
+
+# Over any encoder
 
 
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
@@ -630,7 +585,30 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     return model
 
 
-class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
+class LabelAwarePreTrainedModel(LabelAwareBase):
+    config: LabelAwareConfig
+    config_class = LabelAwareConfig
+    base_model_prefix = "model"
+    _supports_sdpa = True  # the encoder itself says whether it supports this
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @classmethod
+    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+        """
+        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads: the encoder gets the checkpoint's weights,
+        all others start anew. `dtype` is that of all weights; "auto": the checkpoint's. `arguments`: fields of the model's
+        configuration, for a classifier `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what else the
+        `from_pretrained` of the encoder takes (`revision`, `token`, ...).
+
+        Raises:
+            ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights. OSError: there is none.
+        """
+        return over_encoder(cls, encoder, dtype, arguments)
+
+
+class LabelAwareModel(LabelAwarePreTrainedModel):
     """A text encoder with one vector per label that attends to its tokens. Returns a [`LabelAwareModelOutput`]."""
 
     def __init__(self, config: LabelAwareConfig):
@@ -640,9 +618,6 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         self.supports_gradient_checkpointing = self.encoder.supports_gradient_checkpointing
         self._encoder_takes = frozenset(inspect.signature(self.encoder.forward).parameters)
         self.post_init()
-
-    def get_encoder(self):
-        return self.encoder
 
     def get_input_embeddings(self):
         return self.encoder.get_input_embeddings()
@@ -676,14 +651,13 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         shape = input_shape(input_ids, inputs_embeds)
         if attention_mask is not None and attention_mask.dim() != 2:
             raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
-        given = {
-            **{"input_ids": input_ids, "inputs_embeds": inputs_embeds},
-            **{"token_type_ids": token_type_ids, "position_ids": position_ids},
-        }
-        inputs = {name: value for name, value in given.items() if value is not None}
         if "token_type_ids" not in self._encoder_takes:
-            # Another model's tokenizer may give them; for a single text they carry no information.
-            inputs.pop("token_type_ids", None)
+            token_type_ids = (
+                None  # another model's tokenizer may give them; for a single text they carry no information
+            )
+        inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        inputs |= {"token_type_ids": token_type_ids, "position_ids": position_ids}
+        inputs = {name: value for name, value in inputs.items() if value is not None}
         for name in inputs.keys() - self._encoder_takes:
             raise ValueError(f"`{name}` is not an input of a {self.encoder.config.model_type!r} model: leave it out.")
         token_mask = real_tokens(attention_mask, shape)
@@ -698,11 +672,8 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         if "use_cache" in self._encoder_takes:  # of decoder-only models: nothing comes after the text
             kwargs["use_cache"] = False
         outputs = self.encoder(attention_mask=attention_mask, return_dict=True, **inputs, **kwargs)
-        hidden_states, layers, attentions = (
-            outputs.last_hidden_state,  # (B, L, d)
-            outputs.get("hidden_states"),
-            outputs.get("attentions"),
-        )
+        hidden_states = outputs.last_hidden_state  # (B, L, d)
+        layers, attentions = outputs.get("hidden_states"), outputs.get("attentions")
         if back is not None:
             hidden_states = reordered(hidden_states, back)
             layers = layers and tuple(reordered(layer, back) for layer in layers)
@@ -713,17 +684,10 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             token_mask = token_mask.to(states.device)
             # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
             states = states.masked_fill(~token_mask[..., None], 0.0)
-        representations, label_attentions, lse = self.attend(
-            states, token_mask, pooling_mask, lambda: self._sentence(states, token_mask)
-        )
-        return LabelAwareModelOutput(
-            label_representations=representations,
-            last_hidden_state=hidden_states,
-            label_attentions=label_attentions,
-            label_attention_lse=lse,
-            hidden_states=layers,
-            attentions=attentions,
-        )
+        representations, label_attentions, lse = self.score(states, pooled_tokens(token_mask, pooling_mask, shape))
+        if self.config.label_attention == "bilinear":
+            representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
+        return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse, layers, attentions)
 
     def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> s (B, d)."""
@@ -736,31 +700,17 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         return first_real(hidden_states.flip(1), token_mask.flip(1))
 
 
-def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """
-    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
-    stand for all rows.
-    """
-    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
-    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
+# Over BERT, whose parts are the model's own
 
 
-def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Attention (B, h, L, L) with both token axes reordered."""
-    order = order.to(maps.device)
-    maps = maps.gather(2, order[:, None, :, None].expand_as(maps))
-    return maps.gather(3, order[:, None, None].expand_as(maps))
-
-
-class LabelAwareBertPreTrainedModel(LabelAwareWeights, BertPreTrainedModel):
+class LabelAwareBertPreTrainedModel(LabelAwareBase, BertPreTrainedModel):
     config: LabelAwareBertConfig
     config_class = LabelAwareBertConfig
-    base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
     _can_record_outputs = {"hidden_states": BertLayer, "attentions": BertSelfAttention}
 
 
-class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
+class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
     """BERT with one vector per label that attends to its tokens. Returns a [`LabelAwareModelOutput`]."""
 
     _input_embed_layer = "word_embeddings"
@@ -799,52 +749,29 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
         if position_ids is None and token_mask is not None:
             position_ids = positions_from_first_real(token_mask)
         embeddings = self.embeddings(
-            input_ids=input_ids,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
+            input_ids, token_type_ids=token_type_ids, position_ids=position_ids, inputs_embeds=inputs_embeds
         )
         mask = additive_mask(attention_mask, embeddings.dtype)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=mask)
         hidden_states = self.encoder(embeddings, attention_mask=mask, **kwargs).last_hidden_state  # (B, L, d)
 
-        def sentence() -> torch.Tensor:
-            first = first_real(hidden_states, token_mask)  # (B, d)
-            return first if self.pooler is None else self.pooler(first[:, None])
-
-        representations, label_attentions, lse = self.attend(hidden_states, token_mask, pooling_mask, sentence)
-        return LabelAwareModelOutput(
-            label_representations=representations,
-            last_hidden_state=hidden_states,
-            label_attentions=label_attentions,
-            label_attention_lse=lse,
-        )
+        pooled = pooled_tokens(token_mask, pooling_mask, shape)
+        representations, label_attentions, lse = self.score(hidden_states, pooled)
+        if self.config.label_attention == "bilinear":
+            sentence = first_real(hidden_states, token_mask)  # (B, d)
+            if self.pooler is not None:
+                sentence = self.pooler(sentence[:, None])
+            representations = with_sentence(representations, sentence)  # (B, C, 2d)
+        return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse)
 
 
-# The heads
-
-
-class LabelAwareClassifier(PreTrainedModel):
-    """What heads share, to name first: the classifier, adding labels by name, and the start of the head's bias."""
+class LabelAwareClassifier(LabelAwareBase):
+    """What both classifiers share: their forward pass, adding labels by name, and the start of the head's bias."""
 
     # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
     # accumulation steps.
     accepts_loss_kwargs = False
-    base_class: ClassVar[Any]
     classifier: nn.Sequential | LabelAwareHead
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        setattr(self, self.base_model_prefix, self.base_class(config))
-        if config.label_attention == "leam":
-            self.classifier = nn.Sequential(
-                nn.Dropout(dropout_of(config)), nn.Linear(config.hidden_size, config.num_labels)
-            )
-        else:
-            self.classifier = LabelAwareHead(config)
-        self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
-        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -859,24 +786,14 @@ class LabelAwareClassifier(PreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> LabelAwareClassifierOutput:
-        r"""
+        """
         Args:
             document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
                 labels are then per document, see [`join_windows`]. Default: every row is a document.
-            labels: (B, C) of 0 and 1 for multi-label, (B,) class ids for single-label classification.
-
-        For the other arguments see the base model.
+            labels: (B, C) of 0 and 1, or (B,) class ids, see [`classification_loss`]. The other arguments: see the base model.
         """
-        outputs = self.base_model(
-            input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            pooling_mask=pooling_mask,
-            return_dict=True,
-            **kwargs,
-        )
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, pooling_mask)
+        outputs = self.base_model(*inputs, return_dict=True, **kwargs)
         logits = self.classifier(outputs.label_representations)  # (B, C)
         if document_ids is not None:
             if document_ids.shape != logits.shape[:1]:
@@ -884,37 +801,15 @@ class LabelAwareClassifier(PreTrainedModel):
             documents = document_ids.max().item() + 1  # `int` would fix the number in an exported program
             logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
         loss = None if labels is None else classification_loss(logits, labels, self.config)
-        return LabelAwareClassifierOutput(
-            loss=loss,
-            logits=logits,
-            label_attentions=outputs.label_attentions,
-            label_attention_lse=outputs.label_attention_lse,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-        )
-
-    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
-        """See [`LabelVectors.init_label_embeddings`]."""
-        self.base_model.init_label_embeddings(tokenizer, label_texts)
-        return self
-
-    @property
-    def label_start_size(self) -> int:
-        """See [`LabelVectors.label_start_size`]."""
-        return self.base_model.label_start_size
+        seen = (outputs.label_attentions, outputs.label_attention_lse, outputs.hidden_states, outputs.attentions)
+        return LabelAwareClassifierOutput(loss, logits, *seen)
 
     @torch.no_grad()
     def init_head_bias(self, frequencies: Sequence[float]):
-        r"""
-        Start the bias of the head at the log odds of the labels' frequencies (Lin et al. 2017, section 4.1), so that the
-        first steps are not spent on learning that most labels are absent. A head shared by all labels starts at the log odds
-        of their mean.
-
-        Args:
-            frequencies: the share of the training rows that have each label, C values in [0, 1].
-
-        Raises:
-            ValueError: the number of values is wrong, or a value lies outside [0, 1].
+        """
+        Start the bias of the head at the log odds of the labels' frequencies, the share of the training rows that have each label, C
+        values in [0, 1] (Lin et al. 2017, section 4.1), so that the first steps are not spent on learning that most labels are absent.
+        A head shared by all labels starts at the log odds of their mean. ValueError for another number of values, or a value outside.
         """
         shares = torch.as_tensor(frequencies, dtype=torch.float64)
         if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
@@ -931,22 +826,16 @@ class LabelAwareClassifier(PreTrainedModel):
     def add_labels(
         self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
     ):
-        r"""
+        """
         Add labels after training, by their names, placed among the present labels. Labels are vectors and share the head, so a new
-        label has a logit at once; the logits of the old labels do not change.
-
-        The config is extended too: `id2label` and `label2id`; `thresholds`, if there are any, by their mean; `class_counts`
-        by 0, which the class-balanced loss treats as the smallest count. Rules of abstention, which were chosen for the old labels
-        alone, are dropped.
-
-        Args:
-            names: new label names, each different from the present ones.
-            tokenizer: the tokenizer of this encoder.
-            label_texts: texts to read instead of the names: in the order of `names`, or a mapping from name to text.
+        label has a logit at once; the logits of the old labels do not change. The config is extended too: `id2label` and `label2id`;
+        `thresholds`, if there are any, by their mean; `class_counts` by 0, which the class-balanced loss treats as the smallest count.
+        Rules of abstention, which were chosen for the old labels alone, are dropped. `label_texts` are read instead of the `names`:
+        texts in their order, or a mapping from name to text.
 
         Raises:
-            ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be
-                untrained; see [`LabelVectors.init_label_embeddings`].
+            ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be untrained; see
+                `init_label_embeddings`.
         """
         config = self.config
         if isinstance(names, str):
@@ -963,9 +852,7 @@ class LabelAwareClassifier(PreTrainedModel):
         label_texts = texts_of(names, label_texts)
         if not names:
             return self
-
-        base = self.base_model
-        base.score.append(base.embed_new_labels(tokenizer, old_names, label_texts))
+        self.base_model.score.append(self._vectors_beside(tokenizer, old_names, label_texts))
         all_names = old_names + list(names)
         config.id2label = dict(enumerate(all_names))
         config.label2id = {name: i for i, name in enumerate(all_names)}
@@ -985,13 +872,24 @@ class LabelAwareClassifier(PreTrainedModel):
 class LabelAwareForSequenceClassification(LabelAwareClassifier, LabelAwarePreTrainedModel):
     """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
 
-    base_class = LabelAwareModel
+    def __init__(self, config: LabelAwareConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = LabelAwareModel(config)
+        self.classifier = label_classifier(config)
+        self.supports_gradient_checkpointing = self.model.supports_gradient_checkpointing
+        self.post_init()
 
 
 class BertForLabelAwareClassification(LabelAwareClassifier, LabelAwareBertPreTrainedModel):
     """Multi-label (or single-label) classification by label-aware attention over BERT. Returns a [`LabelAwareClassifierOutput`]."""
 
-    base_class = LabelAwareBertModel
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = LabelAwareBertModel(config)
+        self.classifier = label_classifier(config)
+        self.post_init()
 
 
 __all__ = [
