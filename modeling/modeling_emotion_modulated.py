@@ -180,18 +180,19 @@ class RunningPass(threading.local):
         return states.flatten(0, 1) if flat else states
 
     def checkpoint(self, function, layer, *inputs, **kwargs):
-        """A layer in the checkpointing `function`. It is computed again after the pass, on a GPU in another thread: `rerun`."""
+        """A layer in the checkpointing `function`, which computes it again after the pass, on a GPU in another thread."""
         if self.modulation is None or torch.compiler.is_compiling():  # a compiler does so within its graph
             return function(layer, *inputs, **kwargs)
-        # As arguments, because reentrant checkpointing has gradients for those alone.
-        return function(partial(self.rerun, layer, len(inputs)), *inputs, *self.modulation, **kwargs)
 
-    def rerun(self, layer, count: int, *inputs):
-        before, self.modulation = self.modulation, inputs[count:]
-        try:
-            return layer(*inputs[:count])
-        finally:
-            self.modulation = before
+        def run(*given):
+            before, self.modulation = self.modulation, given[len(inputs) :]
+            try:
+                return layer(*given[: len(inputs)])
+            finally:
+                self.modulation = before
+
+        # As arguments, because reentrant checkpointing has gradients for those alone.
+        return function(run, *inputs, *self.modulation, **kwargs)
 
 
 class EmotionModulatedModel(PreTrainedModel):
@@ -313,16 +314,13 @@ class EmotionModulatedModel(PreTrainedModel):
         r"""
         Args:
             input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            position_ids: (B, L); default: from the mask.
-            labels: (B, L), -100 at tokens that are not counted: those of the context, and padding. With a head, as the next two.
-            logits_to_keep: as in every language model of transformers.
+            attention_mask, position_ids: (B, L), 1 for real tokens, 0 for padding, on either side; positions, by default from the mask.
+            labels: (B, L), -100 at tokens that are not counted: those of the context, and padding. For the model with a head.
             emotion_ids: (B,), the emotion of each row, in [0, `num_emotions`).
             emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity. Neither: the language
                 model, without an emotion.
             emotion_modulation: (B, S, 1, d), the result of `modulation`, instead of the emotions.
-            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: the
-                labels of this batch.
+            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: those of this batch.
             kwargs: what else the language model takes.
 
         Raises:
@@ -345,8 +343,12 @@ class EmotionModulatedModel(PreTrainedModel):
                 num_items_in_batch = (labels[:, 1:] != -100).sum()
             # Batches without a label have none to divide by.
             kwargs["num_items_in_batch"] = torch.as_tensor(num_items_in_batch, device=labels.device).clamp(min=1)
-        given = {"position_ids": position_ids, "labels": labels, "logits_to_keep": logits_to_keep}
-        kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes them
+        given = {
+            **{"input_ids": input_ids, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask},
+            **{"position_ids": position_ids, "past_key_values": past_key_values, "use_cache": use_cache},
+            **{"labels": labels, "logits_to_keep": logits_to_keep},
+        }
+        kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name):
                 kwargs.setdefault(name, True)
@@ -355,40 +357,28 @@ class EmotionModulatedModel(PreTrainedModel):
         running.modulation = emotion_modulation.unbind(dim=1) if felt else None
         running.reached = set() if counted else None
         try:
-            outputs = self.language_model(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                past_key_values=past_key_values,
-                inputs_embeds=inputs_embeds,
-                use_cache=use_cache,
-                return_dict=True,
-                **kwargs,
-            )
-            if counted:
-                self._check_reached(len(running.reached))
+            outputs = self.language_model(return_dict=True, **kwargs)
+            # A model may drop layers in training.
+            if (
+                counted
+                and len(running.reached) < self.num_norms
+                and not getattr(self.config.text_config, "layerdrop", 0)
+            ):
+                raise ValueError(
+                    f"the emotion reaches {len(running.reached)} of {self.num_norms} norms: a {self.config.text_config.model_type!r} model "
+                    "does not call the others as modules. Take a Llama-like model, or other `modulated_norms`."
+                )
+            self.all_reached = self.all_reached or counted
         finally:
             running.modulation = running.reached = None
         return outputs
 
-    def _check_reached(self, count: int) -> None:
-        model = self.config.text_config
-        if count < self.num_norms and not getattr(model, "layerdrop", 0):  # of layers that training drops
-            raise ValueError(
-                f"the emotion reaches {count} of {self.num_norms} norms, because a {model.model_type!r} model does not call the others as "
-                "modules: take a Llama-like model, or other `modulated_norms`."
-            )
-        self.all_reached = True
-
     @classmethod
     def from_language_model_pretrained(cls, language_model, dtype: torch.dtype | str = torch.float32, **arguments):
         """
-        Make a new model over a pretrained language model. It computes what the language model computes until it is trained.
-
-        Args:
-            language_model: a Hub id or folder that `AutoModelForCausalLM` loads.
-            dtype: dtype of all weights.
-            arguments: fields of [`EmotionModulatedConfig`] (`num_emotions`, `emotions`, `shift`, ...), and what else the
-                `from_pretrained` of the language model takes (`attn_implementation`, `revision`, `token`, ...).
+        Make a new model over a pretrained language model, a Hub id or folder that `AutoModelForCausalLM` loads, with all weights in one
+        dtype. It computes what the language model computes until it is trained. `arguments`: fields of [`EmotionModulatedConfig`]
+        (`num_emotions`, `emotions`, `shift`, ...), and what else the `from_pretrained` of the language model takes.
 
         Raises:
             OSError: no such checkpoint.
