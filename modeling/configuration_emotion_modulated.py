@@ -36,6 +36,10 @@ def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> P
     return nested
 
 
+def _of_text_config(name: str) -> property:
+    return property(lambda self: getattr(self.text_config, name), doc=f"`{name}` of the language model.")
+
+
 @strict
 class EmotionModulatedConfig(PreTrainedConfig):
     r"""
@@ -61,6 +65,9 @@ class EmotionModulatedConfig(PreTrainedConfig):
         base_model_name_or_path, base_model_revision (`str`, *optional*):
             The checkpoint with the weights of the language model. A model that has it saves its modulators alone. None: the
             weights of the language model are saved with the modulators.
+        eos_token_id, pad_token_id (`int`, *optional*):
+            The tokens that end a text and that pad it; default: the language model's (the first, if it has several), and for
+            padding, if it has none, the token that ends a text.
 
     | what the paper leaves open, and where ours differs | ours |
     |---|---|
@@ -87,10 +94,24 @@ class EmotionModulatedConfig(PreTrainedConfig):
     freeze_language_model: bool = True
     base_model_name_or_path: str | None = None
     base_model_revision: str | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+
+    hidden_size = _of_text_config("hidden_size")
+    num_hidden_layers = _of_text_config("num_hidden_layers")
+    num_attention_heads = _of_text_config("num_attention_heads")
+    vocab_size = _of_text_config("vocab_size")
+    max_position_embeddings = _of_text_config("max_position_embeddings")
 
     def __post_init__(self, **kwargs):
         self.text_config = nested_config(self.text_config or {"model_type": "llama"}, "text_config")
         kwargs.setdefault("tie_word_embeddings", self.text_config.tie_word_embeddings)
+        for name in ("eos_token_id", "pad_token_id"):
+            own, inner = getattr(self, name), getattr(self.text_config, name, None)
+            found = inner if own is None else own
+            setattr(self, name, found[0] if isinstance(found, list) else found)
+        if self.pad_token_id is None:
+            self.pad_token_id = self.eos_token_id
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
@@ -102,60 +123,14 @@ class EmotionModulatedConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        found = config_dict.get("model_type", cls.model_type)
-        if found != cls.model_type:
+        if (found := config_dict.get("model_type", cls.model_type)) != cls.model_type:
             raise ValueError(
-                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: `from_language_model_pretrained` makes a new model "
-                "over a language model."
+                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: `from_language_model_pretrained` makes a new "
+                "model over a language model."
             )
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
-
-    @property
-    def hidden_size(self) -> int:
-        """The language model's."""
-        return self.get_text_config().hidden_size
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """The language model's."""
-        return self.get_text_config().num_hidden_layers
-
-    @property
-    def num_attention_heads(self) -> int:
-        """The language model's."""
-        return self.get_text_config().num_attention_heads
-
-    @property
-    def vocab_size(self) -> int:
-        """The language model's."""
-        return self.get_text_config().vocab_size
-
-    @property
-    def max_position_embeddings(self) -> int:
-        """The language model's."""
-        return self.get_text_config().max_position_embeddings
-
-    @property
-    def eos_token_id(self) -> int | None:
-        """The token that ends a text, the language model's (the first, if it has several)."""
-        end = getattr(self.get_text_config(), "eos_token_id", None)
-        return end[0] if isinstance(end, list) else end
-
-    @eos_token_id.setter
-    def eos_token_id(self, value: int | list[int] | None) -> None:
-        self.get_text_config().eos_token_id = value
-
-    @property
-    def pad_token_id(self) -> int | None:
-        """The language model's; if it has none, the token that ends a text."""
-        pad = getattr(self.get_text_config(), "pad_token_id", None)
-        return self.eos_token_id if pad is None else pad
-
-    @pad_token_id.setter
-    def pad_token_id(self, value: int | None) -> None:
-        self.get_text_config().pad_token_id = value
 
     def forget_base_model(self) -> None:
         """From now on the weights of the language model are saved with the modulators."""
@@ -166,26 +141,19 @@ class EmotionModulatedConfig(PreTrainedConfig):
         return self.text_config
 
     def validate_modulation(self):
-        if self.num_emotions < 1:
-            raise ValueError(f"`num_emotions` must be at least 1, got {self.num_emotions}.")
+        for name, least in (("num_emotions", 1), ("modulation_size", 1), ("modulation_initializer_range", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
         names = self.emotions
         if names is not None and (len(set(names)) != len(names) or len(names) != self.num_emotions):
             raise ValueError(f"`emotions` must be {self.num_emotions} (`num_emotions`) different names, got {names}.")
-        if self.modulation_size < 1:
-            raise ValueError(f"`modulation_size` must be at least 1, got {self.modulation_size}.")
-        if self.modulation_initializer_range < 0:
-            raise ValueError(
-                f"`modulation_initializer_range` must not be negative, got {self.modulation_initializer_range}."
-            )
         if self.emotion_prompt is not None and "{emotion}" not in self.emotion_prompt:
-            raise ValueError(
-                f"`emotion_prompt` must hold {{emotion}}, the place of the emotion's name, got {self.emotion_prompt!r}."
-            )
+            raise ValueError(f"`emotion_prompt` must hold {{emotion}}, its place, got {self.emotion_prompt!r}.")
         if self.base_model_name_or_path is not None and not self.freeze_language_model:
             raise ValueError(
-                "`base_model_name_or_path` must be None if `freeze_language_model` is False, because it names weights that do not "
-                f"change; got {self.base_model_name_or_path!r}: leave it out in a new model. To train the language model of a saved one, "
-                "load it as it is, and then call `model.language_model.requires_grad_(True)`."
+                f"`base_model_name_or_path` must be None if `freeze_language_model` is False, got {self.base_model_name_or_path!r}, whose "
+                "weights do not change. To train the language model of saved modulators, load them, and then call "
+                "`model.language_model.requires_grad_(True)`."
             )
 
 

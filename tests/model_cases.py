@@ -987,11 +987,11 @@ BAD_MODULATED_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"emotions": ["joy", "anger"]}, r"`emotions` must be 32 \(`num_emotions`\) different names, got"),
     ({"num_emotions": 2, "emotions": ["joy", "joy"]}, r"`emotions` must be 2 .* got \['joy', 'joy'\]"),
     ({"modulation_size": 0}, "`modulation_size` must be at least 1, got 0"),
-    ({"modulation_initializer_range": -0.1}, "`modulation_initializer_range` must not be negative, got -0.1"),
+    ({"modulation_initializer_range": -0.1}, "`modulation_initializer_range` must be at least 0, got -0.1"),
     ({"emotion_prompt": "You feel joy."}, "`emotion_prompt` must hold {emotion}.* got 'You feel joy.'"),
     (
         {"base_model_name_or_path": "a/b", "freeze_language_model": False},
-        "`base_model_name_or_path` must be None .* got 'a/b': leave it",
+        "`base_model_name_or_path` must be None .* got 'a/b'",
     ),
     ({"text_config": {"model_type": "nolm"}}, "`text_config` .* 'nolm', which"),
     ({"text_config": {"model_type": "t5"}}, "`text_config` .* an encoder-decoder"),
