@@ -1226,3 +1226,13 @@ def test_a_number_of_processes_that_is_none(monkeypatch, value, said):
         return
     with pytest.raises(ValueError, match=f"WORLD_SIZE must be the number of processes.*{said}"):
         processes()
+
+
+def test_the_folder_of_the_user_in_variables(monkeypatch, tmp_path):
+    """A folder with the name ~ was made where one worked."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_EMOTION_CACHE", "~/cache")
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.setenv("HF_EMOTION_DATA", "~/data")
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/data"):
+        load_dataset_for("goemotions")
