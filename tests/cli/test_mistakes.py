@@ -807,7 +807,7 @@ def test_the_header_once_more(tmp_path, predictor):
     [
         (b"PK\x03\x04\xff", "is an Excel workbook or a zip archive: save its table as CSV"),
         (b"\xd0\xcf\x11\xe0\xa1", "is an old Excel workbook"),
-        (gzip.compress(b"text,label\na,joy\n"), "is compressed with gzip: add .gz"),
+        (gzip.compress(b"text,label\na,joy\n", mtime=0), "is compressed with gzip: add .gz"),
         (b"PAR1\xff", "is a Parquet file: name it .parquet"),
         (b"sep=;\ntext;label\na;joy\n", "'sep=', is a note to Excel and no header"),
     ],
