@@ -182,9 +182,9 @@ def cache_folder() -> Path:
     """Where merged models are kept: the folder that HF_EMOTION_CACHE names, else `hf-emotion` in the user's cache folder."""
     own = os.environ.get("HF_EMOTION_CACHE")
     if own:
-        if Path(own).is_file():
+        if Path(own).expanduser().is_file():
             raise NotADirectoryError(f"HF_EMOTION_CACHE names {own}, which is a file: name a folder, or leave it out.")
-        return Path(own)
+        return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf-emotion"
 
 

@@ -149,6 +149,15 @@ def check_rows(
     if to == of == "parquet":
         with open_file(source) as file:
             layout.schema = pyarrow.parquet.read_schema(file)
+    elif of == "parquet":
+        with open_file(source) as file:
+            fields = pyarrow.parquet.read_schema(file)
+        if found := [
+            one.name for one in fields if pyarrow.types.is_binary(one.type) or pyarrow.types.is_large_binary(one.type)
+        ]:
+            raise ValueError(
+                f"{name}: the column {found[0]!r} holds bytes, which no text file can hold: write .parquet."
+            )
     infer = to == "parquet" and layout.schema is None
     total = texts = skipped = 0
     numbers = not columns.nested  # whether all texts are numbers
@@ -311,7 +320,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             writer.writerow(map(cell, names))
             for row in rows:
                 found = row | {name: _csv_cell(row[name]) for name in PREDICTED}
-                writer.writerow([cell(found.get(name, "")) for name in names])
+                writer.writerow([cell(_as_json(found.get(name, ""))) for name in names])
     else:
         schema = layout.schema
         assert schema is not None  # `check_rows` found it
@@ -328,6 +337,13 @@ def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
 
 def _escaped(value: Any) -> Any:
     return as_text(value) if isinstance(value, str) else value
+
+
+def _as_json(value: Any) -> Any:
+    """A list or an object as JSON, which other programs than Python read, too; anything else as it is."""
+    return (
+        json.dumps(finite_or_none(value), ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+    )
 
 
 def _csv_cell(value: Any) -> str:

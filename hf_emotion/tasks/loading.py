@@ -51,7 +51,7 @@ def load_dataset_for(
     check_dataset(name, options)
     given = data_dir is not None
     if data_dir is None and not corpus_of(name).own_files:
-        data_dir = os.environ.get("HF_EMOTION_DATA") or None
+        data_dir = os.path.expanduser(os.environ.get("HF_EMOTION_DATA", "")) or None
     if data_dir is not None and not corpus_of(name).packaged and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
     if given and corpus_of(name).packaged:

@@ -759,7 +759,7 @@ def test_the_header_once_more(tmp_path, predictor):
     [
         (b"PK\x03\x04\xff", "is an Excel workbook or a zip archive: save its table as CSV"),
         (b"\xd0\xcf\x11\xe0\xa1", "is an old Excel workbook"),
-        (gzip.compress(b"text,label\na,joy\n"), "is compressed with gzip: add .gz"),
+        (gzip.compress(b"text,label\na,joy\n", mtime=0), "is compressed with gzip: add .gz"),
         (b"PAR1\xff", "is a Parquet file: name it .parquet"),
         (b"sep=;\ntext;label\na;joy\n", "'sep=', is a note to Excel and no header"),
     ],
@@ -1178,3 +1178,13 @@ def test_a_number_of_processes_that_is_none(monkeypatch, value, said):
         return
     with pytest.raises(ValueError, match=f"WORLD_SIZE must be the number of processes.*{said}"):
         processes()
+
+
+def test_the_folder_of_the_user_in_variables(monkeypatch, tmp_path):
+    """A folder with the name ~ was made where one worked."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_EMOTION_CACHE", "~/cache")
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.setenv("HF_EMOTION_DATA", "~/data")
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/data"):
+        load_dataset_for("goemotions")

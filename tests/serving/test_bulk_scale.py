@@ -244,6 +244,23 @@ class TestOutputs:
         done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / "o.jsonl", "--escape-formulas")
         assert done.code == 1 and "--escape-formulas" in done.err
 
+    def test_lists_and_objects_in_csv_are_json(self, predictor, tmp_path):
+        rows = [
+            {"text": "sun", "tags": ["a", None], "by": {"name": "Zoë", "old": True}},
+            {"text": "day", "tags": [], "by": None},
+        ]
+        predict_file(predictor, write_jsonl(tmp_path / "in.jsonl", rows), tmp_path / "out.csv", progress=False)
+        found = [row for _, row in read_rows(tmp_path / "out.csv")]
+        assert [json.loads(found[0][name]) for name in ("tags", "by")] == [["a", None], {"name": "Zoë", "old": True}]
+        assert [found[1][name] for name in ("tags", "by")] == ["[]", ""]
+
+    @pytest.mark.parametrize("name", ["out.csv", "out.jsonl"])
+    def test_bytes_stay_in_parquet(self, predictor, tmp_path, name):
+        pyarrow.parquet.write_table(pyarrow.table({"text": ["sun"], "raw": [b"\xff"]}), tmp_path / "in.parquet")
+        with pytest.raises(ValueError, match="the column 'raw' holds bytes.*write .parquet"):
+            predict_file(predictor, tmp_path / "in.parquet", tmp_path / name, progress=False)
+        predict_file(predictor, tmp_path / "in.parquet", tmp_path / "out.parquet", progress=False)
+
     def test_a_link_to_nothing_is_not_replaced(self, checkpoint, tmp_path, argv):
         source = write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}])
         (tmp_path / "out.csv").symlink_to(tmp_path / "elsewhere" / "out.csv")
