@@ -336,7 +336,7 @@ def test_gates_of_explicit_positions():
 
 @pytest.mark.parametrize("gating", ["none", "filter"])
 def test_gates_need_scaling(gating):
-    with pytest.raises(ValueError, match=f"`tfidf_gating` is '{gating}': it must be 'scale'"):
+    with pytest.raises(ValueError, match=f"`tfidf_gating` is '{gating}'"):
         build(tfidf_gating=gating)(**encoder_inputs(3, 6, seed=2), token_gates=torch.ones(3, 6))
 
 
