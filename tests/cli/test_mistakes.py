@@ -20,7 +20,7 @@ from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipelin
 from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
-from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in
+from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in, temperature_of
 from huggingface_hub import constants
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import recipe_for, targeted_recipe, write_csv
@@ -550,6 +550,12 @@ def test_a_mixture_in_percent(caplog):
 def test_beta_in_percent(beta):
     with pytest.raises(ValueError, match=r"`beta`.*\[0, 1\)"):
         class_balanced_weights([5, 10], beta)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, 1e-300, float("inf"), float("nan"), "2", True])
+def test_a_temperature_that_float32_cannot_divide_by(value):
+    with pytest.raises(ValueError, match="`config.calibration_temperature` must be a positive number"):
+        temperature_of(SimpleNamespace(calibration_temperature=value))
 
 
 def test_a_gate_of_letters():
