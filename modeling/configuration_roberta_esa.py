@@ -85,29 +85,21 @@ def check_labels(config) -> None:
 @strict
 class RobertaESAConfig(RobertaConfig):
     r"""
-    Everything of [`RobertaConfig`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT.
+    Everything of [`RobertaConfig`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT. `problem_type`
+    defaults to `"single_label_classification"`.
 
     Args:
-        esa_position_embedding (`"learned"`, `"sinusoidal"` or `"none"`, defaults to `"learned"`):
-            P, which is added before and after the attention: a learned table, sines and cosines, or nothing.
-        esa_num_attention_heads (`int`, *optional*, defaults to `num_attention_heads`):
-            Heads of the attention; the article has one.
-        esa_bias, esa_output_projection (`bool`, default to `True`):
-            Whether the attention's projections have biases, and whether it has an output projection. Both: equal to
-            `torch.nn.MultiheadAttention`. Neither, and one head: the article's first form.
-        esa_pooling (`"mean"`, `"cls"` or `"cls_mean"`, defaults to `"mean"`):
-            The sentence vector: mean over the real tokens, the first token, or both side by side.
-        head_hidden_size (`int`, *optional*):
-            Size of a hidden layer (tanh) in the head; `None`: a single linear layer.
-        classifier_dropout (`float`, defaults to 0.3):
-            Dropout of the head.
-        tfidf_gating (`"none"`, `"filter"` or `"scale"`, defaults to `"none"`):
-            `"filter"`: words of low tf·idf are removed before tokenisation, by the pipeline and by `predict`. `"scale"`: word
+        esa_position_embedding: P, which is added before and after the attention: a learned table, sines and cosines, or nothing.
+        esa_num_attention_heads: heads of the attention, as many as RoBERTa's if None; the article has one.
+        esa_bias, esa_output_projection: whether the attention's projections have biases, and whether it has an output projection. Both:
+            equal to `torch.nn.MultiheadAttention`. Neither, and one head: the article's first form.
+        esa_pooling: the sentence vector: mean over the real tokens, the first token, or both side by side.
+        head_hidden_size: size of a hidden layer (tanh) in the head; None: a single linear layer.
+        classifier_dropout: dropout of the head.
+        tfidf_gating: `"filter"`: words of low tf·idf are removed before tokenisation, by the pipeline and by `predict`. `"scale"`: word
             embeddings are multiplied by `token_gates`.
-        class_balanced_beta, class_balanced_normalize, class_counts, thresholds:
-            As in label-aware BERT: class-balanced loss, and decision thresholds of multi-label models.
-
-    `problem_type` defaults to `"single_label_classification"`.
+        class_balanced_beta, class_balanced_normalize, class_counts, thresholds: as in label-aware BERT: class-balanced loss, and decision
+            thresholds of multi-label models.
 
     | what the article leaves open | ours |
     |---|---|
@@ -139,11 +131,9 @@ class RobertaESAConfig(RobertaConfig):
     def __post_init__(self, **kwargs):
         if self.esa_num_attention_heads is None:
             self.esa_num_attention_heads = self.num_attention_heads
-        if self.problem_type is None:
-            self.problem_type = "single_label_classification"
+        self.problem_type = self.problem_type or "single_label_classification"
         super().__post_init__(**kwargs)
-        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
-        # the repository they came from and would tie a fine-tuned copy to it.
+        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
         self.auto_map = {
             "AutoConfig": "configuration_roberta_esa.RobertaESAConfig",
             "AutoModel": "modeling_roberta_esa.RobertaWithESA",
@@ -158,10 +148,6 @@ class RobertaESAConfig(RobertaConfig):
         remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
         return super().from_dict(merged(cls, config_dict, kwargs, ROBERTA_TYPES, remedy), **kwargs)
 
-    def validate_encoder_only(self):
-        if self.is_decoder or self.add_cross_attention:
-            raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
-
     def validate_sizes(self):
         heads = self.esa_num_attention_heads
         if heads < 1 or self.hidden_size % heads:
@@ -171,6 +157,8 @@ class RobertaESAConfig(RobertaConfig):
 
     def validate_labels(self):
         check_labels(self)
+        if self.is_decoder or self.add_cross_attention:
+            raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
 
 
 __all__ = ["RobertaESAConfig"]

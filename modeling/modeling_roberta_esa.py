@@ -12,15 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.models.roberta.modeling_roberta import (
-    RobertaEmbeddings,
-    RobertaEncoder,
-    RobertaLayer,
-    RobertaPreTrainedModel,
-    RobertaSelfAttention,
-    eager_attention_forward,
-)
+from transformers.models.roberta import modeling_roberta as roberta
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
@@ -33,12 +27,11 @@ from .configuration_roberta_esa import RobertaESAConfig
 class RobertaESAModelOutput(ModelOutput):
     r"""
     Args:
-        pooled_output (`torch.FloatTensor`): (B, d), or (B, 2d) with `esa_pooling="cls_mean"`: the sentence vector.
-        last_hidden_state (`torch.FloatTensor`): (B, L, d), Z_final.
+        pooled_output: (B, d), or (B, 2d) with `esa_pooling="cls_mean"`: the sentence vector.
+        last_hidden_state: (B, L, d), Z_final.
         hidden_states, attentions: the encoder's, as in [`RobertaModel`].
-        esa_attentions (`torch.FloatTensor`): with `output_attentions`, (B, h, L, L), the added attention; padding keys have
-            exactly 0.
-        esa_scale (`torch.FloatTensor`): with `output_attentions`, (d,), the scaling vector S.
+        esa_attentions: with `output_attentions`, (B, h, L, L), the added attention; padding keys have exactly 0.
+        esa_scale: with `output_attentions`, (d,), the scaling vector S.
     """
 
     pooled_output: torch.FloatTensor | None = None
@@ -50,18 +43,9 @@ class RobertaESAModelOutput(ModelOutput):
 
 
 @dataclass
-class RobertaESAClassifierOutput(ModelOutput):
-    r"""
-    Args:
-        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
-        logits (`torch.FloatTensor`): (B, C).
-        hidden_states, attentions, esa_attentions, esa_scale: as in [`RobertaESAModelOutput`].
-    """
+class RobertaESAClassifierOutput(SequenceClassifierOutput):
+    """The mean loss, if `labels` are given; logits (B, C); the others as in [`RobertaESAModelOutput`]."""
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
     esa_attentions: torch.FloatTensor | None = None
     esa_scale: torch.FloatTensor | None = None
 
@@ -125,9 +109,6 @@ def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
 
 
-# Attention
-
-
 class EmotionSpecificAttention(nn.Module):
     """
     E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P.
@@ -138,63 +119,45 @@ class EmotionSpecificAttention(nn.Module):
     def __init__(self, config: RobertaESAConfig):
         super().__init__()
         self.config = config
-        size = config.hidden_size
+        size, bias, learned = config.hidden_size, config.esa_bias, config.esa_position_embedding == "learned"
         self.head_size = size // config.esa_num_attention_heads
         self.scaling = self.head_size**-0.5
         self.is_causal = False
-        self.dropout = config.attention_probs_dropout_prob
-        self.position_embeddings = None
-        if config.esa_position_embedding == "learned":
-            self.position_embeddings = nn.Parameter(torch.empty(config.max_position_embeddings, size))
-        self.query = nn.Linear(size, size, bias=config.esa_bias)
-        self.key = nn.Linear(size, size, bias=config.esa_bias)
-        self.value = nn.Linear(size, size, bias=config.esa_bias)
-        self.out_proj = nn.Linear(size, size, bias=config.esa_bias) if config.esa_output_projection else None
+        self.position_embeddings = nn.Parameter(torch.empty(config.max_position_embeddings, size)) if learned else None
+        self.query = nn.Linear(size, size, bias=bias)
+        self.key = nn.Linear(size, size, bias=bias)
+        self.value = nn.Linear(size, size, bias=bias)
+        self.out_proj = nn.Linear(size, size, bias=bias) if config.esa_output_projection else None
         self.scale = nn.Parameter(torch.empty(size))  # S
 
-    def position_vectors(self, hidden_states, positions) -> torch.Tensor | None:
+    def position_vectors(self, states, positions) -> torch.Tensor | None:
         """P at these positions (B, L, d), at the first L positions if they are None (L, d), or None without P."""
-        length, size = hidden_states.shape[1:]
         if self.config.esa_position_embedding == "none":
             return None
-        table = self.position_embeddings
+        table, length = self.position_embeddings, states.shape[1]
         if table is None:
-            table = sinusoidal_encoding(length, size, like=hidden_states)
+            table = sinusoidal_encoding(length, states.shape[2], like=states)
         return table[:length] if positions is None else F.embedding(positions, table)
 
-    def forward(self, hidden_states, attention_mask, key_bias, positions, output_attentions: bool, **kwargs):
+    def forward(self, hidden_states, mask, positions, explicit: bool, **kwargs):
         """
-        E (B, L, d), mask of the attention implementation, additive mask of the keys (B, 1, 1, L) or None, positions (B, L) or
-        None -> Z_final (B, L, d), attention (B, h, L, L) or None, S (d,).
+        E (B, L, d), mask of the attention implementation, or to be added to scores if the attention is to be `explicit`, positions
+        (B, L) or None -> Z_final (B, L, d), attention (B, h, L, L) or None, S (d,).
         """
         vectors = self.position_vectors(hidden_states, positions)  # P
         states = hidden_states if vectors is None else hidden_states + vectors  # E_in
         shape = (*states.shape[:-1], -1, self.head_size)
-        query, key, value = (
-            projection(states).view(shape).transpose(1, 2) for projection in (self.query, self.key, self.value)
-        )
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-        if output_attentions:
-            attend, attention_mask = eager_attention_forward, key_bias
-        output, attention = attend(
-            self,
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout=self.dropout if self.training else 0.0,
-            scaling=self.scaling,
-            **kwargs,
-        )
+        parts = [part(states).view(shape).transpose(1, 2) for part in (self.query, self.key, self.value)]
+        attend = roberta.eager_attention_forward
+        if not explicit:
+            attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, attend)
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        output, attention = attend(self, *parts, mask, dropout=dropout, scaling=self.scaling, **kwargs)
         output = output.reshape(hidden_states.shape)
         if self.out_proj is not None:
             output = self.out_proj(output)
-        if vectors is None:
-            return output * self.scale, attention, self.scale
-        return torch.addcmul(vectors, output, self.scale), attention, self.scale
-
-
-# Loss
+        states = output * self.scale if vectors is None else torch.addcmul(vectors, output, self.scale)
+        return states, attention, self.scale
 
 
 # Copied from modeling_label_aware.class_balanced_weights
@@ -280,14 +243,14 @@ def refuse_untrained(model: nn.Module) -> None:
         )
 
 
-class RobertaESAPreTrainedModel(RobertaPreTrainedModel):
+class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
     config: RobertaESAConfig
     config_class = RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
-    _can_record_outputs = {"hidden_states": RobertaLayer, "attentions": RobertaSelfAttention}
+    _can_record_outputs = {"hidden_states": roberta.RobertaLayer, "attentions": roberta.RobertaSelfAttention}
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -311,15 +274,13 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
 
     def __init__(self, config: RobertaESAConfig):
         super().__init__(config)
-        self.embeddings = RobertaEmbeddings(config)
-        self.encoder = RobertaEncoder(config)
+        self.embeddings = roberta.RobertaEmbeddings(config)
+        self.encoder = roberta.RobertaEncoder(config)
         self.score = EmotionSpecificAttention(config)
         self.post_init()
 
     @merge_with_config_defaults
-    @capture_outputs(
-        tie_last_hidden_states=False
-    )  # `hidden_states` are the encoder's and do not end with the model's output
+    @capture_outputs(tie_last_hidden_states=False)  # `hidden_states` are the encoder's, the last is not Z_final
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -342,54 +303,40 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         """
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
-            if value is not None and tuple(value.shape) != shape:
-                raise ValueError(
-                    f"`{name}` must have shape (batch_size, sequence_length) = {shape}, got {tuple(value.shape)}."
-                )
-        if token_gates is None and self.config.tfidf_gating == "scale":
+            if value is not None and value.shape != shape:
+                raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
+        if (token_gates is None) == (self.config.tfidf_gating == "scale"):
             raise ValueError(
-                f"`token_gates` are missing and `tfidf_gating` is 'scale': pass the factor of each token, shape {shape}, as "
-                "`TfidfGate.token_gates` gives it (the gate lies beside the weights; the pipeline and the predictors pass it), or "
-                "ones to scale nothing."
+                f"`token_gates` are {'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}: "
+                "with 'scale' pass the factor of each token, as `TfidfGate.token_gates` gives it, or ones; else pass none."
             )
+        if input_ids is not None:
+            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+        padding = self.embeddings.padding_idx
         if token_gates is not None:
-            if self.config.tfidf_gating != "scale":
-                raise ValueError(
-                    f"`token_gates` are given, and `tfidf_gating` is {self.config.tfidf_gating!r}: it must be 'scale'."
-                )
             if inputs_embeds is None:
                 if position_ids is None:  # RoBERTa's own position ids find padding by its id
-                    position_ids = self.embeddings.create_position_ids_from_input_ids(
-                        input_ids, self.embeddings.padding_idx
-                    )
+                    position_ids = self.embeddings.create_position_ids_from_input_ids(input_ids, padding)
                 input_ids, inputs_embeds = None, self.embeddings.word_embeddings(input_ids)
             inputs_embeds = inputs_embeds * token_gates[..., None].to(inputs_embeds)
         positions = None if attention_mask is None else real_positions(attention_mask)  # (B, L)
         if input_ids is None and position_ids is None and positions is not None:
-            position_ids = positions + self.embeddings.padding_idx + 1  # embeddings do not show padding
-        embedding_output = self.embeddings(
-            input_ids=input_ids,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-        )
-        mask = create_bidirectional_mask(
-            config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask
-        )
-        hidden_states = self.encoder(embedding_output, attention_mask=mask, **kwargs).last_hidden_state  # (B, L, d)
+            position_ids = positions + padding + 1  # embeddings do not show padding
+        states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)  # (B, L, d)
+        mask = create_bidirectional_mask(config=self.config, inputs_embeds=states, attention_mask=attention_mask)
+        states = self.encoder(states, attention_mask=mask, **kwargs).last_hidden_state
 
-        output_attentions = bool(kwargs.pop("output_attentions", None) or self.config.output_attentions)
+        explicit = bool(kwargs.pop("output_attentions", None) or self.config.output_attentions)
         kwargs.pop("output_hidden_states", None)
-        key_bias = None
-        if attention_mask is not None:
-            key_bias = torch.zeros_like(attention_mask, dtype=hidden_states.dtype)
-            key_bias = key_bias.masked_fill(attention_mask == 0, torch.finfo(key_bias.dtype).min)[:, None, None]
-        states, attention, scale = self.score(hidden_states, mask, key_bias, positions, output_attentions, **kwargs)
+        if explicit:
+            padded = None if attention_mask is None else (attention_mask == 0)[:, None, None].to(states)
+            mask = None if padded is None else padded * torch.finfo(states.dtype).min  # (B, 1, 1, L)
+        states, attention, scale = self.score(states, mask, positions, explicit, **kwargs)
         return RobertaESAModelOutput(
             pooled_output=self.pool(states, attention_mask),
             last_hidden_state=states,
-            esa_attentions=attention if output_attentions else None,
-            esa_scale=scale if output_attentions else None,
+            esa_attentions=attention if explicit else None,
+            esa_scale=scale if explicit else None,
         )
 
     def pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
@@ -408,8 +355,7 @@ RobertaESAModel = RobertaWithESA
 class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
     """Single- or multi-label classification. Returns a [`RobertaESAClassifierOutput`]."""
 
-    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
-    # accumulation steps.
+    # The loss is a mean over rows. Without this the Trainer would not divide it by the number of accumulation steps.
     accepts_loss_kwargs = False
 
     def __init__(self, config: RobertaESAConfig):
@@ -437,31 +383,15 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> RobertaESAClassifierOutput:
-        r"""
-        Args:
-            labels: (B,) class ids for single-label, (B, C) of 0 and 1 for multi-label classification.
-
-        For the other arguments see [`RobertaWithESA`].
         """
-        outputs = self.roberta(
-            input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            token_gates=token_gates,
-            return_dict=True,
-            **kwargs,
-        )
+        As in [`RobertaWithESA`], and `labels`: (B,) class ids for single-label, (B, C) of 0 and 1 for multi-label classification.
+        """
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, token_gates)
+        outputs = self.roberta(*inputs, return_dict=True, **kwargs)
         logits = self.classifier(outputs.pooled_output)  # (B, C)
-        return RobertaESAClassifierOutput(
-            loss=None if labels is None else classification_loss(logits, labels, self.config),
-            logits=logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            esa_attentions=outputs.esa_attentions,
-            esa_scale=outputs.esa_scale,
-        )
+        loss = None if labels is None else classification_loss(logits, labels, self.config)
+        maps = ("hidden_states", "attentions", "esa_attentions", "esa_scale")
+        return RobertaESAClassifierOutput(loss, logits, **{name: outputs.get(name) for name in maps})
 
 
 __all__ = ["RobertaESAModel", "RobertaWithESA", "RobertaWithESAForSequenceClassification"]
