@@ -342,7 +342,7 @@ def test_gates_need_scaling(gating):
 
 @pytest.mark.parametrize("shape", [(6,), (3, 5), (3, 6, 16), (1, 6)])
 def test_gates_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"`token_gates` must have shape .* \(3, 6\), got "):
+    with pytest.raises(ValueError, match=r"`token_gates` must have shape \(3, 6\), got "):
         build(tfidf_gating="scale")(**encoder_inputs(3, 6, seed=2), token_gates=torch.ones(shape))
 
 
