@@ -62,30 +62,18 @@ def merged(
 @strict
 class CGBertConfig(BertConfig):
     r"""
-    Everything of [`BertConfig`], and:
+    Everything of [`BertConfig`], and the fields below. `problem_type` is `"single_label_classification"`.
 
     Args:
-        num_contexts (`int`, *optional*):
-            Number of contexts, i.e. of values that `context_ids` can take. Defaults to targets × aspects if `aspects` are
-            given, else to 1.
-        aspects (`list[str]`, *optional*):
-            Names of the aspects, e.g. `["price", "safety"]`. Context id = target index · number of aspects + aspect index.
-        targets (`list[str]`, *optional*):
-            Names of the targets, as a text writes them. `None`: the context is only the aspect.
-        target_texts (`list[str]`, *optional*):
-            The text that the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
-        auxiliary_sentence (`bool`, defaults to `False`):
-            Whether the model is trained on pairs: the text, and target and aspect in words as the second segment.
-        gate_activation (`"tanh"` or `"sigmoid"`, defaults to `"tanh"`):
-            Activation g of the gates λ: tanh (eq. 3), or sigmoid (published code).
-        gate_heads (`"shared"` or `"per_head"`, defaults to `"shared"`):
-            One gate vector for queries and one for keys (published code), or one for each head (V^h of eqs. 3 and 7).
-        context_initializer_range (`float`, defaults to e⁻³):
-            Standard deviation of the new weights, the context embeddings included (section 3.7).
-        use_pooler (`bool`, defaults to `True`):
-            Classify BERT's pooled [CLS] (published code), or else the last hidden state of [CLS] (section 3.5).
-
-    `problem_type` is `"single_label_classification"`.
+        num_contexts: number of contexts, i.e. of values that `context_ids` can take. Defaults to targets × aspects, to 1 without names.
+        aspects: names of the aspects, e.g. `["price", "safety"]`. Context id = target index · number of aspects + aspect index.
+        targets: names of the targets, as a text writes them. None: the context is only the aspect.
+        target_texts: the text that the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
+        auxiliary_sentence: whether the model is trained on pairs: the text, and target and aspect in words as the second segment.
+        gate_activation: activation g of the gates λ: tanh (eq. 3), or sigmoid (published code).
+        gate_heads: one gate vector for queries and one for keys (published code), or one for each head (V^h of eqs. 3 and 7).
+        context_initializer_range: standard deviation of the new weights, the context embeddings included: e⁻³ (section 3.7).
+        use_pooler: classify BERT's pooled [CLS] (published code), or else the last hidden state of [CLS] (section 3.5).
 
     | what the paper leaves open | ours |
     |---|---|
@@ -114,15 +102,14 @@ class CGBertConfig(BertConfig):
     def __post_init__(self, **kwargs):
         if self.num_contexts is None:
             self.num_contexts = len(self.aspects or [None]) * len(self.targets or [None])
-        if self.problem_type is None:
-            self.problem_type = "single_label_classification"
+        self.problem_type = self.problem_type or "single_label_classification"
         super().__post_init__(**kwargs)
-        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
-        # the repository they came from and would tie a fine-tuned copy to it.
+        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
+        name = "QACGBert" if self.model_type == "qacg-bert" else "CGBert"
         self.auto_map = {
-            "AutoConfig": "configuration_cg_bert.CGBertConfig",
-            "AutoModel": "modeling_cg_bert.CGBertModel",
-            "AutoModelForSequenceClassification": "modeling_cg_bert.CGBertForSequenceClassification",
+            "AutoConfig": f"configuration_cg_bert.{name}Config",
+            "AutoModel": f"modeling_cg_bert.{name}Model",
+            "AutoModelForSequenceClassification": f"modeling_cg_bert.{name}ForSequenceClassification",
         }
 
     @classmethod
@@ -130,14 +117,14 @@ class CGBertConfig(BertConfig):
         remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
         return super().from_dict(merged(cls, config_dict, kwargs, BERT_TYPES, remedy), **kwargs)
 
-    def validate_problem_type(self):
+    def validate_encoder_and_head(self):
+        if self.is_decoder or self.add_cross_attention:
+            raise ValueError("context-guided BERT is an encoder: `is_decoder`, `add_cross_attention` must be False.")
         if self.problem_type != "single_label_classification":
             raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
-
-    def validate_encoder_only(self):
-        if self.is_decoder or self.add_cross_attention:
+        if self.context_initializer_range < 0:
             raise ValueError(
-                "context-guided BERT is an encoder: `is_decoder` and `add_cross_attention` must be False."
+                f"`context_initializer_range` must not be negative, got {self.context_initializer_range}."
             )
 
     def validate_contexts(self):
@@ -147,23 +134,17 @@ class CGBertConfig(BertConfig):
             values = getattr(self, name)
             if values is not None and (not values or len(set(values)) != len(values)):
                 raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
-        if self.aspects is None:
-            if self.targets is not None:
-                raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
-        elif self.num_contexts != len(self.aspects) * len(self.targets or [None]):
+        aspects, targets = len(self.aspects or [None]), len(self.targets or [None])
+        if self.targets is not None and self.aspects is None:
+            raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
+        if self.aspects is not None and self.num_contexts != aspects * targets:
             raise ValueError(
-                f"`num_contexts` is {self.num_contexts}, but there are {len(self.targets or [None])} targets × "
-                f"{len(self.aspects)} aspects: leave it unset, or pass `num_contexts=None`, to have it counted."
+                f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects: leave it unset, or pass "
+                "`num_contexts=None`, to have it counted."
             )
         if self.target_texts is not None and len(self.target_texts) != len(self.targets or []):
             raise ValueError(
                 f"`target_texts` needs one text for each of `targets` ({self.targets}), got {self.target_texts}."
-            )
-
-    def validate_context_initializer_range(self):
-        if self.context_initializer_range < 0:
-            raise ValueError(
-                f"`context_initializer_range` must not be negative, got {self.context_initializer_range}."
             )
 
 
@@ -173,15 +154,11 @@ class QACGBertConfig(CGBertConfig):
     Everything of [`CGBertConfig`] (its gates are always sigmoid here), and:
 
     Args:
-        context_heads (`"shared"` or `"per_head"`, defaults to `"shared"`):
-            `"shared"`: one context query and key of size d/h for all heads (eq. 5). `"per_head"`: one for each head, with
+        context_heads: `"shared"`: one context query and key of size d/h for all heads (eq. 5). `"per_head"`: one for each head, with
             attention dropout on them (the later published code).
-        gate_bias (`bool`, defaults to `False`):
-            A bias in each gate (the later published code).
-        quasi_similarity (`"dot"` or `"neg_l1"`, defaults to `"dot"`):
-            Similarity f_ψ of eq. 6: dot product, or negative L1 distance.
-        quasi_alpha, quasi_beta, quasi_gamma (`float`, default to 1):
-            α of eq. 6; β and γ of eq. 8.
+        gate_bias: a bias in each gate (the later published code).
+        quasi_similarity: similarity f_ψ of eq. 6: dot product, or negative L1 distance.
+        quasi_alpha, quasi_beta, quasi_gamma: α of eq. 6; β and γ of eq. 8.
 
     | what the paper leaves open, beside CG-BERT's | ours |
     |---|---|
@@ -194,11 +171,8 @@ class QACGBertConfig(CGBertConfig):
     """
 
     model_type = "qacg-bert"
-    keys_to_ignore_at_inference = [
-        "hidden_states",
-        "attentions",
+    keys_to_ignore_at_inference = CGBertConfig.keys_to_ignore_at_inference + [
         "quasi_attentions",
-        "context_gates",
         "combined_attentions",
     ]
 
@@ -215,14 +189,6 @@ class QACGBertConfig(CGBertConfig):
         if config_dict.get("model_type") != cls.model_type:  # CG-BERT's gates may be tanh
             config_dict = {name: value for name, value in config_dict.items() if name != "gate_activation"}
         return super().from_dict(config_dict, **kwargs)
-
-    def __post_init__(self, **kwargs):
-        super().__post_init__(**kwargs)
-        self.auto_map = {
-            "AutoConfig": "configuration_cg_bert.QACGBertConfig",
-            "AutoModel": "modeling_cg_bert.QACGBertModel",
-            "AutoModelForSequenceClassification": "modeling_cg_bert.QACGBertForSequenceClassification",
-        }
 
 
 __all__ = ["CGBertConfig", "QACGBertConfig"]

@@ -148,17 +148,15 @@ class RobertaESAConfig(RobertaConfig):
         remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
         return super().from_dict(merged(cls, config_dict, kwargs, ROBERTA_TYPES, remedy), **kwargs)
 
-    def validate_sizes(self):
+    def validate_esa(self):
+        check_labels(self)
+        if self.is_decoder or self.add_cross_attention:
+            raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
         heads = self.esa_num_attention_heads
         if heads < 1 or self.hidden_size % heads:
             raise ValueError(f"`esa_num_attention_heads` must divide `hidden_size` ({self.hidden_size}), got {heads}.")
         if self.head_hidden_size is not None and self.head_hidden_size < 1:
             raise ValueError(f"`head_hidden_size` must be at least 1, got {self.head_hidden_size}.")
-
-    def validate_labels(self):
-        check_labels(self)
-        if self.is_decoder or self.add_cross_attention:
-            raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
 
 
 __all__ = ["RobertaESAConfig"]

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_outputs import BaseModelOutputWithPooling, SequenceClassifierOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import (
     BertEmbeddings,
@@ -34,61 +35,49 @@ from .configuration_cg_bert import CGBertConfig, QACGBertConfig
 
 
 @dataclass
-class CGBertModelOutput(ModelOutput):
+class CGBertModelOutput(BaseModelOutputWithPooling):
     r"""
+    As that of [`BertModel`]. `pooler_output` (B, d) is the classifier's input: pooled [CLS], or its last hidden state with
+    `use_pooler=False`. With `output_attentions` for each layer:
+
     Args:
-        last_hidden_state (`torch.FloatTensor`): (B, L, d).
-        pooler_output (`torch.FloatTensor`): (B, d), the classifier's input: pooled [CLS], or its last hidden state with
-            `use_pooler=False`.
-        hidden_states: as in [`BertModel`].
-        attentions: with `output_attentions`, for each layer the softmax attention (B, h, L, L) over q̂ and k̂.
-        context_gates: with `output_attentions`, for each layer λ_Q and λ_K, (B, h, L, 2).
+        attentions: the softmax attention (B, h, L, L) over q̂ and k̂.
+        context_gates: λ_Q and λ_K, (B, h, L, 2).
     """
 
-    last_hidden_state: torch.FloatTensor | None = None
-    pooler_output: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
     context_gates: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
-class CGBertClassifierOutput(ModelOutput):
-    r"""
-    Args:
-        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
-        logits (`torch.FloatTensor`): (B, C), before the softmax.
-        hidden_states, attentions, context_gates: as in [`CGBertModelOutput`].
-    """
+class CGBertClassifierOutput(SequenceClassifierOutput):
+    """The mean loss, if `labels` are given; logits (B, C), before the softmax; the others as in [`CGBertModelOutput`]."""
 
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
     context_gates: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
-class QACGBertModelOutput(CGBertModelOutput):
+class QACGBertModelOutput(BaseModelOutputWithPooling):
     r"""
-    As [`CGBertModelOutput`], and with `output_attentions` for each layer:
+    As [`CGBertModelOutput`]. With `output_attentions` for each layer:
 
     Args:
         attentions: A_self (B, h, L, L), in [0, 1].
-        context_gates: λ_A (B, h, L, 1), in [−1, 1] for β = γ = 1.
         quasi_attentions: A_quasi (B, h, L, L), in [0, 1], exactly 0 on padding.
+        context_gates: λ_A (B, h, L, 1), in [−1, 1] for β = γ = 1.
         combined_attentions: Â = A_self + λ_A ⊙ α A_quasi (B, h, L, L), in [−1, 2] for α = β = γ = 1.
     """
 
     quasi_attentions: tuple[torch.FloatTensor, ...] | None = None
+    context_gates: tuple[torch.FloatTensor, ...] | None = None
     combined_attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
-class QACGBertClassifierOutput(CGBertClassifierOutput):
+class QACGBertClassifierOutput(SequenceClassifierOutput):
     """As [`CGBertClassifierOutput`], with the maps of [`QACGBertModelOutput`]."""
 
     quasi_attentions: tuple[torch.FloatTensor, ...] | None = None
+    context_gates: tuple[torch.FloatTensor, ...] | None = None
     combined_attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
@@ -183,11 +172,11 @@ class ContextGuidance(nn.Module):
         self.context_weight = nn.Parameter(torch.empty(size, size))  # W_e
         self.hidden_weight = nn.Parameter(torch.empty(size, size))  # W_x
         self.context_bias = nn.Parameter(torch.empty(size))
+        gate_shape = (head_size,) if config.gate_heads == "shared" else (config.num_attention_heads, head_size)
         self.query_weight = nn.Parameter(torch.empty(out_features, in_features))  # U_Q, Z_Q
         self.query_bias = nn.Parameter(torch.empty(out_features))
         self.key_weight = nn.Parameter(torch.empty(out_features, in_features))
         self.key_bias = nn.Parameter(torch.empty(out_features))
-        gate_shape = (head_size,) if config.gate_heads == "shared" else (config.num_attention_heads, head_size)
         self.query_gate_weight = nn.Parameter(torch.empty(gate_shape))  # v
         self.query_gate_context_weight = nn.Parameter(torch.empty(head_size))  # v_c
         self.query_gate_bias = nn.Parameter(torch.empty(1)) if gate_bias else None
@@ -202,11 +191,10 @@ class ContextGuidance(nn.Module):
         (B, L, 1, d_h), and their gates (B, L, h).
         """
         context_query, context_key = self.project(hidden_states, context_embeds, query.shape)
-        query_gate = self.gate(
-            query, context_query, self.query_gate_weight, self.query_gate_context_weight, self.query_gate_bias
-        )
-        key_gate = self.gate(key, context_key, self.key_gate_weight, self.key_gate_context_weight, self.key_gate_bias)
-        return context_query, context_key, query_gate, key_gate
+        query_gate = (self.query_gate_weight, self.query_gate_context_weight, self.query_gate_bias)
+        key_gate = (self.key_gate_weight, self.key_gate_context_weight, self.key_gate_bias)
+        gates = self.gate(query, context_query, *query_gate), self.gate(key, context_key, *key_gate)
+        return context_query, context_key, *gates
 
     def project(self, hidden_states, context_embeds, shape):
         """Eq. 2: ĉ_Q = U_Q C + b and ĉ_K = U_K C + b for each head, of the given shape (B, L, h, d_h)."""
@@ -237,49 +225,34 @@ class CGBertSelfAttention(BertSelfAttention):
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
-        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d),
-        attention or None.
+        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1 or L, L) or None,
+        and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d), attention or None.
         """
-        input_shape = hidden_states.shape[:-1]
-        hidden_shape = (*input_shape, -1, self.attention_head_size)
-        query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h), like all others here
-        key = self.key(hidden_states).view(hidden_shape)
-        value = self.value(hidden_states).view(hidden_shape)
-
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (part(hidden_states).view(shape) for part in (self.query, self.key, self.value))
         context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
-        query = torch.lerp(query, context_query, query_gate[..., None])
+        query = torch.lerp(query, context_query, query_gate[..., None])  # (B, L, h, d_h), like all here
         key = torch.lerp(key, context_key, key_gate[..., None])
 
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         if maps is not None:
             attend, attention_mask = eager_attention_forward, None if key_bias is None else key_bias[:, None]
-        output, attention = attend(
-            self,
-            query.transpose(1, 2),
-            key.transpose(1, 2),
-            value.transpose(1, 2),
-            attention_mask,
-            dropout=self.dropout.p if self.training else 0.0,
-            scaling=self.scaling,
-            **kwargs,
-        )
+        states = [part.transpose(1, 2) for part in (query, key, value)]
+        dropout = self.dropout.p if self.training else 0.0
+        output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         if maps is not None:
             maps.append((attention, torch.stack([query_gate, key_gate], dim=-1).transpose(1, 2)))
-        return output.reshape(*input_shape, -1).contiguous(), attention
+        return output.reshape(hidden_states.shape).contiguous(), attention
 
 
 class QuasiContextGuidance(ContextGuidance):
     """As [`ContextGuidance`], with one context query and key for all heads, or one for each: Z of eq. 5."""
 
     def __init__(self, config: QACGBertConfig):
-        size = (
-            config.hidden_size // config.num_attention_heads
-            if config.context_heads == "shared"
-            else config.hidden_size
-        )
+        shared = config.context_heads == "shared"
+        size = config.hidden_size // (config.num_attention_heads if shared else 1)
         super().__init__(config, config.hidden_size, size, gate_bias=config.gate_bias)
-        self.shared = config.context_heads == "shared"
+        self.shared = shared
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
     def project(self, hidden_states, context_embeds, shape):
@@ -302,57 +275,41 @@ class QACGBertSelfAttention(BertSelfAttention):
     Section 3.4: Â = A_self + λ_A ⊙ α A_quasi (eq. 4), Â V.
 
     λ_A does not depend on the key, so Â V = A_self V + λ_A ⊙ α (A_quasi V), and the attention implementation computes the first
-    term. Dropout: "eager" (and `output_attentions`) draws one mask for Â; the other implementations draw one for
-    each term, and with `context_heads="shared"` the heads share the mask of A_quasi.
+    term. Dropout: "eager" (and `output_attentions`) draws one mask for Â; the other implementations draw one for each term, and
+    with `context_heads="shared"` the heads share the mask of A_quasi.
     """
 
     def __init__(self, config: QACGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
         self.shared = config.context_heads == "shared"
-        self.score = QuasiContextGuidance(config)  # has the name that it has in CG-BERT
+        self.score = QuasiContextGuidance(config)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
-        """
-        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list that receives (A_self, A_quasi, λ_A, Â), for which all are computed explicitly -> (B, L,
-        d), A_self or None.
-        """
-        input_shape = hidden_states.shape[:-1]
-        hidden_shape = (*input_shape, -1, self.attention_head_size)
-        query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h)
-        key = self.key(hidden_states).view(hidden_shape)
-        value = self.value(hidden_states).view(hidden_shape)
+        """As in [`CGBertSelfAttention`]; the list receives (A_self, A_quasi, λ_A, Â)."""
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (part(hidden_states).view(shape) for part in (self.query, self.key, self.value))
         context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
         gate = 1 - (self.config.quasi_beta * query_gate + self.config.quasi_gamma * key_gate)  # λ_A (B, L, h), eq. 8
         dropout = self.dropout.p if self.training else 0.0
 
         if maps is None and self.config._attn_implementation != "eager":
             attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-            output, attention = attend(
-                self,
-                query.transpose(1, 2),
-                key.transpose(1, 2),
-                value.transpose(1, 2),
-                attention_mask,
-                dropout=dropout,
-                scaling=self.scaling,
-                **kwargs,
-            )  # (B, L, h, d_h)
+            states = [part.transpose(1, 2) for part in (query, key, value)]
+            output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
             quasi = self.quasi_attention(context_query, context_key, key_bias, dropout)  # (B·g, L, L)
-            quasi = self.from_groups(quasi @ self.to_groups(value), hidden_shape)
+            quasi = self.from_groups(quasi @ self.to_groups(value), shape)
             scale = self.config.quasi_alpha / (1 - dropout)
-            output = torch.addcmul(output.view(hidden_shape), gate[..., None], quasi, value=scale)
+            output = torch.addcmul(output.view(shape), gate[..., None], quasi, value=scale)  # (B, L, h, d_h)
         else:
             gate = gate.transpose(1, 2)[..., None]  # (B, h, L, 1)
             scores = query.transpose(1, 2) @ key.permute(0, 2, 3, 1) * self.scaling
             attention = (scores if key_bias is None else scores + key_bias[:, None]).softmax(dim=-1)
-            quasi = self.quasi_attention(context_query, context_key, key_bias).unflatten(0, (input_shape[0], -1))
+            quasi = self.quasi_attention(context_query, context_key, key_bias).unflatten(0, (len(query), -1))
             combined = torch.addcmul(attention, gate, quasi, value=self.config.quasi_alpha)  # (B, h, L, L)
             if maps is not None:
                 maps.append((attention, quasi.expand_as(attention), gate, combined))
-            output = F.dropout(combined, dropout).to(value.dtype) @ value.transpose(1, 2)
-            output = output.transpose(1, 2)
-        return output.reshape(*input_shape, -1), attention
+            output = (F.dropout(combined, dropout).to(value.dtype) @ value.transpose(1, 2)).transpose(1, 2)
+        return output.reshape(hidden_states.shape), attention
 
     def quasi_attention(self, context_query, context_key, key_bias, dropout: float = 0.0):
         """
@@ -361,68 +318,49 @@ class QACGBertSelfAttention(BertSelfAttention):
         Dropout acts before the logistic function, without rescaling, so that the backward pass keeps only the map itself (and the
         distances, with `quasi_similarity="neg_l1"`).
         """
-        context_query, context_key = self.to_groups(context_query), self.to_groups(context_key)  # (B·g, L, d_h)
-        length = context_query.shape[1]
-        bias = context_query.new_zeros(1, 1, 1)
+        query, key = self.to_groups(context_query), self.to_groups(context_key)  # (B·g, L, d_h)
+        bias, length = query.new_zeros(1, 1, 1), query.shape[1]
         if key_bias is not None:
-            bias = key_bias.repeat_interleave(
-                1 if self.shared else self.num_attention_heads, dim=0
-            )  # (B·g, 1 or L, L)
+            bias = key_bias.repeat_interleave(1 if self.shared else self.num_attention_heads, dim=0)
         if dropout > 0:
-            dropped = torch.rand(len(context_query), length, length, device=context_query.device) < dropout
+            dropped = torch.rand(len(query), length, length, device=query.device) < dropout
             bias = torch.where(dropped, torch.finfo(bias.dtype).min, bias)  # (B·g, L, L)
         if self.config.quasi_similarity == "neg_l1":
-            exact = torch.promote_types(
-                context_query.dtype, torch.float32
-            )  # torch has no L1 distance in half precision
-            distances = torch.cdist(context_query.to(exact), context_key.to(exact), p=1).to(context_query.dtype)
+            exact = torch.promote_types(query.dtype, torch.float32)  # torch has no L1 distance in half precision
+            distances = torch.cdist(query.to(exact), key.to(exact), p=1).to(query.dtype)
             return (bias - self.scaling * distances).sigmoid()
-        return torch.baddbmm(bias, context_query, context_key.transpose(1, 2), alpha=self.scaling).sigmoid()
+        return torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scaling).sigmoid()
 
     def to_groups(self, states):
         """(B, L, n, d_h) -> (B·g, L, n/g·d_h): n is g, or h for the values."""
-        if self.shared:
-            return states.flatten(2)
-        return states.transpose(1, 2).flatten(0, 1)
+        return states.flatten(2) if self.shared else states.transpose(1, 2).flatten(0, 1)
 
     def from_groups(self, states, shape):
         """(B·g, L, h/g·d_h) -> (B, L, h, d_h)."""
-        if self.shared:
-            return states.view(shape)
-        return states.unflatten(0, (shape[0], -1)).transpose(1, 2)
+        return states.view(shape) if self.shared else states.unflatten(0, (shape[0], -1)).transpose(1, 2)
 
 
 # Layers
 
 
 class CGBertLayer(BertLayer):
-    """BERT's layer with context-guided attention."""
+    """BERT's layer with one of the attentions above."""
 
-    attention_class = CGBertSelfAttention
-
-    def __init__(self, config: CGBertConfig, layer_idx: int):
+    def __init__(self, config: CGBertConfig, layer_idx: int, attention_class: type[BertSelfAttention]):
         super().__init__(config, layer_idx=layer_idx)
-        self.attention.self = self.attention_class(config, layer_idx)
+        self.attention.self = attention_class(config, layer_idx=layer_idx)
 
-    def forward(self, hidden_states, context_embeds, attention_mask=None, **kwargs):
-        attention_output, _ = self.attention(
-            hidden_states, attention_mask=attention_mask, context_embeds=context_embeds, **kwargs
-        )
+    def forward(self, hidden_states, context_embeds, **kwargs):
+        states, _ = self.attention(hidden_states, context_embeds=context_embeds, **kwargs)
         return apply_chunking_to_forward(
-            self.feed_forward_chunk, self.chunk_size_feed_forward, self.seq_len_dim, attention_output
+            self.feed_forward_chunk, self.chunk_size_feed_forward, self.seq_len_dim, states
         )
-
-
-class QACGBertLayer(CGBertLayer):
-    """BERT's layer with quasi-attention."""
-
-    attention_class = QACGBertSelfAttention
 
 
 class CGBertEncoder(nn.Module):
-    def __init__(self, config: CGBertConfig, layer_class: type[CGBertLayer]):
+    def __init__(self, config: CGBertConfig, attention_class: type[BertSelfAttention]):
         super().__init__()
-        self.layer = nn.ModuleList(layer_class(config, index) for index in range(config.num_hidden_layers))
+        self.layer = nn.ModuleList(CGBertLayer(config, i, attention_class) for i in range(config.num_hidden_layers))
 
     def forward(self, hidden_states, context_embeds, **kwargs):
         for layer in self.layer:
@@ -432,11 +370,8 @@ class CGBertEncoder(nn.Module):
 
 # Models
 
-# Copied from modeling_label_aware.NEW_MODULES
-NEW_MODULES = (
-    "score",
-    "classifier",
-)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+# What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
+NEW_MODULES = ("score", "classifier", "pooler")
 
 
 # Copied from modeling_label_aware.refuse_untrained
@@ -492,15 +427,15 @@ class CGBertModel(CGBertPreTrainedModel):
     """BERT whose queries and keys are guided by a context, a target and an aspect. Returns a [`CGBertModelOutput`]."""
 
     _input_embed_layer = "word_embeddings"
-    layer_class = CGBertLayer
-    output_class = CGBertModelOutput
+    attention_class: type[BertSelfAttention] = CGBertSelfAttention
+    output_class: type[ModelOutput] = CGBertModelOutput
     map_names: tuple[str, ...] = ("attentions", "context_gates")
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
         self.embeddings = BertEmbeddings(config)
         self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)
-        self.encoder = CGBertEncoder(config, self.layer_class)
+        self.encoder = CGBertEncoder(config, self.attention_class)
         self.pooler = BertPooler(config) if config.use_pooler else None
         self.post_init()
 
@@ -529,42 +464,32 @@ class CGBertModel(CGBertPreTrainedModel):
             ValueError: both or neither of ids and embeddings; no `context_ids`; a shape that does not fit.
         """
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
-        if context_ids is None or tuple(context_ids.shape) != shape[:1]:
+        if context_ids is None or context_ids.shape != shape[:1]:
             found = "none" if context_ids is None else tuple(context_ids.shape)
             raise ValueError(
                 f"`context_ids` must have shape ({shape[0]},), one id in [0, {self.config.num_contexts}) for each row; got {found}."
             )
-        if output_attentions is None:
-            output_attentions = self.config.output_attentions
+        if input_ids is not None:
+            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)
         if position_ids is None and token_mask is not None:
             position_ids = positions_from_first_real(token_mask)
-        embedding_output = self.embeddings(
-            input_ids=input_ids,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-        )
-        attention_mask, key_bias = additive_mask(attention_mask, embedding_output.dtype), None
-        if attention_mask is not None and attention_mask.dim() == 4:
-            key_bias = attention_mask[:, 0]  # (B, 1 or L, L)
-        elif token_mask is not None:
-            key_bias = torch.zeros_like(token_mask, dtype=embedding_output.dtype)
-            key_bias = key_bias.masked_fill(~token_mask, torch.finfo(key_bias.dtype).min)[:, None]  # (B, 1, L)
+        states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)  # (B, L, d)
+        key_bias = None
+        if attention_mask is not None:
+            pairs = attention_mask if attention_mask.dim() == 4 else token_mask[:, None, None]
+            pairs = additive_mask(pairs, states.dtype)
+            attention_mask, key_bias = attention_mask if attention_mask.dim() == 2 else pairs, pairs[:, 0]
+        mask = create_bidirectional_mask(config=self.config, inputs_embeds=states, attention_mask=attention_mask)
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
         maps: list | None = [] if output_attentions else None
-        hidden_states = self.encoder(
-            embedding_output,
-            self.score(context_ids),
-            attention_mask=create_bidirectional_mask(
-                config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask
-            ),
-            key_bias=key_bias,
-            maps=maps,
-            **kwargs,
-        )  # (B, L, d)
-        sentence = first_real(hidden_states, token_mask)  # (B, d)
+        states = self.encoder(
+            states, self.score(context_ids), attention_mask=mask, key_bias=key_bias, maps=maps, **kwargs
+        )
+        sentence = first_real(states, token_mask)  # (B, d)
         return self.output_class(
-            last_hidden_state=hidden_states,
+            last_hidden_state=states,
             pooler_output=sentence if self.pooler is None else self.pooler(sentence[:, None]),
             **({} if maps is None else dict(zip(self.map_names, zip(*maps, strict=True), strict=True))),
         )
@@ -573,19 +498,17 @@ class CGBertModel(CGBertPreTrainedModel):
 class CGBertForSequenceClassification(CGBertPreTrainedModel):
     """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`CGBertClassifierOutput`]."""
 
-    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
-    # accumulation steps.
+    # The loss is a mean over rows. Without this the Trainer would not divide it by the number of accumulation steps.
     accepts_loss_kwargs = False
-    base_class = CGBertModel
-    output_class = CGBertClassifierOutput
+    base_class: type[CGBertModel] = CGBertModel
+    output_class: type[ModelOutput] = CGBertClassifierOutput
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
         self.num_labels = config.num_labels
         self.bert = self.base_class(config)
-        self.dropout = nn.Dropout(
-            config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        )
+        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
@@ -602,62 +525,36 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         output_attentions: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ModelOutput:
-        r"""
-        Args:
-            labels: (B,) class ids.
-
-        For the other arguments see [`CGBertModel`].
-        """
-        outputs = self.bert(
-            input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            context_ids=context_ids,
-            output_attentions=output_attentions,
-            return_dict=True,
-            **kwargs,
-        )
-        logits = self.classifier(self.dropout(outputs.pooler_output))  # (B, C)
-        loss = None
+        """As in [`CGBertModel`], and `labels`: (B,) class ids, -100 for a row without a label."""
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, context_ids)
+        outputs = self.bert(*inputs, output_attentions=output_attentions, return_dict=True, **kwargs)
+        logits, loss = self.classifier(self.dropout(outputs.pooler_output)), None  # (B, C)
         if labels is not None:
-            if tuple(labels.shape) != tuple(logits.shape[:1]):
+            if labels.shape != logits.shape[:1]:
                 raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
             labels = labels.to(logits.device, torch.long)
             loss = F.cross_entropy(logits, labels, reduction="sum") / (labels != -100).sum().clamp(min=1)
-        return self.output_class(
-            loss=loss,
-            logits=logits,
-            **{name: outputs[name] for name in ("hidden_states", *self.bert.map_names) if name in outputs},
-        )
+        names = [name for name in ("hidden_states", *self.bert.map_names) if name in outputs]
+        return self.output_class(loss=loss, logits=logits, **{name: outputs[name] for name in names})
 
 
-class QACGBertPreTrainedModel(CGBertPreTrainedModel):
-    config: QACGBertConfig
-    config_class = QACGBertConfig
-    _no_split_modules = ["BertEmbeddings", "QACGBertLayer"]
-    _can_record_outputs = {"hidden_states": QACGBertLayer}
-
-
-class QACGBertModel(QACGBertPreTrainedModel, CGBertModel):
+class QACGBertModel(CGBertModel):
     """BERT with quasi-attention, which can subtract, guided by a context. Returns a [`QACGBertModelOutput`]."""
 
-    layer_class = QACGBertLayer
+    config: QACGBertConfig
+    config_class = QACGBertConfig
+    attention_class = QACGBertSelfAttention
     output_class = QACGBertModelOutput
     map_names = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
 
 
-class QACGBertForSequenceClassification(QACGBertPreTrainedModel, CGBertForSequenceClassification):
+class QACGBertForSequenceClassification(CGBertForSequenceClassification):
     """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`QACGBertClassifierOutput`]."""
 
+    config: QACGBertConfig
+    config_class = QACGBertConfig
     base_class = QACGBertModel
     output_class = QACGBertClassifierOutput
 
 
-__all__ = [
-    "CGBertForSequenceClassification",
-    "CGBertModel",
-    "QACGBertForSequenceClassification",
-    "QACGBertModel",
-]
+__all__ = ["CGBertForSequenceClassification", "CGBertModel", "QACGBertForSequenceClassification", "QACGBertModel"]

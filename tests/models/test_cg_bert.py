@@ -13,8 +13,9 @@ from hf_emotion.modeling import (
     QACGBertForSequenceClassification,
 )
 from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
+from peft import LoraConfig, get_peft_model
 from torch.testing import assert_close
-from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForMaskedLM, BertForSequenceClassification
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
@@ -402,6 +403,23 @@ def test_qacg_takes_the_encoder_of_a_cg_checkpoint(tmp_path):
     assert (model.config.gate_activation, model.config.num_contexts) == ("sigmoid", CONTEXTS)
     layers = (found.bert.encoder.layer[1].attention.self.query.weight for found in (model, given))
     assert torch.equal(*layers)
+
+
+@EACH_FAMILY
+def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
+    """Sentence encoders have none. It would be neither trained nor saved, and start anew at each loading."""
+    BertForMaskedLM(BertConfig(**TINY_BERT)).save_pretrained(tmp_path)
+    inputs = targeted_inputs(2, 5, seed=3, num_contexts=CONTEXTS)
+
+    def adapted(**fields):
+        model = CLASSES[family][1].from_pretrained(tmp_path, num_contexts=CONTEXTS, **SENTIMENT_NAMES)
+        return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["query"], **fields))
+
+    with pytest.raises(ValueError, match=r"name \['pooler'\] in the `modules_to_save`"):
+        adapted().train()
+    model = adapted(modules_to_save=["pooler"]).train()  # PEFT adds "classifier" and "score"
+    model(**inputs).loss.backward()
+    assert all(p.grad is not None for name, p in model.named_parameters() if "modules_to_save" in name)
 
 
 @EACH_FAMILY
