@@ -26,7 +26,6 @@ from transformers.utils.generic import can_return_tuple
 from .configuration_emotion_modulated import EmotionModulatedConfig
 
 
-# Copied from modeling_mod_ln.EMOTION_ARGUMENTS
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
 NEW_MODULES = ("emotion_modulation",)  # children with weights that a pretrained checkpoint lacks
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
@@ -36,25 +35,19 @@ HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "
 def check_emotions(
     config, emotion_ids: torch.Tensor | None, emotion_weights: torch.Tensor | None, batch_size: int | None
 ) -> torch.Tensor:
-    """
-    The weights c (B, E) of the emotions: one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of
-    rows.
-    """
+    """The weights c (B, E): one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
     wanted = f"ids (batch_size,) in [0, {config.num_emotions}), or weights (batch_size, {config.num_emotions})"
     if (emotion_ids is None) == (emotion_weights is None):
         found = "neither" if emotion_ids is None else "both"
         raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
-    name, given = ("emotion_ids", emotion_ids) if emotion_weights is None else ("emotion_weights", emotion_weights)
-    if not isinstance(given, torch.Tensor):
-        raise ValueError(f"`{name}` must be a tensor, {wanted}; got {given!r}.")
-    sizes = () if emotion_weights is None else (config.num_emotions,)
+    by_weights = emotion_weights is not None
+    given: Any = emotion_weights if by_weights else emotion_ids
     rows = len(given) if batch_size is None and given.dim() else batch_size
-    whole = emotion_weights is not None or not (given.is_floating_point() or given.dtype == torch.bool)
-    if tuple(given.shape) != (rows, *sizes) or not whole:
-        raise ValueError(
-            f"`{name}` must hold {wanted}, for {'any number of' if rows is None else rows} rows; got {tuple(given.shape)} of {given.dtype}."
-        )
-    return F.one_hot(given.long(), config.num_emotions) if emotion_weights is None else emotion_weights
+    right = given.shape == ((rows, config.num_emotions) if by_weights else (rows,))
+    if not right or not by_weights and (given.is_floating_point() or given.dtype == torch.bool):
+        name, found = f"emotion_{'weights' if by_weights else 'ids'}", f"{tuple(given.shape)} of {given.dtype}"
+        raise ValueError(f"`{name}` must hold {wanted}, for {rows} rows; got {found}.")
+    return given if by_weights else F.one_hot(given.long(), config.num_emotions)
 
 
 # Copied from modeling_mod_ln.in_every_emotion
@@ -63,25 +56,18 @@ def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tenso
     What `model.generate` writes for contexts in every emotion, all in one batch: (L,) or (B, L) -> (E, T) or (B, E, T); with
     `num_return_sequences` R > 1 (E, R, T) or (B, E, R, T).
     """
-    emotions = model.config.num_emotions
-    ids = torch.atleast_2d(input_ids)
-    rows = {"attention_mask": attention_mask}
-    rows |= {name: kwargs.get(name) for name in ("decoder_input_ids", "decoder_attention_mask")}
-    for name, value in rows.items():
-        if value is not None:
-            kwargs[name] = torch.atleast_2d(value).repeat_interleave(emotions, dim=0)
-    outputs = model.generate(
-        input_ids=ids.repeat_interleave(emotions, dim=0),
-        emotion_ids=torch.arange(emotions, device=ids.device).repeat(len(ids)),
-        **kwargs,
-    )
+    emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
+    kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
+    for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
+        if kwargs.get(name) is not None:
+            kwargs[name] = torch.atleast_2d(kwargs[name]).repeat_interleave(emotions, dim=0)
+    outputs = model.generate(emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts), **kwargs)
     sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
-    replies = len(sequences) // (len(ids) * emotions)
+    replies = len(sequences) // (contexts * emotions)
     sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
     return sequences.view(*sizes, sequences.shape[-1])
 
 
-# Copied from modeling_mod_ln.refuse_in_batches
 def refuse_in_batches(arguments: Mapping[str, Any]) -> None:
     """ValueError for emotions among the arguments of `generate_batch`, which hands none to the model."""
     for name in EMOTION_ARGUMENTS:
