@@ -46,28 +46,22 @@ class EmotionModulatedConfig(PreTrainedConfig):
     Args:
         text_config (`PreTrainedConfig` or `dict`, defaults to Llama's):
             Configuration of the language model: any decoder-only model of transformers.
-        num_emotions (`int`, defaults to 32):
-            Number E of emotions.
-        emotions (`list[str]`, *optional*):
-            Their names, or emojis.
+        num_emotions (`int`, defaults to 32), emotions (`list[str]`, *optional*):
+            Number E of emotions, and their names, or emojis.
         shift (`bool`, defaults to `True`):
             Whether an emotion adds Δβ, too. Without it, an emotion can be folded into an ordinary checkpoint.
         modulated_norms (`list[str]`, *optional*):
             Names, within a layer, of the norms that follow the emotion; default: all norms of a layer. An empty list: none.
-        modulation_size (`int`, defaults to 64):
-            Hidden size h of the modulators' MLPs.
-        modulation_initializer_range (`float`, defaults to 0.2):
-            Standard deviation of W₁ at the start.
+        modulation_size (`int`, defaults to 64), modulation_initializer_range (`float`, defaults to 0.2):
+            Hidden size h of the modulators' MLPs, and the standard deviation of W₁ at the start.
         emotion_prompt (`str`, *optional*):
             A system message that tells the emotion in words, with `{emotion}` for its name. It needs a tokenizer with a chat template.
         freeze_language_model (`bool`, defaults to `True`):
             Whether the weights of the language model stay as they are in training.
         base_model_name_or_path, base_model_revision (`str`, *optional*):
-            The checkpoint with the weights of the language model. A model that has it saves its modulators alone. None: the
-            weights of the language model are saved with the modulators.
+            The checkpoint of the language model, whose weights are not saved then. None: they are saved with the modulators.
         eos_token_id, pad_token_id (`int`, *optional*):
-            The tokens that end a text and that pad it; default: the language model's (the first, if it has several), and for
-            padding, if it has none, the token that ends a text.
+            The tokens that end and pad a text; default: the language model's (the first of several), or to pad the one that ends it.
 
     | what the paper leaves open, and where ours differs | ours |
     |---|---|
@@ -110,11 +104,9 @@ class EmotionModulatedConfig(PreTrainedConfig):
             own, inner = getattr(self, name), getattr(self.text_config, name, None)
             found = inner if own is None else own
             setattr(self, name, found[0] if isinstance(found, list) else found)
-        if self.pad_token_id is None:
-            self.pad_token_id = self.eos_token_id
+        self.pad_token_id = self.eos_token_id if self.pad_token_id is None else self.pad_token_id
         super().__post_init__(**kwargs)
-        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
-        # the repository they came from and would tie a fine-tuned copy to it.
+        # Not read from a loaded config, whose entries carry the name of a repository and would tie a fine-tuned copy to it.
         self.auto_map = {
             "AutoConfig": "configuration_emotion_modulated.EmotionModulatedConfig",
             "AutoModel": "modeling_emotion_modulated.EmotionModulatedModel",
@@ -125,8 +117,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
     def from_dict(cls, config_dict, **kwargs):
         if (found := config_dict.get("model_type", cls.model_type)) != cls.model_type:
             raise ValueError(
-                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: `from_language_model_pretrained` makes a new "
-                "model over a language model."
+                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: see `from_language_model_pretrained`."
             )
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
@@ -151,9 +142,8 @@ class EmotionModulatedConfig(PreTrainedConfig):
             raise ValueError(f"`emotion_prompt` must hold {{emotion}}, its place, got {self.emotion_prompt!r}.")
         if self.base_model_name_or_path is not None and not self.freeze_language_model:
             raise ValueError(
-                f"`base_model_name_or_path` must be None if `freeze_language_model` is False, got {self.base_model_name_or_path!r}, whose "
-                "weights do not change. To train the language model of saved modulators, load them, and then call "
-                "`model.language_model.requires_grad_(True)`."
+                f"`base_model_name_or_path` must be None if `freeze_language_model` is False, got {self.base_model_name_or_path!r}. To train "
+                "the language model of saved modulators, load them, and then call `model.language_model.requires_grad_(True)`."
             )
 
 

@@ -133,7 +133,7 @@ class EmotionModulation(nn.Module):
         """c (B, E) -> Δγ of each norm, then Δβ of each norm (B, S, 1, d)."""
         weights = emotion_weights.to(self.input_weight)  # its dtype and device
         inner = F.silu(F.linear(weights, self.input_weight.flatten(0, 1)))  # (B, S·h)
-        inner = inner.view(len(weights), *self.input_weight.shape[:2]).transpose(0, 1)  # (S, B, h)
+        inner = inner.view(weights.shape[0], *self.input_weight.shape[:2]).transpose(0, 1)  # (S, B, h)
         return torch.bmm(inner, self.output_weight.mT).transpose(0, 1)[:, :, None]
 
 
@@ -158,7 +158,7 @@ class RunningPass(threading.local):
             self.reached.add(scale_slot)
         scale = modulation[scale_slot]
         if flat := states.dim() == 2:  # OPT's layers put the tokens of all rows into one dimension
-            states = states.unflatten(0, (len(scale), -1))
+            states = states.unflatten(0, (scale.shape[0], -1))
         # Not states · (1 + Δγ): in bfloat16 1 + Δγ loses a small Δγ.
         states = torch.addcmul(states, states, scale.to(states))
         if shift_slot is not None:
@@ -167,25 +167,24 @@ class RunningPass(threading.local):
 
     def checkpoint(self, function, layer, *inputs, **kwargs):
         """A layer in the checkpointing `function`, which computes it again after the pass, on a GPU in another thread."""
-        if self.modulation is None or torch.compiler.is_compiling():  # a compiler does so within its graph
+        modulation = self.modulation
+        if modulation is None or torch.compiler.is_compiling():  # a compiler does so within its graph
             return function(layer, *inputs, **kwargs)
 
         def run(*given):
-            before, self.modulation = self.modulation, given[len(inputs) :]
+            before, self.modulation = self.modulation, given[len(inputs) :] or modulation
             try:
                 return layer(*given[: len(inputs)])
             finally:
                 self.modulation = before
 
-        # As arguments, because reentrant checkpointing has gradients for those alone.
-        return function(run, *inputs, *self.modulation, **kwargs)
+        # Reentrant checkpointing has gradients for its arguments alone.
+        reentrant = getattr(function, "keywords", {}).get("use_reentrant")
+        return function(run, *inputs, *(modulation if reentrant else ()), **kwargs)
 
 
 class EmotionModulatedModel(PreTrainedModel):
-    """
-    The decoder of a language model (`language_model`) and its modulators (`emotion_modulation`). Without an emotion it is the
-    decoder. Returns what the decoder returns.
-    """
+    """The decoder of a language model, `language_model`, and its modulators, `emotion_modulation`. Returns what the decoder returns."""
 
     config_class = EmotionModulatedConfig
     base_model_prefix = "language_model"
@@ -228,8 +227,9 @@ class EmotionModulatedModel(PreTrainedModel):
         if given:
             for module in language_model.modules():
                 module._is_hf_initialized = True  # its weights stay
-            if norms:
-                self.emotion_modulation.to(language_model.device, language_model.dtype)
+            if norms:  # offloaded weights are nowhere
+                place = None if language_model.device.type == "meta" else language_model.device
+                self.emotion_modulation.to(place, language_model.dtype)
         if self.can_generate():
             self.generation_config = copy.deepcopy(language_model.generation_config)
             # GPT-2's name does not tell it; the warning that follows would break a graph.
@@ -248,6 +248,9 @@ class EmotionModulatedModel(PreTrainedModel):
 
     def set_output_embeddings(self, value):
         self.language_model.set_output_embeddings(value)
+
+    def resize_token_embeddings(self, *args, **kwargs):
+        return self.language_model.resize_token_embeddings(*args, **kwargs)  # which keeps the size elsewhere, too
 
     def _set_gradient_checkpointing(self, enable: bool = True, **kwargs):
         if function := kwargs.get("gradient_checkpointing_func"):
@@ -310,8 +313,7 @@ class EmotionModulatedModel(PreTrainedModel):
             kwargs: what else the language model takes.
 
         Raises:
-            ValueError: both of `emotion_ids` and `emotion_weights`, or another shape; both or neither of ids and embeddings; a
-                language model that does not call all of the norms.
+            ValueError: another shape, both kinds of emotions, not one of ids and embeddings; a norm that is not called as a module.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
@@ -338,21 +340,19 @@ class EmotionModulatedModel(PreTrainedModel):
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name):
                 kwargs.setdefault(name, True)
-        running, felt = self.running, emotion_modulation is not None
-        counted = felt and not self.all_reached and not torch.compiler.is_compiling()
+        running, text_config, felt = self.running, self.config.text_config, emotion_modulation is not None
+        # Once, where no layer may be dropped.
+        counted = felt and not (
+            self.all_reached or torch.compiler.is_compiling() or getattr(text_config, "layerdrop", 0)
+        )
         running.modulation = emotion_modulation.unbind(dim=1) if felt else None
         running.reached = set() if counted else None
         try:
             outputs = self.language_model(return_dict=True, **kwargs)
-            # A model may drop layers in training.
-            if (
-                counted
-                and len(running.reached) < self.num_norms
-                and not getattr(self.config.text_config, "layerdrop", 0)
-            ):
+            if counted and len(running.reached) < self.num_norms:
                 raise ValueError(
-                    f"the emotion reaches {len(running.reached)} of {self.num_norms} norms: a {self.config.text_config.model_type!r} model "
-                    "does not call the others as modules. Take a Llama-like model, or other `modulated_norms`."
+                    f"the emotion reaches {len(running.reached)} of {self.num_norms} norms: a {text_config.model_type!r} model does not "
+                    "call the others as modules. Take a Llama-like model, or other `modulated_norms`."
                 )
             self.all_reached = self.all_reached or counted
         finally:
@@ -403,16 +403,14 @@ class EmotionModulatedModel(PreTrainedModel):
         if name is not None and config.base_model_name_or_path is not None:
             model, info = cls._from_modulators(str(name), copy.deepcopy(config), hub, **kwargs)
             return (model, info) if output_loading_info else model
-        if (
-            config is not None and cls.language_model_class is AutoModel
-        ):  # the files have the names of the model with a head
+        # Files have the names of the model with a head.
+        if config is not None and cls.language_model_class is AutoModel:
             prefix = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING[type(config.text_config)].base_model_prefix
             kwargs.setdefault("key_mapping", {rf"^language_model\.{prefix}\.": "language_model."})
         model, info = super().from_pretrained(name, *args, config=config, output_loading_info=True, **kwargs)
         if any(key.startswith("language_model.") for key in info["missing_keys"]):
             raise ValueError(
-                f"`base_model_name_or_path` must name the checkpoint of the language model, whose weights are not all in {str(name)!r}, "
-                "got None."
+                f"{str(name)!r} lacks weights of the language model: `base_model_name_or_path` must name their checkpoint, got None."
             )
         return (model, info) if output_loading_info else model
 
@@ -457,10 +455,7 @@ class EmotionModulatedModel(PreTrainedModel):
 
 
 class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
-    """
-    [`EmotionModulatedModel`] over a whole language model, with its head. Without an emotion it is the language model. Returns a
-    [`CausalLMOutputWithPast`].
-    """
+    """[`EmotionModulatedModel`] over a whole language model, with its head. Returns a [`CausalLMOutputWithPast`]."""
 
     language_model_class = AutoModelForCausalLM
 

@@ -35,6 +35,7 @@ from transformers import (
     GenerationConfig,
     GPT2Config,
     LlamaConfig,
+    LlamaForCausalLM,
     Olmo2Config,
     OPTConfig,
     Qwen3Config,
@@ -334,11 +335,12 @@ def test_frozen_language_model_gets_no_gradient(name, bases):
 
     expected = gradients()
     assert set(expected) == own and all((value != 0).any(dim=(1, 2)).all() for value in expected.values())
-    model.gradient_checkpointing_enable()
-    assert_close(gradients(), expected, rtol=1e-6, atol=1e-7)
+    for reentrant in (False, True):
+        model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        assert_close(gradients(), expected, rtol=1e-6, atol=1e-7)
+        in_thread = ThreadPoolExecutor(1).submit(gradients).result()  # as the engine of a GPU computes layers again
+        assert_close(in_thread, expected, rtol=1e-6, atol=1e-7)
     assert model.config.base_model_name_or_path == str(bases[name])
-    with pytest.raises(ValueError, match="`use_reentrant` must be False"):
-        model.gradient_checkpointing_enable({"use_reentrant": True})
 
 
 # Saving and loading
@@ -412,6 +414,32 @@ def test_attention_that_is_asked_for_is_that_of_the_language_model(bases, tmp_pa
     assert AutoModelForCausalLM.from_pretrained(tmp_path).language_model.config._attn_implementation == "sdpa"
 
 
+def test_weights_on_a_disk_and_arguments_for_the_language_model(bases, tmp_path, monkeypatch):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs()
+    expected = model(**inputs, emotion_weights=weights).logits
+    model.save_pretrained(tmp_path / "run")
+    places = dict.fromkeys(("model.embed_tokens", "model.layers.0"), "disk")
+    places |= dict.fromkeys(("model.layers.1", "model.norm", "model.rotary_emb", "lm_head"), "cpu")
+    for auto_class in (AutoModelForCausalLM, EmotionModulatedForCausalLM):
+        loaded = auto_class.from_pretrained(tmp_path / "run", device_map=places, offload_folder=tmp_path / "disk")
+        assert loaded.language_model.get_input_embeddings().weight.is_meta
+        assert_close(loaded(**inputs, emotion_weights=weights).logits, expected, rtol=1e-6, atol=1e-6)
+    asked, loads = (
+        {"use_kernels": True, "tp_plan": "auto", "max_memory": {"cpu": "1GB"}},
+        LlamaForCausalLM.from_pretrained,
+    )
+    found = []
+
+    def load(*args, **kwargs):
+        found.append({name: kwargs.pop(name) for name in asked})
+        return loads(*args, **kwargs)
+
+    monkeypatch.setattr(LlamaForCausalLM, "from_pretrained", load)
+    AutoModelForCausalLM.from_pretrained(tmp_path / "run", **asked)
+    EmotionModulatedForCausalLM.from_language_model_pretrained(bases["llama"], **asked)
+    assert found == [asked, asked]
+
+
 @pytest.mark.parametrize("name", ["llama", "gemma3"])  # the second ties its embeddings
 @pytest.mark.parametrize(
     "change", ["trained", "unfrozen later", "frozen again", "no base named", "resized", "no modulators"]
@@ -426,8 +454,8 @@ def test_language_model_that_may_have_changed_is_saved_too(name, change, bases, 
         model.language_model.requires_grad_(True)
     elif change == "frozen again":
         model.language_model.get_decoder().layers[-1].requires_grad_(True)
-        model(**inputs, emotion_weights=weights, labels=inputs["input_ids"]).loss.backward()
-        model.requires_grad_(False)
+        model.train()(**inputs, emotion_weights=weights, labels=inputs["input_ids"]).loss.backward()
+        model.requires_grad_(False).eval()
     elif change == "no base named":
         model.config.base_model_name_or_path = None
     elif change == "resized":
@@ -518,17 +546,19 @@ def test_all_weights_have_one_precision(tmp_path):
         assert model(torch.tensor([[5, 6]]), emotion_ids=torch.tensor([0])).logits.dtype == dtype
 
 
-def test_ids_of_special_tokens_are_those_of_the_language_model(tmp_path):
-    fields = {"text_config": LANGUAGE_MODELS["llama"], "num_emotions": 3}
+def test_ids_of_special_tokens_are_by_default_those_of_the_language_model(tmp_path):
+    inner = LlamaConfig(**{**WITHOUT_HEAD_SIZE, "eos_token_id": [3, 4]})
+    fields = {"text_config": inner, "num_emotions": 3}
+    assert (EmotionModulatedConfig(**fields).pad_token_id, EmotionModulatedConfig(**fields).eos_token_id) == (0, 3)
     given = EmotionModulatedConfig(**fields, pad_token_id=7, eos_token_id=[8, 9])
     assigned = EmotionModulatedConfig(**fields)
-    assigned.pad_token_id, assigned.eos_token_id = 7, [8, 9]
+    assigned.pad_token_id, assigned.eos_token_id = 7, 8  # as the Trainer does
     EmotionModulatedConfig(**fields).save_pretrained(tmp_path)
     loaded = EmotionModulatedConfig.from_pretrained(tmp_path, pad_token_id=7, eos_token_id=[8, 9])
     assigned.save_pretrained(tmp_path)
     for config in (given, assigned, loaded, EmotionModulatedConfig.from_pretrained(tmp_path)):
         assert (config.pad_token_id, config.eos_token_id) == (7, 8)
-        assert (config.text_config.pad_token_id, config.text_config.eos_token_id) == (7, [8, 9])
+        assert (config.text_config.pad_token_id, config.text_config.eos_token_id) == (0, [3, 4])
     without = EmotionModulatedConfig(text_config=CodeGenConfig(eos_token_id=8))  # which knows no padding
     assert (without.pad_token_id, without.eos_token_id) == (8, 8)
 
@@ -604,6 +634,29 @@ def test_the_norms_run_their_own_kernels(bases):
 
 
 @each
+def test_layers_that_hand_nothing_down_have_the_emotion(name, bases, monkeypatch):
+    """The emotion needs no argument of the layers; and a norm that is not reached would not be noticed in the last layer alone."""
+    model, (inputs, weights) = build(bases[name]), make_inputs()
+    given = []
+    for layer in model.get_decoder().children():
+        for part in layer if isinstance(layer, torch.nn.ModuleList) else ():
+            part.register_forward_pre_hook(lambda _, args, kwargs: given.append(set(kwargs)), with_kwargs=True)
+    model(**inputs, emotion_weights=weights)
+    assert len(given) == 2 and not any("emotion" in argument for arguments in given for argument in arguments)
+    norms = 4 if name == "gemma3" else 2
+    assert model.num_norms == 2 * norms and model.all_reached
+
+
+def test_norms_of_layers_that_training_drops_need_no_emotion(tmp_path):
+    config = copy.deepcopy(LANGUAGE_MODELS["opt"])
+    config.layerdrop = 0.99
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model, (inputs, weights) = build(tmp_path).train(), make_inputs()
+    torch.manual_seed(0)
+    model(**inputs, emotion_weights=weights)
+
+
+@each
 def test_copies_follow_the_emotion_on_their_own(name, bases):
     model, (inputs, weights) = build(bases[name]), make_inputs()
     expected = model(**inputs, emotion_weights=weights).logits
@@ -627,6 +680,13 @@ def test_the_base_model_is_found_by_automodel(name, whole, bases, tmp_path):
         states = base(**inputs, **emotions).last_hidden_state
         expected = model(**inputs, **emotions, output_hidden_states=True).hidden_states[-1]
         assert_close(states, expected, rtol=1e-6, atol=1e-6)
+    base.config.forget_base_model()
+    base.save_pretrained(tmp_path / "base")
+    again, report = AutoModel.from_pretrained(tmp_path / "base", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert torch.equal(again(**inputs, emotion_weights=weights).last_hidden_state, states)
+    over = EmotionModulatedModel.from_language_model_pretrained(bases[name], num_emotions=len(EMOTIONS))
+    assert not over.can_generate() and over(**inputs, emotion_weights=weights).last_hidden_state.shape == states.shape
 
 
 # Folding
@@ -669,13 +729,15 @@ def test_language_models_that_cannot_take_an_emotion_are_refused(bases, tmp_path
         with pytest.raises(ValueError, match="`modulated_norms` must be some of .*input_layernorm"):
             build(bases["qwen3"], **arguments)
     model, (inputs, weights) = build(bases["llama"]), make_inputs()
-    decoder = model.get_decoder()
-    forward = decoder.forward
-    monkeypatch.setattr(decoder, "forward", lambda emotion_modulation=None, **arguments: forward(**arguments))
+    layer = model.get_decoder().layers[0]  # the others are reached
+    monkeypatch.setattr(layer.input_layernorm, "_forward_hooks", {})
     model(**inputs)
     for call in (model, model.generate):
-        with pytest.raises(ValueError, match="'llama' model does not hand its arguments to its layers"):
+        with pytest.raises(ValueError, match="reaches 3 of 4 norms: a 'llama' model does not call the others"):
             call(**inputs, emotion_weights=weights)
+    assert model.running.modulation is None and torch.equal(
+        model(**inputs).logits, build(bases["llama"])(**inputs).logits
+    )
     AutoModelForCausalLM.from_config(BertConfig(**TINY_BERT, is_decoder=True)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="'bert' model, whose layers are not found"):
         build(tmp_path)
