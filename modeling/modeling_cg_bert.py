@@ -477,9 +477,9 @@ class CGBertModel(CGBertPreTrainedModel):
         states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)  # (B, L, d)
         key_bias = None
         if attention_mask is not None:
-            pairs = attention_mask if attention_mask.dim() == 4 else token_mask[:, None, None]
+            pairs = attention_mask if attention_mask.dim() == 4 else token_mask[:, None, None]  # type: ignore[index]
             pairs = additive_mask(pairs, states.dtype)
-            attention_mask, key_bias = attention_mask if attention_mask.dim() == 2 else pairs, pairs[:, 0]
+            attention_mask, key_bias = attention_mask if attention_mask.dim() == 2 else pairs, pairs[:, 0]  # type: ignore[index]
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=states, attention_mask=attention_mask)
         if output_attentions is None:
             output_attentions = self.config.output_attentions

@@ -195,7 +195,7 @@ class EmotionModulatedModel(PreTrainedModel):
     _can_compile_fullgraph = True
     _skip_keys_device_placement = ["past_key_values"]
 
-    def __init__(self, config: EmotionModulatedConfig, language_model: PreTrainedModel | None = None):
+    def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
         """Over `language_model`, if one is given. ValueError if its layers, or the `modulated_norms`, are not found."""
         super().__init__(config)
         given = language_model is not None
@@ -211,9 +211,10 @@ class EmotionModulatedModel(PreTrainedModel):
                     f"`modulated_norms` must be some of {_norms_of(layer)}, those of a {type(layer).__name__}, got {unknown}."
                 )
         norms = [getattr(layer, name) for layer in layers for name in config.modulated_norms]
-        self.emotion_modulation = EmotionModulation(config, len(norms)) if norms else None
+        self.emotion_modulation: Any = EmotionModulation(config, len(norms)) if norms else None
         self.language_model, self.running = language_model, RunningPass()
-        self.num_norms, self.all_reached, self.loaded_vocab_size = len(norms), False, config.vocab_size
+        self.num_norms, self.all_reached = len(norms), False
+        self._given = _sample(language_model) if given else {}
         for slot, norm in enumerate(norms):
             shift_slot = slot + len(norms) if config.shift else None
             norm.register_forward_hook(partial(self.running.modulate, slot, shift_slot))
@@ -229,7 +230,7 @@ class EmotionModulatedModel(PreTrainedModel):
                 module._is_hf_initialized = True  # its weights stay
             if norms:  # offloaded weights are nowhere
                 place = None if language_model.device.type == "meta" else language_model.device
-                self.emotion_modulation.to(place, language_model.dtype)
+                self.emotion_modulation.to(place, language_model.dtype)  # type: ignore[union-attr]
         if self.can_generate():
             self.generation_config = copy.deepcopy(language_model.generation_config)
             # GPT-2's name does not tell it; the warning that follows would break a graph.
@@ -261,19 +262,13 @@ class EmotionModulatedModel(PreTrainedModel):
         """As in every model; ValueError if an adapter of PEFT would leave new modulators untrained."""
         if mode:
             refuse_untrained(self)
-        self._note_changes()
         return super().train(mode)
-
-    def _note_changes(self) -> None:
-        """From now on the language model is saved, if it is trained or resized, or has adapters, which may be merged into it."""
-        changed = any(parameter.requires_grad for parameter in self.language_model.parameters())
-        changed = changed or getattr(self, "peft_config", None) or self.config.vocab_size != self.loaded_vocab_size
-        if changed or self.emotion_modulation is None:  # a checkpoint must hold weights
-            self.config.forget_base_model()
 
     def save_pretrained(self, *args, **kwargs):
         """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""
-        self._note_changes()
+        # A checkpoint must hold weights; and those of the language model if they are not its checkpoint's any more.
+        if self.emotion_modulation is None or _changed(self.language_model, self._given):
+            self.config.forget_base_model()
         names = () if self.config.base_model_name_or_path is None else self.language_model.state_dict()
         self._keys_to_ignore_on_save = {f"language_model.{name}" for name in names}
         super().save_pretrained(*args, **kwargs)
@@ -317,7 +312,7 @@ class EmotionModulatedModel(PreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-        batch_size, length = (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
+        batch_size, length = (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]  # type: ignore[union-attr]
         if input_ids is not None and past_key_values is None:
             self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
@@ -345,13 +340,13 @@ class EmotionModulatedModel(PreTrainedModel):
         counted = felt and not (
             self.all_reached or torch.compiler.is_compiling() or getattr(text_config, "layerdrop", 0)
         )
-        running.modulation = emotion_modulation.unbind(dim=1) if felt else None
+        running.modulation = emotion_modulation.unbind(dim=1) if felt else None  # type: ignore[union-attr]
         running.reached = set() if counted else None
         try:
             outputs = self.language_model(return_dict=True, **kwargs)
-            if counted and len(running.reached) < self.num_norms:
+            if counted and len(running.reached) < self.num_norms:  # type: ignore[arg-type]
                 raise ValueError(
-                    f"the emotion reaches {len(running.reached)} of {self.num_norms} norms: a {text_config.model_type!r} model does not "
+                    f"the emotion reaches {len(running.reached)} of {self.num_norms} norms: a {text_config.model_type!r} model does not "  # type: ignore[arg-type]
                     "call the others as modules. Take a Llama-like model, or other `modulated_norms`."
                 )
             self.all_reached = self.all_reached or counted
@@ -431,12 +426,12 @@ class EmotionModulatedModel(PreTrainedModel):
                         f"{base!r} has {getattr(text, size)}: pass the language model that they were trained over."
                     )
             # Settings are those of the training; how weights are quantized is a matter of the checkpoint that has them.
-            if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):
+            if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):  # type: ignore[union-attr]
                 settings = found
             elif hasattr(found, "quantization_config"):
-                settings.quantization_config = found.quantization_config
+                settings.quantization_config = found.quantization_config  # type: ignore[union-attr]
             elif hasattr(settings, "quantization_config"):
-                del settings.quantization_config
+                del settings.quantization_config  # type: ignore[union-attr]
             language_model = cls.language_model_class.from_pretrained(base, config=settings, **kwargs)
         except OSError as error:
             raise OSError(
@@ -540,7 +535,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         plain = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.text_config), dtype=self.dtype)
         plain.load_state_dict(self.language_model.state_dict())
         norms = [getattr(layer, name) for layer in _layers(plain) for name in self.config.modulated_norms]
-        scales = 1 + self.modulation(emotion_weights=emotion_weights[None])[0, :, 0]  # (M, d)
+        scales = 1 + self.modulation(emotion_weights=emotion_weights[None])[0, :, 0]  # type: ignore[index]  # (M, d)
         for norm, scale in zip(norms, scales, strict=True):
             if getattr(norm, "weight", None) is None:
                 raise ValueError("the emotion cannot be folded: a norm of the language model has no weight.")
@@ -554,6 +549,23 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
 
 def _takes_emotions(model: PreTrainedModel | None) -> bool:
     return model is not None and "emotion_ids" in inspect.signature(model.forward).parameters
+
+
+def _sample(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Some numbers of each weight, enough to see that it was trained or that an adapter was merged into it."""
+    return {
+        name: weight.detach().flatten()[:: max(1, weight.numel() // 256)].cpu().clone()
+        for name, weight in model.named_parameters()
+        if weight.is_floating_point() and not weight.is_meta
+    }
+
+
+def _changed(model: nn.Module, given: Mapping[str, torch.Tensor]) -> bool:
+    """Whether weights differ from what `_sample` gave, in the dtype that they have now."""
+    own = _sample(model)
+    return own.keys() != given.keys() or any(
+        not torch.equal(own[name], given[name].to(own[name].dtype)) for name in own
+    )
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:

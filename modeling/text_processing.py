@@ -203,8 +203,12 @@ def temperature_of(config) -> float:
     value = getattr(config, "calibration_temperature", None)
     if value is None:
         return 1.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value <= 1e6:  # what float32 can divide by
-        raise ValueError(f"`config.calibration_temperature` must be a positive number (1e-6 to 1e6) or None, got {value!r}.")
+    if (
+        isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value <= 1e6
+    ):  # what float32 can divide by
+        raise ValueError(
+            f"`config.calibration_temperature` must be a positive number (1e-6 to 1e6) or None, got {value!r}."
+        )
     return float(value)
 
 
