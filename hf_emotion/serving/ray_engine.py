@@ -16,9 +16,9 @@ import torch
 from ..data.files import FORMATS, columns_of, default_separator, find_separator
 from ..io.paths import (
     as_path,
+    check_file,
     ending,
     filesystem,
-    check_file,
     name_of,
     refuse_lost_link,
     shown,
