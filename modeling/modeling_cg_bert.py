@@ -370,7 +370,7 @@ class CGBertEncoder(nn.Module):
 
 # Models
 
-# What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
+# Copied from modeling_label_aware.NEW_MODULES
 NEW_MODULES = ("score", "classifier", "pooler")
 
 

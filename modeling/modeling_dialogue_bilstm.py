@@ -292,10 +292,7 @@ class DialogueContext(nn.Module):
 # Models
 
 # Copied from modeling_label_aware.NEW_MODULES
-NEW_MODULES = (
-    "score",
-    "classifier",
-)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+NEW_MODULES = ("score", "classifier", "pooler")
 
 
 # Copied from modeling_label_aware.refuse_untrained

@@ -375,10 +375,8 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
 
 # What all models share
 
-NEW_MODULES = (
-    "score",
-    "classifier",
-)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+# What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
+NEW_MODULES = ("score", "classifier", "pooler")
 START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
 
 

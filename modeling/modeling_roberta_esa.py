@@ -216,10 +216,7 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
 # Models
 
 # Copied from modeling_label_aware.NEW_MODULES
-NEW_MODULES = (
-    "score",
-    "classifier",
-)  # what a pretrained encoder lacks; PEFT trains modules of these names without being asked
+NEW_MODULES = ("score", "classifier", "pooler")
 
 
 # Copied from modeling_label_aware.refuse_untrained
