@@ -262,12 +262,16 @@ class EmotionModulatedModel(PreTrainedModel):
         """As in every model; ValueError if an adapter of PEFT would leave new modulators untrained."""
         if mode:
             refuse_untrained(self)
+            # Noted here, because the language model may be frozen again before it is saved; a sample does not see a few trained rows.
+            if any(parameter.requires_grad for parameter in self.language_model.parameters()):
+                self.config.forget_base_model()
         return super().train(mode)
 
     def save_pretrained(self, *args, **kwargs):
         """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""
         # A checkpoint must hold weights; and those of the language model if they are not its checkpoint's any more.
-        if self.emotion_modulation is None or _changed(self.language_model, self._given):
+        trained = any(parameter.requires_grad for parameter in self.language_model.parameters())
+        if trained or self.emotion_modulation is None or _changed(self.language_model, self._given):
             self.config.forget_base_model()
         names = () if self.config.base_model_name_or_path is None else self.language_model.state_dict()
         self._keys_to_ignore_on_save = {f"language_model.{name}" for name in names}
