@@ -211,7 +211,7 @@ class EmotionModulatedModel(PreTrainedModel):
                     f"`modulated_norms` must be some of {_norms_of(layer)}, those of a {type(layer).__name__}, got {unknown}."
                 )
         norms = [getattr(layer, name) for layer in layers for name in config.modulated_norms]
-        self.emotion_modulation: Any = EmotionModulation(config, len(norms)) if norms else None
+        self.emotion_modulation = EmotionModulation(config, len(norms)) if norms else None
         self.language_model, self.running = language_model, RunningPass()
         self.num_norms, self.all_reached = len(norms), False
         self._given = _sample(language_model) if given else {}
@@ -228,9 +228,9 @@ class EmotionModulatedModel(PreTrainedModel):
         if given:
             for module in language_model.modules():
                 module._is_hf_initialized = True  # its weights stay
-            if norms:  # offloaded weights are nowhere
+            if self.emotion_modulation is not None:  # offloaded weights are nowhere
                 place = None if language_model.device.type == "meta" else language_model.device
-                self.emotion_modulation.to(place, language_model.dtype)  # type: ignore[union-attr]
+                self.emotion_modulation.to(place, language_model.dtype)
         if self.can_generate():
             self.generation_config = copy.deepcopy(language_model.generation_config)
             # GPT-2's name does not tell it; the warning that follows would break a graph.
@@ -316,7 +316,8 @@ class EmotionModulatedModel(PreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-        batch_size, length = (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]  # type: ignore[union-attr]
+        rows: Any = input_ids if inputs_embeds is None else inputs_embeds
+        batch_size, length = rows.shape[:2]
         if input_ids is not None and past_key_values is None:
             self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
@@ -339,18 +340,19 @@ class EmotionModulatedModel(PreTrainedModel):
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name):
                 kwargs.setdefault(name, True)
-        running, text_config, felt = self.running, self.config.text_config, emotion_modulation is not None
+        running, text_config = self.running, self.config.text_config
         # Once, where no layer may be dropped.
-        counted = felt and not (
+        counted = emotion_modulation is not None and not (
             self.all_reached or torch.compiler.is_compiling() or getattr(text_config, "layerdrop", 0)
         )
-        running.modulation = emotion_modulation.unbind(dim=1) if felt else None  # type: ignore[union-attr]
-        running.reached = set() if counted else None
+        reached: set[int] = set()
+        running.modulation = None if emotion_modulation is None else emotion_modulation.unbind(dim=1)
+        running.reached = reached if counted else None
         try:
             outputs = self.language_model(return_dict=True, **kwargs)
-            if counted and len(running.reached) < self.num_norms:  # type: ignore[arg-type]
+            if counted and len(reached) < self.num_norms:
                 raise ValueError(
-                    f"the emotion reaches {len(running.reached)} of {self.num_norms} norms: a {text_config.model_type!r} model does not "  # type: ignore[arg-type]
+                    f"the emotion reaches {len(reached)} of {self.num_norms} norms: a {text_config.model_type!r} model does not "
                     "call the others as modules. Take a Llama-like model, or other `modulated_norms`."
                 )
             self.all_reached = self.all_reached or counted
@@ -415,7 +417,8 @@ class EmotionModulatedModel(PreTrainedModel):
 
     @classmethod
     def _from_modulators(cls, name: str, config: EmotionModulatedConfig, hub: dict[str, Any], **kwargs):
-        base, settings = config.base_model_name_or_path, config.text_config
+        base: Any = config.base_model_name_or_path
+        settings: Any = config.text_config
         kwargs |= {"revision": config.base_model_revision, "subfolder": "", "trust_remote_code": False}
         dtype = kwargs.pop("torch_dtype", None) or kwargs.get("dtype") or "auto"  # the first is the old name
         kwargs["dtype"] = config.dtype or dtype if dtype == "auto" else dtype  # that of the training may be finer
@@ -430,12 +433,12 @@ class EmotionModulatedModel(PreTrainedModel):
                         f"{base!r} has {getattr(text, size)}: pass the language model that they were trained over."
                     )
             # Settings are those of the training; how weights are quantized is a matter of the checkpoint that has them.
-            if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):  # type: ignore[union-attr]
+            if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):
                 settings = found
             elif hasattr(found, "quantization_config"):
-                settings.quantization_config = found.quantization_config  # type: ignore[union-attr]
+                settings.quantization_config = found.quantization_config
             elif hasattr(settings, "quantization_config"):
-                del settings.quantization_config  # type: ignore[union-attr]
+                del settings.quantization_config
             language_model = cls.language_model_class.from_pretrained(base, config=settings, **kwargs)
         except OSError as error:
             raise OSError(

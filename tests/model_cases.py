@@ -552,15 +552,15 @@ def reply_inputs(batch: int, length: int, seed: int, mixtures: bool = False) -> 
     return {**inputs, "labels": labels.masked_fill(mask == 0, -100)}
 
 
-def modulators_of(model: nn.Module) -> dict[str, str]:
-    """The weights of the modulators, and their names in checkpoints: inside the norms."""
-    names = {}
+def modulators_of(model: nn.Module) -> frozenset[str]:
+    """The names of the modulators' weights."""
+    names = set()
     for norm, module in model.named_modules():
         if isinstance(module, ModulatedLayerNorm):
             base, side, place = norm.split(".", maxsplit=2)
             for part in ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out"):
-                names[f"{base}.{side}.modulation.{place.replace('.', '_')}_{part}"] = f"{norm}.{part}"
-    return names
+                names.add(f"{base}.{side}.modulation.{place.replace('.', '_')}_{part}")
+    return frozenset(names)
 
 
 def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> ModelCase:
@@ -582,7 +582,7 @@ def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> Model
         new_weights=frozenset(),
         starts={},
         unused_weights=frozenset(),
-        no_decay=frozenset(modulators),
+        no_decay=modulators,
         peft_modules_to_save=("modulation",),
         base_outputs=("last_hidden_state", "encoder_last_hidden_state"),
         head_outputs=("loss", "logits", "encoder_last_hidden_state"),
