@@ -78,7 +78,8 @@ def check_max_length(max_length: int | None, limit: int, of: str, default: int |
     """`max_length`, else `default`, else the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
     if max_length is not None and not (is_whole(max_length) and 3 <= max_length <= limit):
         raise ValueError(
-            f"`max_length` must lie between 3 and the {of}'s {limit} positions, a whole number, got {max_length!r}."
+            f"`max_length` must lie between 3 and the {of}'s {limit} positions{'' if is_whole(max_length) else ', a whole number'}, got "
+            f"{max_length!r}."
         )
     return max_length or min(limit, default or limit)
 

@@ -155,7 +155,7 @@ def label_names(config) -> list[str]:
             f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
         )
     ids = {name: number for number, name in names.items()}
-    other = {str(name): number for name, number in config.label2id.items()}
+    other = {str(name): number for name, number in (config.label2id or {}).items()}
     if set(ids) == set(other) and ids != other:
         raise ValueError(
             f"`config.id2label` and `config.label2id` number the labels in two ways, {names} and {other}: mend the wrong one."
