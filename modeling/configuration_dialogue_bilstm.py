@@ -69,7 +69,7 @@ def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> P
     own = nested is not None and type(nested).__module__.startswith("transformers.")
     if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
         raise ValueError(
-            f"`{field}` is of a {kind!r} model: it must be one that transformers itself has, no encoder-decoder, and read text alone."
+            f"`{field}` is of type {kind!r}, which transformers itself does not have, or which is an encoder-decoder or reads more than text."
         )
     return nested
 
@@ -162,8 +162,8 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         if self.problem_type not in (None, "single_label_classification"):
             raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
         if (kind == "model") != (encoder is not None):
-            found = "without it" if encoder is None else "with it"
-            raise ValueError(f"`encoder_config` and `utterance_encoder='model'` go together, got {kind!r} {found}.")
+            found = f"utterance_encoder={kind!r} {'without' if encoder is None else 'with'} it"
+            raise ValueError(f"`encoder_config` and `utterance_encoder='model'` go together, got {found}.")
         for name in ("utterance_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_speakers"):
             least = int(name.endswith("size"))
             if getattr(self, name) < least:
@@ -171,10 +171,10 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         if heads and size % heads:
             raise ValueError(f"`num_attention_heads` ({heads}) must divide the size of what it reads ({size}).")
         if kind == "bilstm" and self.utterance_size % 2:
-            raise ValueError(f"`utterance_size` must be even over a BiLSTM, got {self.utterance_size}.")
-        if self.class_weights is not None and len(self.class_weights) != self.num_labels:
-            found = f"{len(self.class_weights)} for {self.num_labels} labels"
-            raise ValueError(f"`class_weights` needs one value for each label, got {found}.")
+            raise ValueError(f"`utterance_size` must be even, got {self.utterance_size}: a BiLSTM has two halves.")
+        given = self.num_labels if self.class_weights is None else len(self.class_weights)
+        if given != self.num_labels:
+            raise ValueError(f"`class_weights` needs one value for each of the {self.num_labels} labels, got {given}.")
 
 
 __all__ = ["DialogueBiLSTMConfig"]

@@ -23,7 +23,7 @@ def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> P
     own = nested is not None and type(nested).__module__.startswith("transformers.")
     if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
         raise ValueError(
-            f"`{field}` is of a {kind!r} model: it must be one that transformers itself has, no encoder-decoder, and read text alone."
+            f"`{field}` is of type {kind!r}, which transformers itself does not have, or which is an encoder-decoder or reads more than text."
         )
     return nested
 

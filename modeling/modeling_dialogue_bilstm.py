@@ -177,8 +177,7 @@ class MultiHead(nn.Module):
             attention = F.dropout(scores.softmax(dim=-1, dtype=exact).to(query.dtype), p=dropout)
             output = attention @ value
         else:
-            attention = None
-            output = F.scaled_dot_product_attention(query, key, value, mask, dropout, scale=scaling)
+            attention, output = None, F.scaled_dot_product_attention(query, key, value, mask, dropout, scale=scaling)
         output = self.project("out_proj", output.transpose(1, 2).reshape(states.shape))
         return (output if self.LayerNorm is None else self.LayerNorm(states + output)), attention
 
@@ -327,9 +326,10 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
                 init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
         elif isinstance(module, MultiHead | UtteranceClassifier):
             for name, parameter in module.named_parameters(recurse=False):
-                init.normal_(parameter, std=self.config.initializer_range)
                 if name.endswith("bias"):
                     init.zeros_(parameter)
+                else:
+                    init.normal_(parameter, std=self.config.initializer_range)
 
     @classmethod
     def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
@@ -463,8 +463,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             attention_mask = torch.ones_like(given) if attention_mask is None else attention_mask
             # On a GPU it would wait for the lengths. FSDP needs as many calls of the encoder in every process.
             several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
-            on_cpu = given.device.type == "cpu" and not torch.compiler.is_compiling()
-            encode = self._encode_real_utterances if on_cpu and not several_processes else self.encode_utterances
+            whole = given.device.type != "cpu" or torch.compiler.is_compiling() or several_processes
+            encode = self.encode_utterances if whole else self._encode_real_utterances
             vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1))
             utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
         states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)

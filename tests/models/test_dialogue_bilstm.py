@@ -548,8 +548,8 @@ def test_encoders_that_do_not_fit(encoders, tmp_path):
     for folder, message in (
         (tmp_path / "t5", "'t5'.*encoder-decoder"),
         (tmp_path / "vit", "'vit'.*`input_ids`"),
-        (tmp_path / "dialogue", "'dialogue-bilstm' model: it must be one that transformers itself has"),
-        (tmp_path / "esa", "'roberta-esa' model: it must be one that transformers itself has"),
+        (tmp_path / "dialogue", "'dialogue-bilstm', which transformers itself does not have"),
+        (tmp_path / "esa", "'roberta-esa', which transformers itself does not have"),
         (save_config(tmp_path / "remote", model_type="x", auto_map=code), "'x'"),
         (tmp_path / "lacking", "lacking.*lacks.*encoder.layer.1.output.dense.weight"),
     ):
