@@ -30,10 +30,8 @@ def merged(
 ) -> dict[str, Any]:
     """
     A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out.
-
-    Raises:
-        ValueError: the checkpoint's model type is not one of `fitting`: transformers would leave its weights at random values.
+    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
+    `fitting`: transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:
@@ -82,27 +80,19 @@ def check_labels(config) -> None:
 
 def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
     """
-    The configuration of a text model as a part of another configuration, in its field `field`.
-
-    Raises:
-        ValueError: transformers itself does not have the model type, or it is an encoder-decoder or reads more than text.
+    The configuration of a model of transformers over text, as the field `field` of another configuration; ValueError for one that is not
+    in transformers itself, for an encoder-decoder, and for one that reads more than text.
     """
     # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
     # the weights, which may be a local folder.
     values = config if isinstance(config, Mapping) else config.to_dict()
     values = {name: value for name, value in values.items() if name != "_name_or_path"}
     kind = values.get("model_type")
-    nested = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
-    if nested is None or not type(nested).__module__.startswith("transformers."):
+    nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
+    own = nested is not None and type(nested).__module__.startswith("transformers.")
+    if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
         raise ValueError(
-            f"`{field}` has the model type {kind!r}, which transformers does not have: take one that it has."
-        )
-    if nested.is_encoder_decoder:
-        raise ValueError(f"`{field}` is of a {kind!r} model, an encoder-decoder: take a model of one stack.")
-    text = nested.get_text_config()
-    if text is not nested:
-        raise ValueError(
-            f"`{field}` is of a {kind!r} model, which reads more than text: take one that reads text alone, such as {text.model_type!r}."
+            f"`{field}` is of type {kind!r}, which transformers itself does not have, or which is an encoder-decoder or reads more than text."
         )
     return nested
 

@@ -31,10 +31,8 @@ def merged(
 ) -> dict[str, Any]:
     """
     A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out.
-
-    Raises:
-        ValueError: the checkpoint's model type is not one of `fitting`: transformers would leave its weights at random values.
+    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
+    `fitting`: transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:

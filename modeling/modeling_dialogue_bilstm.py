@@ -4,17 +4,17 @@
 Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S = 2H (H if causal), C labels.
 """
 
-import copy
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
-from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.modeling_outputs import TokenClassifierOutput
+from transformers.modeling_utils import EmbeddingAccessMixin
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
@@ -31,31 +31,14 @@ TOKENS_PER_CALL = 1024
 class DialogueBiLSTMModelOutput(ModelOutput):
     r"""
     Args:
-        last_hidden_state (`torch.FloatTensor`): (B, U, S), the classifier's input.
-        utterance_embeds (`torch.FloatTensor`): (B, U, D), the vectors of the utterances, given or encoded.
+        last_hidden_state: (B, U, S), the classifier's input.
+        utterance_embeds: (B, U, D), the vectors of the utterances, given or encoded.
         attentions: with `output_attentions`, attention between utterances, one tensor (B, heads, U, U); padding has 0.
     """
 
     last_hidden_state: torch.FloatTensor | None = None
     utterance_embeds: torch.FloatTensor | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-@dataclass
-class DialogueEmotionOutput(ModelOutput):
-    r"""
-    Args:
-        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
-        logits (`torch.FloatTensor`): (B, U, C), before the softmax.
-        attentions: as in [`DialogueBiLSTMModelOutput`].
-    """
-
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-# Order
 
 
 # Copied from modeling_roberta_esa.real_positions
@@ -66,10 +49,7 @@ def real_positions(mask: torch.Tensor) -> torch.Tensor:
 
 # Copied from modeling_roberta_esa.sinusoidal_encoding
 def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
-    """
-    PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017): (length, size), computed in float32,
-    then given the dtype and device of `like`.
-    """
+    """(length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017), in float32, then as `like`."""
     positions = torch.arange(length, device=like.device, dtype=torch.float32)
     even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
     angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
@@ -90,10 +70,7 @@ def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 # Copied from modeling_label_aware.reordered
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """
-    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
-    stand for all rows.
-    """
+    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. One row stands for all rows."""
     states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
@@ -105,9 +82,6 @@ def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
         return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
     return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
-
-
-# Layers
 
 
 def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
@@ -137,9 +111,8 @@ class BiLSTM(nn.Module):
             return output
         real = mask != 0
         back = torch.where(real, real.sum(dim=-1, keepdim=True) - 1 - back, back)
-        there = torch.zeros_like(back).scatter(
-            1, back, torch.arange(back.shape[1], device=back.device).expand_as(back)
-        )
+        places = torch.arange(back.shape[1], device=back.device).expand_as(back)
+        there = torch.zeros_like(back).scatter(1, back, places)
         return torch.cat([output, self.run(self.backward_lstm, states, there, back)], dim=-1)
 
     @staticmethod
@@ -151,8 +124,10 @@ class BiLSTM(nn.Module):
         return read.gather(0, order.expand_as(read)).transpose(0, 1)
 
 
-class WordBiLSTM(nn.Module):
+class WordBiLSTM(nn.Module, EmbeddingAccessMixin):
     """Encodes an utterance from its words: embeddings, BiLSTM, mean over the real tokens."""
+
+    _input_embed_layer = "word_embeddings"
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
@@ -164,43 +139,21 @@ class WordBiLSTM(nn.Module):
         return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask), attention_mask)
 
 
-def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-    weights = query @ key.transpose(2, 3) * scaling
-    if attention_mask is not None:
-        weights = weights + attention_mask
-    # At least float32, and no less than the model's own type.
-    weights = weights.softmax(dim=-1, dtype=torch.promote_types(query.dtype, torch.float32)).to(query.dtype)
-    weights = F.dropout(weights, p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2).contiguous(), weights
+# What follows holds its weights itself: for token classification PEFT would attach LoRA to each nn.Linear, even in modules that it trains
+# and saves whole, and could not load it again.
+PROJECTIONS = ("query", "key", "value", "out_proj")
 
 
-def of_own_attention(config: DialogueBiLSTMConfig) -> DialogueBiLSTMConfig:
-    """The configuration of the attention over utterances: "sdpa" where the utterance encoder has flash or flex attention."""
-    name = config._attn_implementation
-    if "flash" not in name and "flex" not in name:
-        return config
-    own = copy.copy(config)
-    own._attn_implementation_internal = "sdpa"  # the attribute without "internal" is also the encoder's
-    return own
-
-
-PROJECTIONS = ("query", "key", "value", "out_proj")  # names of the attention's projections
-
-# Attention and classifier hold their weights themselves: for token classification PEFT would attach LoRA to each nn.Linear, even
-# in modules that it trains and saves whole, and could not load it again.
-
-
-class DialogueAttention(nn.Module):
-    """Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm."""
+class MultiHead(nn.Module):
+    """
+    Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm. It has "eager" and "sdpa", and takes the
+    latter where the utterance encoder has another implementation of attention.
+    """
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
-        self.config = config
-        size = config.context_size
+        self.config, size = config, config.context_size
         self.head_size = size // config.num_attention_heads
-        self.scaling = self.head_size**-0.5
-        self.is_causal = config.causal
-        self.dropout = config.attention_probs_dropout_prob
         for name in PROJECTIONS:
             self.register_parameter(f"{name}_weight", nn.Parameter(torch.empty(size, size)))
             self.register_parameter(f"{name}_bias", nn.Parameter(torch.empty(size)))
@@ -210,33 +163,22 @@ class DialogueAttention(nn.Module):
         """(B, U, S) -> (B, U, S)."""
         return F.linear(states, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
 
-    def additive_mask(self, mask, states):
-        """The mask of any attention implementation, turned into one to add to the scores; None if everything is visible."""
-        if mask is None and self.is_causal:
-            mask = torch.ones(2 * states.shape[1:2], dtype=torch.bool, device=states.device).tril()  # (U, U)
-        if mask is None or mask.dtype != torch.bool:
-            return mask
-        return torch.zeros_like(mask, dtype=states.dtype).masked_fill(~mask, torch.finfo(states.dtype).min)
-
-    def forward(self, states, attention_mask, **kwargs):
-        """(B, U, S) -> (B, U, S), attention (B, heads, U, U) or None."""
+    def forward(self, states, mask, output_attentions=None, **kwargs):
+        """(B, U, S), additive mask (B, 1, 1 or U, U) -> (B, U, S), attention (B, heads, U, U) or None."""
         shape = (*states.shape[:-1], -1, self.head_size)
         query, key, value = (self.project(name, states).view(shape).transpose(1, 2) for name in PROJECTIONS[:3])
-        implementation = of_own_attention(self.config)._attn_implementation
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, eager_attention_forward)
-        if kwargs.pop("output_attentions", None) or self.config.output_attentions:
-            attend, attention_mask = eager_attention_forward, self.additive_mask(attention_mask, states)
-        output, attention = attend(
-            self,
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout=self.dropout if self.training else 0.0,
-            scaling=self.scaling,
-            **kwargs,
-        )
-        output = self.project("out_proj", output.reshape(states.shape))
+        scaling, dropout = self.head_size**-0.5, self.config.attention_probs_dropout_prob if self.training else 0.0
+        wanted = output_attentions or self.config.output_attentions
+        if wanted or self.config._attn_implementation == "eager":
+            scores, exact = (
+                query @ key.transpose(2, 3) * scaling + mask,
+                torch.promote_types(query.dtype, torch.float32),
+            )
+            attention = F.dropout(scores.softmax(dim=-1, dtype=exact).to(query.dtype), p=dropout)
+            output = attention @ value
+        else:
+            attention, output = None, F.scaled_dot_product_attention(query, key, value, mask, dropout, scale=scaling)
+        output = self.project("out_proj", output.transpose(1, 2).reshape(states.shape))
         return (output if self.LayerNorm is None else self.LayerNorm(states + output)), attention
 
 
@@ -257,39 +199,37 @@ class DialogueContext(nn.Module):
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
-        self.config = config
-        size = config.utterance_size
+        self.config, size = config, config.utterance_size
         self.speaker_embeddings = nn.Embedding(config.num_speakers, size) if config.num_speakers else None
         sizes = [size, *[config.context_size] * config.num_hidden_layers][: config.num_hidden_layers]
         self.layers = nn.ModuleList(BiLSTM(size, config.hidden_size, config.causal) for size in sizes)
-        self.attention = DialogueAttention(config) if config.num_attention_heads else None
+        self.attention = MultiHead(config) if config.num_attention_heads else None
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def at_positions(self, place: str, states, utterance_mask):
+        """States (B, U, ·) with the positional encoding (eqs. 7 and 8), if this is the place for it."""
+        if self.config.positional_encoding == "none" or self.config.positional_encoding_at != place:
+            return states
+        positions = real_positions(utterance_mask).to(states.device)  # (B, U)
+        return states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
 
     def forward(self, utterance_embeds, utterance_mask, speaker_ids, **kwargs):
         """(B, U, D), (B, U), (B, U) or None -> (B, U, S)."""
         states = utterance_embeds
-        if speaker_ids is not None:
+        if self.speaker_embeddings is not None:
             states = states + self.speaker_embeddings(speaker_ids).to(states.device)
-        encoded_at = None if self.config.positional_encoding == "none" else self.config.positional_encoding_at
-        positions = real_positions(utterance_mask)  # (B, U)
-        if encoded_at == "input":
-            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions.to(states.device)]
-        states = self.dropout(states)
+        states = self.dropout(self.at_positions("input", states, utterance_mask))
         for layer in self.layers:
             states = layer(states, utterance_mask)  # (B, U, S)
         if self.attention is None:
             return states
-        if encoded_at == "attention":
-            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions.to(states.device)]
-        config = of_own_attention(self.config)
-        if config.causal:
-            mask = create_causal_mask(config, states, utterance_mask, past_key_values=None)
-        else:
-            mask = create_bidirectional_mask(config, states, utterance_mask)
+        states = self.at_positions("attention", states, utterance_mask)
+        seen = utterance_mask.to(states.device)[:, None, None] != 0  # (B, 1, 1, U)
+        if self.config.causal:
+            seen = seen & torch.ones(2 * seen.shape[-1:], dtype=torch.bool, device=seen.device).tril()
+        mask = torch.zeros_like(seen, dtype=states.dtype).masked_fill(~seen, torch.finfo(states.dtype).min)
         return self.attention(states, mask, **kwargs)[0]
 
-
-# Models
 
 # Copied from modeling_label_aware.NEW_MODULES
 NEW_MODULES = ("score", "classifier", "pooler")
@@ -297,10 +237,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
-    whose weights came from no checkpoint (`is_new`).
-    """
+    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = set()
@@ -366,15 +303,14 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
 
 class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
     config: DialogueBiLSTMConfig
-    config_class = DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
     main_input_name = "utterance_embeds"  # of models over vectors
-    _no_split_modules = ["BiLSTM", "DialogueAttention"]
+    _no_split_modules = ["BiLSTM", "MultiHead"]
     _supports_sdpa = True
     _supports_flash_attn = True  # the utterance encoder itself says whether it supports these two
     _supports_flex_attn = True
     _supports_attention_backend = True
-    _can_record_outputs = {"attentions": DialogueAttention}
+    _can_record_outputs = {"attentions": MultiHead}
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__(config)
@@ -386,38 +322,20 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         module.is_new = True
         if isinstance(module, nn.LSTM):  # repeats torch's own start, which is lost on the meta device
-            bound = module.hidden_size**-0.5
             for parameter in module.parameters():
-                init.uniform_(parameter, -bound, bound)
-        elif isinstance(module, DialogueAttention | UtteranceClassifier):
+                init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
+        elif isinstance(module, MultiHead | UtteranceClassifier):
             for name, parameter in module.named_parameters(recurse=False):
                 if name.endswith("bias"):
                     init.zeros_(parameter)
                 else:
-                    init.normal_(parameter, mean=0.0, std=self.config.initializer_range)
-
-    def freeze_encoder(self):
-        """Switch off gradients for the pretrained encoder, if the configuration says so."""
-        if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
-            self.base_model.utterance_encoder.requires_grad_(False)
-
-    # Overridden because weights need gradients again once they are loaded, and nothing is called after that.
-    @classmethod
-    def from_pretrained(cls, *args, **kwargs):
-        loaded = super().from_pretrained(*args, **kwargs)
-        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze_encoder()
-        return loaded
+                    init.normal_(parameter, std=self.config.initializer_range)
 
     @classmethod
     def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
-        """
-        Make a new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`] does over one
-        of texts.
-        """
+        """A new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`]."""
         if arguments.setdefault("utterance_encoder", "model") != "model":
-            raise ValueError(
-                f"`utterance_encoder` must be 'model' over a pretrained encoder, got {arguments['utterance_encoder']!r}."
-            )
+            raise ValueError(f"`utterance_encoder` must be 'model', got {arguments['utterance_encoder']!r}.")
         return over_encoder(cls, encoder, dtype, arguments)
 
     def train(self, mode: bool = True):
@@ -431,7 +349,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__(config)
-        self.utterance_encoder = None
+        self.utterance_encoder: Any = None
         if config.utterance_encoder == "model":
             self.utterance_encoder = build_encoder(config.encoder_config)
         elif config.utterance_encoder == "bilstm":
@@ -441,52 +359,44 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             self.utterance_encoder, "supports_gradient_checkpointing", False
         )
         self.post_init()
-        self.freeze_encoder()
+        self.train()
 
     def train(self, mode: bool = True):
+        """As in torch. Also freezes the encoder: loaded weights require gradients again, and `from_pretrained` ends with `eval`."""
         super().train(mode)
-        # A frozen encoder has no dropout: its vectors can be computed once. One with adapters (LoRA) is trained.
-        if self.utterance_encoder is not None and self.config.utterance_encoder == "model":
-            self.utterance_encoder.train(mode and any(p.requires_grad for p in self.utterance_encoder.parameters()))
+        encoder = self.utterance_encoder
+        if self.config.utterance_encoder == "model":
+            adapted = any(type(module).__module__.startswith("peft.") for module in encoder.modules())
+            if self.config.freeze_encoder and not adapted:  # adapters in it are trained
+                encoder.requires_grad_(False)
+            # A frozen encoder has no dropout: its vectors can be computed once.
+            encoder.train(mode and any(p.requires_grad for p in encoder.parameters()))
         return self
 
     def get_encoder(self):
         return self.utterance_encoder
 
     def get_input_embeddings(self):
-        if self.config.utterance_encoder == "model":
-            return self.utterance_encoder.get_input_embeddings()
-        return self._words().word_embeddings
+        owner = super() if self.utterance_encoder is None else self.utterance_encoder
+        return owner.get_input_embeddings()
 
     def set_input_embeddings(self, value):
-        if self.config.utterance_encoder == "model":
-            self.utterance_encoder.set_input_embeddings(value)
-        else:
-            self._words().word_embeddings = value
+        owner = super() if self.utterance_encoder is None else self.utterance_encoder
+        owner.set_input_embeddings(value)
 
-    def _words(self) -> WordBiLSTM:
+    def _encode(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """As `encode_utterances`, with padding behind the tokens."""
         if self.utterance_encoder is None:
-            raise NotImplementedError(
-                "the model has no token embeddings: `utterance_encoder` is 'vectors', and 'model' and 'bilstm' read tokens."
-            )
-        return self.utterance_encoder
-
-    def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
-        """Ids and mask (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens."""
-        if self.utterance_encoder is None:
-            raise ValueError(
-                "the model has no utterance encoder (`utterance_encoder='vectors'`): pass `utterance_embeds` instead of "
-                "`input_ids`."
-            )
-        if not torch.compiler.is_compiling() and not len(input_ids):
-            raise ValueError("there must be at least one dialogue and one utterance, got none.")
-        # Padding moves behind the tokens, where it changes no encoder's positions.
-        order = real_first(attention_mask)[0]
-        input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
+            raise ValueError("the model has no utterance encoder ('vectors'): pass `utterance_embeds`.")
         if self.config.utterance_encoder == "bilstm":
             return self.utterance_encoder(input_ids, attention_mask)
         outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
         return masked_mean(outputs.last_hidden_state, attention_mask)
+
+    def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """Ids and mask (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens."""
+        order = real_first(attention_mask)[0]  # behind the tokens padding changes no encoder's positions
+        return self._encode(input_ids.gather(1, order), attention_mask.gather(1, order))
 
     def _encode_real_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
@@ -496,11 +406,16 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         rows = lengths.argsort(stable=True)
         rows = rows[lengths[rows] > 0]
         if not len(rows):
-            return self.encode_utterances(input_ids, attention_mask)
+            return self._encode(input_ids, attention_mask)
+        sizes = [0]  # of groups of at most `TOKENS_PER_CALL` tokens, padding included
+        for length in lengths[rows].tolist():
+            if sizes[-1] and (sizes[-1] + 1) * length > TOKENS_PER_CALL:
+                sizes.append(0)
+            sizes[-1] += 1
         vectors = []
-        for group in rows.split(groups_of_similar_lengths(lengths[rows].tolist())):
+        for group in rows.split(sizes):
             longest = int(lengths[group[-1]])
-            vectors.append(self.encode_utterances(input_ids[group, :longest], attention_mask[group, :longest]))
+            vectors.append(self._encode(input_ids[group, :longest], attention_mask[group, :longest]))
         found = torch.cat(vectors)
         return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows.to(found.device), found)
 
@@ -522,70 +437,45 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             utterance_mask: (B, U), 1 for real utterances, 0 for padding, which may be anywhere. Default: all are real.
             speaker_ids: (B, U) in [0, `num_speakers`), the number of the speaker within the dialogue.
 
-        Raises:
-            ValueError: both or neither of `input_ids` and `utterance_embeds`; shapes that do not agree; `speaker_ids` without
-                `num_speakers`, or the other way round.
+        ValueError unless exactly one of `input_ids` and `utterance_embeds` is given, and `speaker_ids` if there are `num_speakers`; and for
+        a shape that does not fit.
         """
         if (input_ids is None) == (utterance_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `utterance_embeds`.")
-        if utterance_embeds is None:
-            assert input_ids is not None  # one of the two is given
-            if input_ids.dim() != 3:
-                raise ValueError(
-                    f"`input_ids` must have shape (dialogues, utterances, tokens), got {tuple(input_ids.shape)}."
-                )
-            if attention_mask is None:
-                attention_mask = torch.ones_like(input_ids)
-            elif attention_mask.shape != input_ids.shape:
-                raise ValueError(
-                    f"`attention_mask` must have the shape {tuple(input_ids.shape)} of `input_ids`, got {tuple(attention_mask.shape)}."
-                )
-            # On a GPU it would wait for the lengths. FSDP needs as many calls of the encoder in every process.
-            several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
-            on_cpu = attention_mask.device.type == "cpu" and not torch.compiler.is_compiling()
-            by_length = on_cpu and not several_processes
-            encode = self._encode_real_utterances if by_length else self.encode_utterances
-            flat = encode(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
-            utterance_embeds = flat.unflatten(0, input_ids.shape[:2])  # (B, U, D)
-        elif utterance_embeds.dim() != 3 or utterance_embeds.shape[-1] != self.config.utterance_size:
-            raise ValueError(
-                f"`utterance_embeds` must have shape (dialogues, utterances, {self.config.utterance_size}), got "
-                f"{tuple(utterance_embeds.shape)}."
-            )
-        shape = utterance_embeds.shape[:2]
-        for name, value in (("utterance_mask", utterance_mask), ("speaker_ids", speaker_ids)):
-            if value is not None and value.shape != shape:
-                raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
-        if (speaker_ids is None) != (self.config.num_speakers == 0):
-            raise ValueError(
-                f"`speaker_ids` {'are missing' if speaker_ids is None else 'are given'} and `num_speakers` is "
-                f"{self.config.num_speakers}: a model with speakers needs them, one without takes none."
-            )
-        if utterance_mask is None:
-            utterance_mask = torch.ones(shape, dtype=torch.long, device=utterance_embeds.device)
-
+        by_tokens = input_ids is not None
+        given: Any = input_ids if by_tokens else utterance_embeds
+        shape, size = given.shape[:2], given.shape[-1] if by_tokens else self.config.utterance_size
+        name, last = ("input_ids", "tokens") if by_tokens else ("utterance_embeds", size)
+        if given.dim() != 3 or given.shape[-1] != size:
+            raise ValueError(f"`{name}` must have shape (dialogues, utterances, {last}), got {tuple(given.shape)}.")
         if not torch.compiler.is_compiling() and not all(shape):
             raise ValueError(f"there must be at least one dialogue and one utterance, got {tuple(shape)}.")
+        others = [("utterance_mask", utterance_mask, shape), ("speaker_ids", speaker_ids, shape)]
+        others += [("attention_mask", attention_mask, given.shape)] if by_tokens else []
+        for name, value, expected in others:
+            if value is not None and value.shape != expected:
+                raise ValueError(f"`{name}` must have shape {tuple(expected)}, got {tuple(value.shape)}.")
+        if (speaker_ids is None) != (self.config.num_speakers == 0):
+            found = "missing" if speaker_ids is None else "given"
+            raise ValueError(f"`speaker_ids` are {found} and `num_speakers` is {self.config.num_speakers}.")
+        utterance_mask = given.new_ones(shape, dtype=torch.long) if utterance_mask is None else utterance_mask
+        if by_tokens:
+            attention_mask = torch.ones_like(given) if attention_mask is None else attention_mask
+            # On a GPU it would wait for the lengths. FSDP needs as many calls of the encoder in every process.
+            several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
+            whole = given.device.type != "cpu" or torch.compiler.is_compiling() or several_processes
+            encode = self.encode_utterances if whole else self._encode_real_utterances
+            vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1))
+            utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
         states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
 
 
-def groups_of_similar_lengths(lengths: list[int]) -> list[int]:
-    """Ascending lengths -> the sizes of consecutive groups of at most `TOKENS_PER_CALL` tokens, padding included."""
-    sizes = [0]
-    for length in lengths:
-        if sizes[-1] and (sizes[-1] + 1) * length > TOKENS_PER_CALL:
-            sizes.append(0)
-        sizes[-1] += 1
-    return sizes
-
-
 class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
-    """The emotion of every utterance. Returns a [`DialogueEmotionOutput`]."""
+    """The emotion of every utterance: logits (B, U, C) before the softmax. Returns a [`TokenClassifierOutput`]."""
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__(config)
-        self.num_labels = config.num_labels
         self.dialogue = DialogueBiLSTMModel(config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.classifier = UtteranceClassifier(config)
@@ -603,45 +493,28 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs: Unpack[TransformersKwargs],
-    ) -> DialogueEmotionOutput:
+    ) -> TokenClassifierOutput:
         r"""
         Args:
             labels: (B, U) class ids; -100 for no label.
-            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: the
-                labels of this batch.
+            num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
 
-        For the other arguments see [`DialogueBiLSTMModel`].
+        The others as in [`DialogueBiLSTMModel`].
         """
-        outputs = self.dialogue(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            utterance_embeds=utterance_embeds,
-            utterance_mask=utterance_mask,
-            speaker_ids=speaker_ids,
-            return_dict=True,
-            **kwargs,
-        )
-        logits = self.classifier(self.dropout(outputs.last_hidden_state))  # (B, U, C)
-        loss = None
+        given = (input_ids, attention_mask, utterance_embeds, utterance_mask, speaker_ids)
+        outputs = self.dialogue(*given, return_dict=True, **kwargs)
+        logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
-            labels = labels.to(logits.device, torch.long)
-            weights = self.config.class_weights
-            if weights is not None:
-                weights = torch.tensor(weights, dtype=logits.dtype, device=logits.device)
-            total = F.cross_entropy(
-                logits.flatten(0, 1),
-                labels.flatten(),
-                weight=weights,
-                ignore_index=-100,
-                reduction="sum",
-            )
+            labels, weights = labels.to(logits.device, torch.long), self.config.class_weights
+            weights = None if weights is None else torch.tensor(weights, dtype=logits.dtype, device=logits.device)
+            total = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=weights, reduction="sum")
             if num_items_in_batch is None:
                 num_items_in_batch = (labels != -100).sum()
             # Batches of dialogues without a label have none to divide by.
             loss = total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
-        return DialogueEmotionOutput(loss=loss, logits=logits, attentions=outputs.attentions)
+        return TokenClassifierOutput(loss=loss, logits=logits, attentions=outputs.attentions)
 
 
 __all__ = ["DialogueBiLSTMForEmotionRecognition", "DialogueBiLSTMModel"]

@@ -164,10 +164,7 @@ def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | 
 
 
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """
-    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
-    stand for all rows.
-    """
+    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. One row stands for all rows."""
     states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
@@ -381,10 +378,7 @@ START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not
 
 
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
-    whose weights came from no checkpoint (`is_new`).
-    """
+    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = set()

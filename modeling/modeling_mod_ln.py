@@ -233,10 +233,7 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
-    whose weights came from no checkpoint (`is_new`).
-    """
+    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = set()

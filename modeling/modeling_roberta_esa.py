@@ -99,10 +99,7 @@ def real_positions(mask: torch.Tensor) -> torch.Tensor:
 
 
 def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
-    """
-    PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017): (length, size), computed in float32,
-    then given the dtype and device of `like`.
-    """
+    """(length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017), in float32, then as `like`."""
     positions = torch.arange(length, device=like.device, dtype=torch.float32)
     even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
     angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
@@ -221,10 +218,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    ValueError if PEFT trains adapters and leaves weights of `NEW_MODULES` as they started, at random: `_init_weights` marks modules
-    whose weights came from no checkpoint (`is_new`).
-    """
+    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = set()

@@ -140,7 +140,7 @@ def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_pat
     with pytest.raises(TypeError, match="tie_haed"):
         LabelAwareForSequenceClassification.from_encoder_pretrained(checkpoints / "bert", tie_haed=True)
     BY_ID["any-mpnet"].build().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="'label-aware', which transformers does not have"):
+    with pytest.raises(ValueError, match="'label-aware', which transformers itself does not have"):
         LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, num_labels=3)
     with pytest.raises(ValueError, match="one of 'label-aware', got one of 'bert': .*from_encoder_pretrained"):
         LabelAwareForSequenceClassification.from_pretrained(checkpoints / "bert")
