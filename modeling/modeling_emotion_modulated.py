@@ -140,8 +140,9 @@ class RunningPass(threading.local):
     are, so that kernels, quantization and tensor parallelism keep them. A copy, or a pickled model, starts with no pass.
     """
 
-    modulation: Sequence[torch.Tensor] | None = None  # S times (B, 1, d); None: no emotion
-    reached: set[int] | None = None  # the Δγ that norms have taken; None: not counted
+    def __init__(self):  # is called in each thread
+        self.modulation: Sequence[torch.Tensor] | None = None  # S times (B, 1, d); None: no emotion
+        self.reached: set[int] | None = None  # the Δγ that norms have taken; None: not counted
 
     def __reduce__(self):
         return RunningPass, ()
@@ -228,6 +229,9 @@ class EmotionModulatedModel(PreTrainedModel):
             if self.emotion_modulation is not None:  # offloaded weights are nowhere
                 place = None if language_model.device.type == "meta" else language_model.device
                 self.emotion_modulation.to(place, language_model.dtype)
+            # The Trainer and `save_pretrained` look for it.
+            if places := getattr(language_model, "hf_device_map", None):
+                self.hf_device_map = {f"language_model.{part}".rstrip("."): place for part, place in places.items()}
         if self.can_generate():
             self.generation_config = copy.deepcopy(language_model.generation_config)
             # GPT-2's name does not tell it; the warning that follows would break a graph.
@@ -272,6 +276,8 @@ class EmotionModulatedModel(PreTrainedModel):
             self.config.forget_base_model()
         names = () if self.config.base_model_name_or_path is None else self.language_model.state_dict()
         self._keys_to_ignore_on_save = {f"language_model.{name}" for name in names}
+        if names:  # in one file
+            kwargs["max_shard_size"] = "1TB"
         super().save_pretrained(*args, **kwargs)
 
     def modulation(self, emotion_ids=None, emotion_weights=None, batch_size: int | None = None) -> torch.Tensor | None:
@@ -418,8 +424,9 @@ class EmotionModulatedModel(PreTrainedModel):
         settings: Any = config.text_config
         kwargs |= {"revision": config.base_model_revision, "subfolder": "", "trust_remote_code": False}
         dtype = kwargs.pop("torch_dtype", None) or kwargs.get("dtype") or "auto"  # the first is the old name
-        kwargs["dtype"] = config.dtype or dtype if dtype == "auto" else dtype  # that of the training may be finer
+        kwargs["dtype"] = (config.dtype or dtype) if dtype == "auto" else dtype  # that of the training may be finer
         kwargs.setdefault("attn_implementation", config._attn_implementation)  # where the Auto classes put it
+        file = ".".join(part for part in ("model", kwargs.pop("variant", None), "safetensors") if part)
         try:
             found = AutoConfig.from_pretrained(base, **{key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
             text = found.get_text_config()
@@ -444,10 +451,9 @@ class EmotionModulatedModel(PreTrainedModel):
             ) from error
         config.name_or_path = name
         model = cls(config, language_model)
-        state = load_state_dict(cached_file(name, "model.safetensors", **hub))
-        missing, unexpected = model.load_state_dict(state, strict=False)
+        missing, unexpected = model.load_state_dict(load_state_dict(cached_file(name, file, **hub)), strict=False)
         missing = {key for key in missing if key.startswith("emotion_modulation.")}
-        if model.can_generate():
+        if model.can_generate() and kwargs.get("generation_config") is None:
             with suppress(OSError):
                 model.generation_config = GenerationConfig.from_pretrained(name, **hub)
         return model.eval(), {"missing_keys": missing, "unexpected_keys": set(unexpected), "mismatched_keys": set()}
