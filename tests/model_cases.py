@@ -888,7 +888,7 @@ BAD_ANY_ENCODER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"sentence_representation": "cls"}, "'sentence_representation'"),
     ({"encoder_config": {"model_type": "nobert"}}, "`encoder_config` .* 'nobert', which"),
     ({"encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
-    ({"encoder_config": {"model_type": "gemma3"}}, "`encoder_config` .* 'gemma3' .* more than text"),
+    ({"encoder_config": {"model_type": "gemma3"}}, "`encoder_config` .* 'gemma3'.* more than text"),
     ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .*does not have"),
 )
 ONE_LABEL: tuple[tuple[dict[str, Any], str], ...] = (
@@ -995,7 +995,7 @@ BAD_MODULATED_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"text_config": {"model_type": "nolm"}}, "`text_config` .* 'nolm', which"),
     ({"text_config": {"model_type": "t5"}}, "`text_config` .* an encoder-decoder"),
-    ({"text_config": {"model_type": "gemma3"}}, "`text_config` .* 'gemma3' .* more than text"),
+    ({"text_config": {"model_type": "gemma3"}}, "`text_config` .* 'gemma3'.* more than text"),
     ({"text_config": {"model_type": "emotion-modulated"}}, "`text_config` .*does not have"),
 )
 BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tuple(
