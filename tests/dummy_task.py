@@ -109,7 +109,7 @@ class PairPredictor:
         warn_unread(counts, f"{self.max_length} tokens", what="pairs")
 
 
-def prepare(recipe, splits, fields, first) -> Prepared:
+def prepare(recipe, splits) -> Prepared:
     names, tokenizer = label_names(splits["train"]), base_tokenizer(recipe)
     counts = np.bincount(splits["train"]["labels"]).tolist()
     model = build_classifier(recipe.base_model, None, recipe.model_config, tokenizer, names, False, counts)
@@ -150,7 +150,7 @@ def card(folder, recipe, report, best) -> Card:
     )
 
 
-def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None, stream: bool = False) -> Answer:
+def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None) -> Answer:
     results, unread = predictor.predict(lines, top_k)
     rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
     cells = [[*line.split(BETWEEN), items[0]["label"]] for line, items in zip(lines, results, strict=True)]
@@ -174,31 +174,62 @@ def exporter() -> Exporter:
     return classifier_exporter(PairPredictor, run, write, of_rows=texts)
 
 
-TASK = Task(
-    name="text-matching",
-    reads="pairs of texts",
-    corpora=(Corpus(name="matches", loader=load_matches, terms="CC0 1.0; made up", selection_metric="accuracy"),),
-    columns=frozenset({"first", "second"}),
-    model_types=(),
-    headline=("accuracy", "macro_f1"),
-    stock=True,
-    auto_class="AutoModelForSequenceClassification",
-    predictor_class="PairPredictor",
-    owns=lambda config: getattr(config, "reads_pairs", False),
-    ran=lambda report: report["dataset"] == "matches",
-    file_columns=FileColumns(text="pair"),
-    options=frozenset({"top_k"}),
-    texts=texts,
-    gold=lambda rows: np.asarray(rows["labels"], dtype=np.int64),
-    units=lambda rows: (list(rows["id"]), texts(rows)),
-    prepare=prepare,
-    finish=finish,
-    card=card,
-    predictor=PairPredictor,
-    answer=answer,
-    evaluate=evaluate_single,
-    figures=figures,
-    explains=frozenset({"method"}),
-    explain=explain,
-    exporter=exporter,
-)
+class TextMatching(Task[PairPredictor]):
+    """Do two texts fit?"""
+
+    name = "text-matching"
+    reads = "pairs of texts"
+    corpora = (Corpus(name="matches", loader=load_matches, terms="CC0 1.0; made up", selection_metric="accuracy"),)
+    columns = frozenset({"first", "second"})
+    headline = ("accuracy", "macro_f1")
+    stock = True
+    auto_class = "AutoModelForSequenceClassification"
+    predictor_class = "PairPredictor"
+    file_columns = FileColumns(text="pair")
+    options = frozenset({"top_k"})
+    explains = frozenset({"method"})
+
+    def owns(self, config) -> bool:
+        return getattr(config, "reads_pairs", False)
+
+    def ran(self, report) -> bool:
+        return report["dataset"] == "matches"
+
+    def texts(self, rows):
+        return texts(rows)
+
+    def gold(self, rows):
+        return np.asarray(rows["labels"], dtype=np.int64)
+
+    def units(self, rows):
+        return list(rows["id"]), texts(rows)
+
+    def prepare(self, recipe, splits, fields, first):
+        return prepare(recipe, splits)
+
+    def finish(self, *arguments):
+        return finish(*arguments)
+
+    def card(self, *arguments):
+        return card(*arguments)
+
+    def predictor(self, model, tokenizer, **options):
+        return PairPredictor(model, tokenizer, **options)
+
+    def answer(self, predictor, lines, *, stream=False, **options):
+        return answer(predictor, lines, **options)
+
+    def evaluate(self, *arguments, **settings):
+        return evaluate_single(*arguments, **settings)
+
+    def figures(self, *arguments):
+        return figures(self, *arguments)
+
+    def explain(self, predictor, text, merge, **options):
+        return explain(predictor, text, merge, **options)
+
+    def exporter(self):
+        return exporter()
+
+
+TASK = TextMatching()

@@ -116,5 +116,4 @@ def evaluate(
     if as_json:
         print_json({key: value for key, value in result.items() if key != "replies"})
     else:
-        task = predictor.task
-        show(task.figures(task, result, dataset, split, all_figures))
+        show(predictor.task.figures(result, dataset, split, all_figures))

@@ -155,7 +155,7 @@ def predict(
             )
         predictor = _behind(url, checkpoint, taxonomy)
     task = predictor.task
-    if task.answer is None:
+    if task.command != "predict":
         raise ValueError(
             f"{checkpoint} is a model for {task.name}, which has a command of its own: `hf-emotion {task.command}`."
         )
@@ -199,10 +199,6 @@ def _behind(url: str, model: str, taxonomy: str | None) -> Any:
 
     client = Client(url, model, read_key())
     task = task_of_pipeline(client.about["task"])
-    if task.remote is None:
-        raise ValueError(
-            f"{model} at {url} is a model for {task.name}, and --url asks for labels alone: use its route."
-        )
     if taxonomy is not None and "taxonomy" not in task.predictor_options:
         raise typer.BadParameter(f"--taxonomy does not go with a model for {task.name}: leave it out.")
     return task.remote(client) if taxonomy is None else task.remote(client, taxonomy=taxonomy)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports the library `datasets` when it is first used: listing the corpora need not wait a second for it."""
+"""`datasets` and `numpy`, imported when they are first used: help texts and lists of corpora need not wait for them."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ class _Lazy:
 
 if TYPE_CHECKING:
     import datasets
+    import numpy
 else:
-    datasets = _Lazy("datasets")
+    datasets, numpy = _Lazy("datasets"), _Lazy("numpy")
 
-__all__ = ["datasets"]
+__all__ = ["datasets", "numpy"]

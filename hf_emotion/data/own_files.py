@@ -13,11 +13,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
+from .lazily import numpy as np
 from .rows import BadRow, Rows
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..io.files import sha256_of
-from ..runtime.batching import WINDOWS_CHARACTERS
-from ..runtime.plain import text_processing
+from ..runtime.plain import WINDOWS_CHARACTERS, text_processing
 from .lazily import datasets
 
 

@@ -8,9 +8,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .lazily import datasets
+from .lazily import numpy as np
 from .own_files import draw_units
 
 

@@ -8,9 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .lazily import datasets
+from .lazily import numpy as np
 from .rows import BadRow, Rows
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..runtime.attribution import Explanation, Merge, captum_attr, refuse_exported
 from ..runtime.ready import with_weights
-from ..tasks import TASKS
 from ..tasks.base import METHODS
 from . import load_predictor
 
@@ -74,9 +73,8 @@ def explain(
             f"`max_length` is {max_length}, but a loaded predictor has its own: give it to the predictor."
         )
     task, model = predictor.task, predictor.model
-    if task.explain is None:
-        others = ", ".join(other.name for other in TASKS if other.explain is not None)
-        raise ValueError(f"a model for {task.name} cannot be explained: give a checkpoint for one of {others}.")
+    if not task.explains:
+        raise ValueError(f"models for {task.name} cannot be explained.")
     refuse_exported(model)
     if merge not in ("sum", "max", "none"):
         raise ValueError(f"`merge` must be 'sum', 'max' or 'none', got {merge!r}.")

@@ -99,9 +99,7 @@ def export_onnx(
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
     task = task_of(read_config(checkpoint))
-    if task.exporter is None:
-        raise ValueError(f"{checkpoint} is a model for {task.name}, which is not exported here: use transformers.")
-    exporter: Exporter = task.exporter()
+    exporter = task.exporter()
     if not exporter.measured and quantize is not None and dataset is not None:
         logger.warning(
             "%s have no metric here: %s is compared with torch only by logits and greedy replies",

@@ -458,11 +458,7 @@ HANDLER = "endpoint_handler.py", "# The function of the model's task", "# The cl
 def write_space(folder: Path, repo_id: str, model: Path) -> None:
     """Write the files of a Gradio Space into a folder that is new or holds them: a text box for the model `repo_id`, whose files lie in `model`."""
     name = _pipeline_of(model, "a Space shows", "--space")
-    task = task_of_pipeline(name)
-    if task.ask is None:
-        raise ValueError(
-            f"a Space shows what a model answers, and one for {task.name} answers nothing: leave out --space."
-        )
+    functions = task_of_pipeline(name).space()
     metadata = {
         "title": PurePath(repo_id).name,
         "sdk": "gradio",
@@ -471,7 +467,7 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
         "models": [repo_id],
     }
     files = {
-        "app.py": _program(SPACE, name, task.ask, task.choices).replace(MODEL, repo_id),
+        "app.py": _program(SPACE, name, *functions).replace(MODEL, repo_id),
         "requirements.txt": f"gradio>=6\ntorch\n{REQUIREMENTS}",
         "README.md": f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\n"
         f"Shows [{repo_id}](https://huggingface.co/{repo_id}).\n",
@@ -492,12 +488,7 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
 def write_handler(model: Path) -> None:
     """Write the handler of an Inference Endpoint beside a model, and what it needs."""
     name = _pipeline_of(model, "an endpoint has", "--handler")
-    task = task_of_pipeline(name)
-    if task.respond is None:
-        raise ValueError(
-            f"an endpoint tells what a model answers, and one for {task.name} answers nothing: leave out --handler."
-        )
-    write_text(model / "handler.py", _program(HANDLER, name, task.respond))
+    write_text(model / "handler.py", _program(HANDLER, name, task_of_pipeline(name).respond()))
     write_text(model / "requirements.txt", REQUIREMENTS)
 
 

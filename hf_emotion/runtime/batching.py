@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from .languages import foreign_languages, languages_of
-from .plain import text_processing
+from .plain import WINDOWS_CHARACTERS, text_processing
 from .unread import Unread, is_new, unknown_shares
 from .windows import Windowing, is_whole, split_windows
 
 
 logger = logging.getLogger(__name__)
-
-WINDOWS_CHARACTERS = "%d of %d texts hold control characters that are characters of Windows-1252, such as \\x92 for an apostrophe: they are read as these"
 
 # Larger batches leave the CPU's caches (measured with MiniLM: 512 rows 1.44 s at 1024 tokens, 1.73 s at 4096).
 TOKENS_PER_BATCH = 1024  # times 16 elsewhere

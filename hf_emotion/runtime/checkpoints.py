@@ -31,8 +31,7 @@ class Kind(Protocol):
     @property
     def auto_class(self) -> str: ...
 
-    @property
-    def exported(self) -> Callable[..., Any]: ...
+    def exported(self, folder: Path) -> Any: ...
 
 
 def device_name(device: "str | int | torch.device | None") -> str | None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..inference import load_predictor
 from ..runtime.ready import with_weights
-from ..tasks import TASKS
 from ..tasks.base import Page
 
 
@@ -171,12 +170,6 @@ def _load(checkpoints: Sequence[str | Path]) -> dict[str, Any]:
     if len({task.name for task in tasks.values()}) > 1:
         found = "; ".join(f"{name} is a model for {task.name}" for name, task in tasks.items())
         raise ValueError(f"`checkpoints` must all be models for the same task: {found}. Start a page for each task.")
-    task = next(iter(tasks.values()))
-    if task.page is None:
-        others = ", ".join(other.name for other in TASKS if other.page is not None)
-        raise ValueError(
-            f"`checkpoints` are models for {task.name}, which has no page: give models for one of {others}."
-        )
     return predictors
 
 

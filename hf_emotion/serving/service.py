@@ -35,7 +35,6 @@ from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
 from ..runtime.remote import TOO_MANY_TOKENS
 from ..runtime.sharing import Limits, TooManyTokens, limited
-from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .fingerprint import fingerprint
 from .settings import Settings, names_of
@@ -60,11 +59,6 @@ class Model:
         )
         takes = {"max_length"} | self.task.predictor_options
         self.predictor = predictor_with(**{key: value for key, value in loading.items() if key in takes})
-        if self.task.service is None or self.task.page is None:
-            served = ", ".join(task.name for task in TASKS if task.service is not None and task.page is not None)
-            raise ValueError(
-                f"{checkpoint} is a model for {self.task.name}, which is not served: give one for {served}."
-            )
         self.route = f"/v1/{self.task.name}"
         self.service: Service = self.task.service(self.predictor)
         self.page = self.task.page(self.predictor)

@@ -13,7 +13,7 @@ from ..runtime.attribution import Reading, check_names, refuse_exported
 from ..runtime.classifying import Encoded, encoded_probabilities
 from ..runtime.ready import with_weights
 from ..runtime.unread import Unread
-from ..tasks import TASKS, task_of_rows
+from ..tasks import task_of_rows
 from ..tasks.base import METHODS
 from ..tasks.loading import load_split, options_for
 from ..tasks.rows import rows_for_task
@@ -64,9 +64,6 @@ def faithfulness(
     """
     predictor = load_predictor(with_weights(checkpoint)) if isinstance(checkpoint, str | Path) else checkpoint
     task = predictor.task
-    if task.word_scores is None:
-        others = " and ".join(other.name for other in TASKS if other.word_scores is not None)
-        raise ValueError(f"faithfulness is measured for models for {others}, not for {task.name}.")
     refuse_exported(predictor.model)
     check_names("methods", methods, METHODS)
     methods = list(dict.fromkeys(methods))

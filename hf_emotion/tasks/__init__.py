@@ -2,7 +2,7 @@
 """
 The tasks and their corpora: the only place that knows how tasks differ.
 
-Importing this loads nothing heavy: the records in it name their functions and import them later.
+Importing this loads nothing heavy: tasks import what their methods need when these are called.
 """
 
 import difflib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 # In the order in which corpora are listed. A more special task comes after a more general one.
-TASKS: list[Task] = [
+TASKS: list[Task[Any]] = [
     emotion_classification.TASK,
     targeted_sentiment.TASK,
     dialogue_emotion.TASK,

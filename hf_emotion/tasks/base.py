@@ -1,58 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The records in which tasks and corpora describe themselves.
+What a task and a corpus are.
 
-A task is a record of functions. Its folder holds them in files that have the same names in every folder; everything outside
-`hf_emotion/tasks` calls them and never asks for the kind of a model, a corpus or a run. The records import only the standard
-library: `later` names a function, whose file is imported with the first call.
+A task is a class, and its folder holds what its methods need. Everything outside `hf_emotion/tasks` calls these methods and never asks for
+the kind of a model, a corpus or a run.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from datasets import Dataset
+    from datasets import Dataset, DatasetDict
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..recipes import Recipe
-    from ..runtime.attribution import Explained
+    from ..runtime.attribution import Explained, Merge, Reading
+    from ..runtime.remote import Client
     from ..runtime.unread import Counts, Unread
     from .cards import Card
     from .exporting import Exporter
     from .service import Service
+    from .text_explaining import Question
+
+Guidance: TypeAlias = Callable[[Path, str, "str | Path | None"], dict[str, Any]]
 
 
-class later:
-    """
-    A function of another file, imported when it is first called.
+class MainProcessFirst(Protocol):
+    """`TrainingArguments.main_process_first`."""
 
-    >>> load = later("hf_emotion.tasks.dialogue_emotion", "loading.load_meld")
-    """
+    def __call__(self, *, desc: str) -> AbstractContextManager[None]: ...
 
-    def __init__(self, package: str, where: str):
-        self._place = package, *where.rsplit(".", 1)
 
-    @cached_property
-    def __wrapped__(self) -> Callable[..., Any]:
-        """The function itself; `inspect.signature` looks here."""
-        package, file, name = self._place
-        return getattr(importlib.import_module(f"{package}.{file}"), name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__wrapped__(*args, **kwargs)
-
-    def __reduce__(self):
-        package, file, name = self._place
-        return later, (package, f"{file}.{name}")
+# A function of a pipeline, whose source becomes part of a program.
+PipelineFunction: TypeAlias = Callable[..., Any]
 
 
 def choices(run) -> dict[str, list[str]]:
@@ -239,10 +228,12 @@ class AnyPredictor(Protocol):
         max_length: the maximum number of tokens read at once.
     """
 
-    task: Task
     model: Any
     tokenizer: Any
     max_length: int
+
+    @property
+    def task(self) -> Task[Any]: ...
 
     def predict(self, *args: Any, **kwargs: Any) -> tuple[list[Any], Unread]:
         """The results, and what the model could not read of each text."""
@@ -284,18 +275,15 @@ class LabelPredictor(AnyPredictor, Protocol):
         """Warn, with these counts, of what the model cannot read."""
 
 
-def _none(*args: Any, **kwargs: Any) -> Any:
-    """The default of functions that a task need not have."""
+P = TypeVar("P", bound=AnyPredictor)
 
 
-def _nothing(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    return {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Generic[P]):
     """
-    A task: what its models read and return, and the functions that train, run and publish them.
+    A task: what its models read and return, and how they are trained, run and published. P is its predictor's class.
+
+    A task sets the attributes and writes the methods that have no default here, and those of what its models can do besides. Methods import
+    what they need when they are called, since listing the tasks must stay cheap.
 
     Attributes:
         name: name of the task and of its pipeline.
@@ -310,129 +298,221 @@ class Task:
         stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
         auto_class: the class of transformers that loads a checkpoint, unless its configuration names another one.
         predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
-        owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked
-            first).
-        ran: metrics.json of a run of a stock model -> whether that run is of this task (later tasks are asked first).
         file_columns: how files hold its items; None if `predict` reads no files for it.
         command: the command that runs its models.
         predictor_options: the arguments that only its predictor takes ("taxonomy", "add_labels").
         options: the arguments that `answer` takes ("top_k", "targets").
         settings: the arguments that `evaluate` takes.
-
-    Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
-        texts: rows -> the whole text of each.
-        counted_texts: rows -> {text: how often it occurs}, to find duplicates; None: each row counts.
-        groups: rows -> for each row the group that it is measured with, so that a sample must not tear it; None: each row is alone.
-        held_out_texts: rows -> for each row the text that no training row may share after `dedupe`; None: the whole text.
-        gold: rows -> (N, C) int8 of 0 and 1 if a row may have several labels, else (N,) int64 class ids, -1 for no label; None for
-            rows without labels.
-        units: rows -> the N ids and texts.
-        as_texts: rows -> rows that a classifier of texts reads; None: a classifier cannot read them.
-        contexts: rows -> the entry "contexts" of metrics.json.
-
-    Training (`building.py`, `card.py`):
-        complete: recipe -> fields of `model_config` that the recipe gets unless it sets them.
-        check_recipe: (recipe); raises ValueError for fields that do not fit each other.
-        over_base_model: recipe -> the recipe, with the model type that fits its base model.
-        warn: (training rows, label names, which of them occur); logs problems of the rows.
-        arguments: recipe -> fields of TrainingArguments besides those of every run; default: the corpus' metric selects the epoch.
-        parts: (recipe, splits) -> a `Part` for each model of the run; None: one model, on all rows.
-        prepare: (recipe, splits, fields of the part, first) -> `Prepared`; `first` is `TrainingArguments.main_process_first`.
-        finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one
-            writes the checkpoint into `folder`, which is None in the others. It adds figures to `run`.
-        card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
-
-    Prediction (`predictor.py`, `showing.py`, `evaluating.py`):
-        predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` if its models
-            choose labels.
-        exported: folder -> the exported model of a predictor.
-        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`. Unless its items are
-            grouped, it also takes `stream`: more lines will follow, so the layout must not depend on their number, and no
-            warning is given.
-        loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
-        evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
-        figures: (this task, figures, corpus name, split, all_figures) -> lines and tables for a terminal: all figures, or the
-            headline.
-        aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> the entry "aspects" in
-            the analysis of a run; None: the rows have no aspects.
-
-    Explanation (`explaining.py`, `guidance.py`, `page.py`):
-        explains: the arguments of `explain` that it takes.
-        explain: (predictor, text, merge=..., the given ones of these arguments) -> `Explained`; None: no explanations here.
-        row_questions: (predictor, rows) -> a list with a `Question` for each row whose words `faithfulness` may rank.
-        word_scores: (predictor, reading, label, method) -> (words,) scores for such a question; None: it ranks no words.
-        guidance: metrics.json of a run -> a function (run, split, data_dir) -> the entry "context_guidance" of its analysis; None:
-            contexts do not guide its model.
-        page: predictor -> `Page`; None: `demo` does not show its models.
-        remote: (`hf_emotion.runtime.remote.Client`, taxonomy=...) -> what `predict` asks in the place of a predictor; `taxonomy` only where
-            `predictor_options` has it. None: no command asks a service for it.
-        service: predictor -> `hf_emotion.tasks.service.Service`; None: `serve` does not serve its models.
-
-    Publishing (`exporting.py`, `hub_programs.py`):
-        exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
-        ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
-            one becomes part of the Space's program. None: there is no Space for its models.
-        choices: pipeline -> {label: names}, what a user of the Space chooses beside a text.
-        respond: (pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON. The source of this function becomes part of
-            the handler of its repository. None: there is no endpoint for its models.
+        explains: the arguments of `explain` that it takes; empty: no explanations here.
     """
 
     name: str
     reads: str
     corpora: tuple[Corpus, ...]
     columns: frozenset[str]
-    labelled: bool = True
-    selects_labels: bool = True
-    model_types: tuple[str, ...]
+    labelled = True
+    selects_labels = True
+    model_types: tuple[str, ...] = ()
     recipe_fields: frozenset[str] = frozenset()
     headline: tuple[str, ...]
-    stock: bool = False
+    stock = False
     auto_class: str
     predictor_class: str | None
-    command: str = "predict"
-    owns: Callable[[Any], bool]
-    ran: Callable[[dict[str, Any]], bool] = lambda report: False
     file_columns: FileColumns | None = None
+    command = "predict"
     predictor_options: frozenset[str] = frozenset()
     options: frozenset[str] = frozenset()
     settings: frozenset[str] = frozenset()
-
-    texts: Callable[..., list[str]]
-    counted_texts: Callable[..., Counter[str]] | None = None
-    groups: Callable[..., Sequence[Any] | None] = _none
-    held_out_texts: Callable[..., list[str]] | None = None
-    gold: Callable[..., Any]
-    units: Callable[..., Any] = _none
-    as_texts: Callable[..., Any] = _none
-    contexts: Callable[..., dict[str, Any] | None] = _none
-
-    complete: Callable[..., dict[str, Any]] = _nothing
-    check_recipe: Callable[..., None] = _none
-    over_base_model: Callable[[Recipe], Recipe] = lambda recipe: recipe
-    warn: Callable[..., None] = _none
-    arguments: Callable[..., dict[str, Any]] = later(__package__, "corpus_metrics.selected_by_corpus")
-    parts: Callable[..., list[Part] | None] = _none
-    prepare: Callable[..., Prepared]
-    finish: Callable[..., HeldOut | None]
-    card: Callable[..., Card]
-
-    predictor: Callable[..., AnyPredictor] = _none
-    exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")
-    answer: Callable[..., Answer] | None = None
-    loader_options: Callable[..., dict[str, Any]] = _nothing
-    evaluate: Callable[..., dict[str, Any]] = _none
-    figures: Callable[..., list[Table | str]] = _none
-    aspect_errors: Callable[..., dict[str, Any] | None] = _none
-
     explains: frozenset[str] = frozenset()
-    explain: Callable[..., Explained] | None = None
-    row_questions: Callable[..., Any] = _none
-    word_scores: Callable[..., np.ndarray] | None = None
-    guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
-    page: Callable[..., Page] | None = None
-    remote: Callable[..., Any] | None = None
-    service: Callable[..., Service] | None = None
-    exporter: Callable[[], Exporter] | None = None
-    ask: Callable[..., list[dict[str, Any]]] | None = None
-    choices: Callable[..., dict[str, list[str]]] = choices
-    respond: Callable[..., list[Any]] | None = None
+
+    def _cannot(self, what: str) -> ValueError:
+        return ValueError(f"models for {self.name} cannot be {what}.")
+
+    # Which models, runs and rows are its own
+
+    def owns(self, config: Any) -> bool:
+        """Whether a model with this configuration belongs to this task (later tasks are asked first)."""
+        raise NotImplementedError
+
+    def ran(self, report: dict[str, Any]) -> bool:
+        """Whether the run of a stock model with this metrics.json is of this task (later tasks are asked first)."""
+        return False
+
+    # Rows. N counts what is predicted: rows, or the turns of dialogues.
+
+    def texts(self, rows: Dataset) -> list[str]:
+        """The whole text of each row."""
+        raise NotImplementedError
+
+    def counted_texts(self, rows: Dataset) -> Counter[str]:
+        """Text -> how often it occurs, to find duplicates."""
+        return Counter(self.texts(rows))
+
+    def groups(self, rows: Dataset) -> Sequence[Any] | None:
+        """For each row the group that it is measured with, so that a sample must not tear it; None: each row is alone."""
+        return None
+
+    def held_out_texts(self, rows: Dataset) -> list[str]:
+        """For each row the text that no training row may share after `dedupe`."""
+        return self.texts(rows)
+
+    def gold(self, rows: Dataset) -> Any:
+        """(N, C) int8 of 0 and 1 if a row may have several labels, else (N,) int64 class ids, -1 for no label; None without labels."""
+        raise NotImplementedError
+
+    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
+        """The N ids and texts."""
+        raise NotImplementedError
+
+    def as_texts(self, rows: Dataset) -> Dataset | None:
+        """Rows that a classifier of texts reads; None: it cannot read them."""
+        return None
+
+    def contexts(self, rows: Dataset) -> dict[str, Any] | None:
+        """The entry "contexts" of metrics.json."""
+        return None
+
+    # Training
+
+    def complete(self, recipe: Recipe) -> dict[str, Any]:
+        """Fields of `model_config` that the recipe gets unless it sets them."""
+        return {}
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """ValueError for fields that do not fit each other."""
+
+    def over_base_model(self, recipe: Recipe) -> Recipe:
+        """The recipe, with the model type that fits its base model."""
+        return recipe
+
+    def warn(self, train: Dataset, names: list[str], has_label: np.ndarray) -> None:
+        """Log problems of the training rows, with C label names, and (C,) which of them occur."""
+
+    def arguments(self, recipe: Recipe) -> dict[str, Any]:
+        """Fields of TrainingArguments besides those of every run; here: the corpus' metric selects the epoch."""
+        from .corpus_metrics import selected_by_corpus
+
+        return selected_by_corpus(recipe)
+
+    def parts(self, recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
+        """A `Part` for each model of the run; None: one model, on all rows."""
+        return None
+
+    def prepare(
+        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
+    ) -> Prepared:
+        """What the training needs. `fields`: those of the part. `first`: `TrainingArguments.main_process_first`."""
+        raise NotImplementedError
+
+    def finish(
+        self,
+        recipe: Recipe,
+        run: dict[str, Any],
+        trainer: Any,
+        prepared: Prepared,
+        splits: DatasetDict,
+        folder: Path | None,
+    ) -> HeldOut | None:
+        """
+        Predict, write the checkpoint into `folder` and add figures to `run`. All processes call it; the first one writes, and `folder` is
+        None in the others.
+        """
+        raise NotImplementedError
+
+    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+        """The card of a run folder; `best` is the entry of metrics.json for its best seed."""
+        raise NotImplementedError
+
+    # Prediction
+
+    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> P:
+        """Its predictor, with `max_length` and the `predictor_options`; a `LabelPredictor` if its models choose labels."""
+        raise NotImplementedError
+
+    def exported(self, folder: Path) -> Any:
+        """The exported model of a predictor."""
+        from ..runtime.onnx import OnnxClassifier
+
+        return OnnxClassifier(folder)
+
+    def answer(self, predictor: P, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        """
+        What `predict` shows for these lines. With `stream` more lines will follow: the layout does not depend on their number, and no warning
+        is given; items that are grouped have no `stream`.
+        """
+        raise NotImplementedError
+
+    def loader_options(self, predictor: P, dataset: str) -> dict[str, Any]:
+        """Options that the loader of a corpus gets unless they are given."""
+        return {}
+
+    def evaluate(
+        self,
+        predictor: P,
+        dataset: str,
+        split: str,
+        data_dir: str | Path | None,
+        options: dict[str, Any],
+        **settings: Any,
+    ) -> dict[str, Any]:
+        """Figures of a predictor on a split of a corpus; `options` are those of the loader."""
+        raise NotImplementedError
+
+    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+        """Lines and tables for a terminal: all figures of `evaluate`, or the headline."""
+        raise NotImplementedError
+
+    def aspect_errors(
+        self, report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
+    ) -> dict[str, Any] | None:
+        """
+        The entry "aspects" in the analysis of a run, from metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids; None: the
+        rows have no aspects.
+        """
+        return None
+
+    # Explanation
+
+    def explain(self, predictor: P, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        """Why the model answers so, with the given ones of the arguments `explains`."""
+        raise self._cannot("explained")
+
+    def row_questions(self, predictor: P, rows: Dataset) -> list[Question]:
+        """A `Question` for each row whose words `faithfulness` may rank."""
+        raise self._cannot("asked for the scores of words")
+
+    def word_scores(self, predictor: P, reading: Reading, label: int, method: str) -> np.ndarray:
+        """(words,) scores for such a question."""
+        raise self._cannot("asked for the scores of words")
+
+    def guidance(self, report: dict[str, Any]) -> Guidance | None:
+        """A function (run, split, data_dir) -> the entry "context_guidance" of a run's analysis; None: contexts do not guide its model."""
+        return None
+
+    # Serving
+
+    def remote(self, client: Client, **options: Any) -> Any:
+        """What `predict` asks in the place of a predictor; `taxonomy` only where `predictor_options` has it."""
+        raise self._cannot("asked through a service by this command")
+
+    def service(self, predictor: P) -> Service:
+        """How `serve` answers with a model."""
+        raise self._cannot("served")
+
+    def page(self, predictor: P) -> Page:
+        """What the page of the service shows."""
+        raise self._cannot("served")
+
+    # Publishing
+
+    def exporter(self) -> Exporter:
+        """How its checkpoints are exported."""
+        raise self._cannot("exported")
+
+    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
+        """The functions whose source becomes part of a Space's program."""
+        raise self._cannot("shown in a Space")
+
+    def respond(self) -> PipelineFunction:
+        """(pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON; its source becomes part of the handler."""
+        raise self._cannot("answered for by an Inference Endpoint")

@@ -94,14 +94,12 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
 
 
 def _counted_texts(rows: Dataset) -> Counter[str]:
-    task = task_of_rows(rows)
-    return Counter(task.texts(rows)) if task.counted_texts is None else task.counted_texts(rows)
+    return task_of_rows(rows).counted_texts(rows)
 
 
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:
     """Remove every row from train whose text (dialogue, context of a reply) is in validation or test."""
     task = task_of_rows(splits["train"])
-    texts = task.held_out_texts or task.texts
-    held_out = {text for split, rows in splits.items() if split != "train" for text in texts(rows)}
-    keep = [number for number, text in enumerate(texts(splits["train"])) if text not in held_out]
+    held_out = {text for split, rows in splits.items() if split != "train" for text in task.held_out_texts(rows)}
+    keep = [number for number, text in enumerate(task.held_out_texts(splits["train"])) if text not in held_out]
     return DatasetDict({**splits, "train": splits["train"].select(keep)})

@@ -4,7 +4,6 @@
 import difflib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from ..runtime.languages import languages_of, set_languages
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unread
 from ..runtime.windows import Windowing
-from .base import Prepared
+from .base import MainProcessFirst, Prepared
 from .corpus_metrics import single_label
 from .rows import class_counts, label_matrix
 
@@ -275,7 +274,7 @@ def make_collator(
 def prepare_classifier(
     recipe: Recipe,
     splits: DatasetDict,
-    first: Callable[..., AbstractContextManager],
+    first: MainProcessFirst,
     contexts: Mapping[str, Any] | None = None,
     gate: TfidfGate | None = None,
     alone: bool = False,

@@ -364,8 +364,7 @@ class TestFolder:
             load_exported=lambda *_: None,
             compare=lambda *_: found,
         )
-        task = replace(emotion_classification.TASK, exporter=lambda: exporter)
-        monkeypatch.setattr(export_module, "task_of", lambda config: task)
+        monkeypatch.setattr(emotion_classification.EmotionClassification, "exporter", lambda self: exporter)
         with pytest.raises(ValueError, match="differs from torch"):
             export_onnx(label_aware, root / "differs", texts=["joy"])
         assert not (root / "differs").exists()

@@ -13,7 +13,6 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -335,11 +334,6 @@ class TestPage:
         assert done.code == 1 and "each once" in done.err
         done = argv("demo", folders["text"], folders["text"].parent / "nothing")
         assert done.code == 1 and "nothing" in done.err
-
-    def test_a_task_without_a_page(self, demo, folders, monkeypatch):
-        monkeypatch.setattr(TargetedPredictor, "task", replace(TargetedPredictor.task, page=None))
-        with pytest.raises(ValueError, match="for targeted-sentiment, which has no page: .* emotion-classification"):
-            demo.build([folders["targeted"]])
 
     def test_generators_without_a_common_emotion(self, demo, folders, tmp_path, tokenizer):
         BY_ID["gpt2-mod-ln"].build(emotions=list("abcde")).save_pretrained(tmp_path / "none")

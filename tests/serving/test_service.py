@@ -286,7 +286,7 @@ class TestOthersRoutes:
     def test_openapi_describes_every_route_and_its_examples_are_right(self, service, folders):
         document = send(service, "/openapi.json")[1]
         for task in TASKS:
-            if task.service is None:
+            if task.predictor_class is None:
                 continue
             body = document["paths"][f"/v1/{task.name}"]["post"]["requestBody"]["content"]["application/json"]
             example = body["examples"]["example"]["value"]
@@ -373,7 +373,9 @@ class TestRefusals:
                 )
             ),
         ),
-        st.sampled_from([*(f"/v1/{task.name}" for task in TASKS if task.service), "/predict", "/", "/page/table"]),
+        st.sampled_from(
+            [*(f"/v1/{task.name}" for task in TASKS if task.predictor_class), "/predict", "/", "/page/table"]
+        ),
     )
     @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_no_body_breaks_it(self, service, body, path):

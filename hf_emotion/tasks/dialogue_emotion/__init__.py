@@ -1,41 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emotion of every turn of a dialogue."""
 
-from ..base import FileColumns, Task, later
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...data.lazily import numpy as np
+from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
 
-TASK = Task(
-    name="dialogue-emotion",
-    reads="dialogues",
-    corpora=CORPORA,
-    columns=frozenset({"utterances", "speakers"}),
-    model_types=("dialogue-bilstm",),
-    recipe_fields=frozenset({"class_weights", "languages"}),
-    headline=("weighted_f1", "accuracy", "macro_f1", "micro_f1_without_neutral"),
-    auto_class="AutoModelForTokenClassification",
-    predictor_class="DialoguePredictor",
-    owns=lambda config: config.model_type == "dialogue-bilstm",
-    file_columns=FileColumns(text="utterance", grouped=True),
-    texts=later(__name__, "rows.texts"),
-    gold=later(__name__, "rows.gold"),
-    units=later(__name__, "rows.units"),
-    prepare=later(__name__, "building.prepare"),
-    finish=later(__name__, "building.finish"),
-    card=later(__name__, "card.card"),
-    predictor=later(__name__, "predictor.DialoguePredictor"),
-    exported=later(__name__, "onnx_model.OnnxDialogueClassifier"),
-    answer=later(__name__, "showing.answer"),
-    options=frozenset({"top_k"}),
-    loader_options=later(__name__, "evaluating.loader_options"),
-    evaluate=later("hf_emotion.tasks", "classifier_evaluating.evaluate_single"),
-    figures=later("hf_emotion.tasks", "classifier_evaluating.figures"),
-    explains=frozenset({"labels", "method"}),
-    explain=later(__name__, "explaining.explain"),
-    page=later(__name__, "page.page"),
-    service=later(__name__, "service.service"),
-    remote=later(__name__, "remote.RemotePredictor"),
-    exporter=later(__name__, "exporting.exporter"),
-    ask=later(__name__, "hub_programs.ask"),
-    respond=later(__name__, "hub_programs.respond"),
-)
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+    from ...recipes import Recipe
+    from ...runtime.attribution import Explained, Merge
+    from ...runtime.remote import Client
+    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared, Table
+    from ..cards import Card
+    from ..exporting import Exporter
+    from ..service import Service
+    from .onnx_model import OnnxDialogueClassifier
+    from .predictor import DialoguePredictor
+    from .remote import RemotePredictor
+
+
+class DialogueEmotion(Task["DialoguePredictor"]):
+    """The emotion of every turn of a dialogue."""
+
+    name = "dialogue-emotion"
+    reads = "dialogues"
+    corpora = CORPORA
+    columns = frozenset({"utterances", "speakers"})
+    model_types = ("dialogue-bilstm",)
+    recipe_fields = frozenset({"class_weights", "languages"})
+    headline = ("weighted_f1", "accuracy", "macro_f1", "micro_f1_without_neutral")
+    auto_class = "AutoModelForTokenClassification"
+    predictor_class = "DialoguePredictor"
+    file_columns = FileColumns(text="utterance", grouped=True)
+    options = frozenset({"top_k"})
+    explains = frozenset({"labels", "method"})
+
+    def owns(self, config: Any) -> bool:
+        return config.model_type == "dialogue-bilstm"
+
+    def texts(self, rows: Dataset) -> list[str]:
+        return ["\n".join(utterances) for utterances in rows["utterances"]]
+
+    def gold(self, rows: Dataset) -> np.ndarray:
+        return np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64)
+
+    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
+        from .rows import units
+
+        return units(rows)
+
+    def prepare(
+        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
+    ) -> Prepared:
+        from .building import prepare
+
+        return prepare(recipe, splits, first)
+
+    def finish(
+        self,
+        recipe: Recipe,
+        run: dict[str, Any],
+        trainer: Any,
+        prepared: Prepared,
+        splits: DatasetDict,
+        folder: Path | None,
+    ) -> HeldOut | None:
+        from .building import finish
+
+        return finish(recipe, run, trainer, prepared, splits, folder)
+
+    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+        from .card import card
+
+        return card(folder, recipe, report, best)
+
+    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> DialoguePredictor:
+        from .predictor import DialoguePredictor
+
+        return DialoguePredictor(model, tokenizer, **options)
+
+    def exported(self, folder: Path) -> OnnxDialogueClassifier:
+        from .onnx_model import OnnxDialogueClassifier
+
+        return OnnxDialogueClassifier(folder)
+
+    def answer(
+        self, predictor: DialoguePredictor, lines: list[str], *, stream: bool = False, **options: Any
+    ) -> Answer:
+        from .showing import answer
+
+        return answer(predictor, lines, **options)
+
+    def loader_options(self, predictor: DialoguePredictor, dataset: str) -> dict[str, Any]:
+        from .evaluating import loader_options
+
+        return loader_options(predictor, dataset)
+
+    def evaluate(
+        self,
+        predictor: DialoguePredictor,
+        dataset: str,
+        split: str,
+        data_dir: str | Path | None,
+        options: dict[str, Any],
+        **settings: Any,
+    ) -> dict[str, Any]:
+        from ..classifier_evaluating import evaluate_single
+
+        return evaluate_single(predictor, dataset, split, data_dir, options, **settings)
+
+    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+        from ..classifier_evaluating import figures
+
+        return figures(self, result, dataset, split, all_figures)
+
+    def explain(
+        self, predictor: DialoguePredictor, text: str | Sequence[Any], merge: Merge, **options: Any
+    ) -> Explained:
+        from .explaining import explain
+
+        return explain(predictor, text, merge, **options)
+
+    def remote(self, client: Client, **options: Any) -> RemotePredictor:
+        from .remote import RemotePredictor
+
+        return RemotePredictor(client, **options)
+
+    def service(self, predictor: DialoguePredictor) -> Service:
+        from .service import service
+
+        return service(predictor)
+
+    def page(self, predictor: DialoguePredictor) -> Page:
+        from .page import page
+
+        return page(predictor)
+
+    def exporter(self) -> Exporter:
+        from .exporting import exporter
+
+        return exporter()
+
+    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
+        from .hub_programs import ask
+
+        return ask, choices
+
+    def respond(self) -> PipelineFunction:
+        from .hub_programs import respond
+
+        return respond
+
+
+TASK = DialogueEmotion()

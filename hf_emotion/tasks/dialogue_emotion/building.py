@@ -22,7 +22,7 @@ from ...runtime.batching import encode_texts
 from ...runtime.languages import languages_of, set_languages
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unread
-from ..base import HeldOut, Prepared
+from ..base import HeldOut, MainProcessFirst, Prepared
 from ..corpus_metrics import single_label
 from ..held_out import finish_classifier
 from ..sequence_classification import base_tokenizer, check_length
@@ -239,7 +239,7 @@ def cached_vectors(
     return found["vector"].reshape(len(texts), -1), Unread(*(found[name] for name in Unread._fields))
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
     names = label_names(splits["train"])
     tokenizer = base_tokenizer(recipe)
     model = build_dialogue_model(recipe.base_model, recipe.model_config, tokenizer, names)

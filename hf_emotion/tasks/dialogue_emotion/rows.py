@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...data.lazily import datasets
 from ...data.own_files import draw_units
 from ...data.rows import Rows
@@ -49,18 +47,6 @@ def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Da
         )
     rest, drawn = draw_units(dialogues, range(len(dialogues)), count)
     return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
-
-
-# The functions of `Task` for rows.
-
-
-def texts(rows: datasets.Dataset) -> list[str]:
-    return ["\n".join(utterances) for utterances in rows["utterances"]]
-
-
-def gold(rows: datasets.Dataset) -> np.ndarray:
-    """(N,) int64: the labels of all turns of all dialogues in their order, -1 for no label."""
-    return np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64)
 
 
 def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:

@@ -1,18 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emotions of texts: one label or several for each."""
 
-from ..base import FileColumns, Task, later
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...data.lazily import datasets
+from ...data.lazily import numpy as np
+from ...data.splits import label_names, multi_hot
+from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
 
-TASK = Task(
-    name="emotion-classification",
-    reads="texts",
-    corpora=CORPORA,
-    columns=frozenset({"text"}),
-    model_types=("label-aware-bert", "label-aware", "roberta-esa"),
-    headline=("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision"),
-    recipe_fields=frozenset(
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+    from ...recipes import Recipe
+    from ...runtime.attribution import Explained, Merge, Reading
+    from ...runtime.remote import Client
+    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared, Table
+    from ..cards import Card
+    from ..exporting import Exporter
+    from ..service import Service
+    from ..text_explaining import Question
+    from .predictor import Predictor
+    from .remote import RemotePredictor
+
+
+class EmotionClassification(Task["Predictor"]):
+    """Emotions of texts: one label or several for each."""
+
+    name = "emotion-classification"
+    reads = "texts"
+    corpora = CORPORA
+    columns = frozenset({"text"})
+    model_types = ("label-aware-bert", "label-aware", "roberta-esa")
+    headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision")
+    recipe_fields = frozenset(
         {
             "label_texts",
             "max_windows",
@@ -26,38 +52,150 @@ TASK = Task(
             "abstain",
             "prediction_sets",
         }
-    ),
-    stock=True,
-    auto_class="AutoModelForSequenceClassification",
-    predictor_class="Predictor",
-    owns=lambda config: True,
-    ran=lambda report: True,
-    file_columns=FileColumns(),
-    texts=later(__name__, "rows.texts"),
-    gold=later(__name__, "rows.gold"),
-    units=later(__name__, "rows.units"),
-    check_recipe=later(__name__, "building.check_recipe"),
-    over_base_model=later(__name__, "building.over_base_model"),
-    arguments=later(__name__, "few_shot.arguments"),
-    prepare=later(__name__, "building.prepare"),
-    finish=later(__name__, "building.finish"),
-    card=later(__name__, "card.card"),
-    predictor=later(__name__, "predictor.Predictor"),
-    answer=later(__name__, "showing.answer"),
-    predictor_options=frozenset({"taxonomy", "stride", "max_windows", "aggregation_strategy", "add_labels"}),
-    options=frozenset({"top_k"}),
-    loader_options=later(__name__, "evaluating.loader_options"),
-    evaluate=later(__name__, "evaluating.evaluate"),
-    figures=later("hf_emotion.tasks", "classifier_evaluating.figures"),
-    settings=frozenset({"threshold"}),
-    explains=frozenset({"labels", "method"}),
-    explain=later(__name__, "explaining.explain"),
-    row_questions=later(__name__, "explaining.row_questions"),
-    word_scores=later(__name__, "explaining.word_scores"),
-    page=later(__name__, "page.page"),
-    service=later(__name__, "service.service"),
-    remote=later(__name__, "remote.RemotePredictor"),
-    exporter=later(__name__, "exporting.exporter"),
-    ask=later(__name__, "hub_programs.ask"),
-    respond=later(__name__, "hub_programs.respond"),
-)
+    )
+    stock = True
+    auto_class = "AutoModelForSequenceClassification"
+    predictor_class = "Predictor"
+    file_columns = FileColumns()
+    predictor_options = frozenset({"taxonomy", "stride", "max_windows", "aggregation_strategy", "add_labels"})
+    options = frozenset({"top_k"})
+    settings = frozenset({"threshold"})
+    explains = frozenset({"labels", "method"})
+
+    def owns(self, config: Any) -> bool:
+        return True
+
+    def ran(self, report: dict[str, Any]) -> bool:
+        return True
+
+    def texts(self, rows: Dataset) -> list[str]:
+        return list(rows["text"])
+
+    def gold(self, rows: Dataset) -> np.ndarray:
+        if isinstance(rows.features["labels"], datasets.ClassLabel):
+            return np.asarray(rows["labels"], dtype=np.int64)
+        return multi_hot(rows["labels"], len(label_names(rows)))
+
+    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
+        return list(rows["id"]), list(rows["text"])
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        from .building import check_recipe
+
+        check_recipe(recipe)
+
+    def over_base_model(self, recipe: Recipe) -> Recipe:
+        from .building import over_base_model
+
+        return over_base_model(recipe)
+
+    def arguments(self, recipe: Recipe) -> dict[str, Any]:
+        from .few_shot import arguments
+
+        return arguments(recipe)
+
+    def prepare(
+        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
+    ) -> Prepared:
+        from .building import prepare
+
+        return prepare(recipe, splits, first)
+
+    def finish(
+        self,
+        recipe: Recipe,
+        run: dict[str, Any],
+        trainer: Any,
+        prepared: Prepared,
+        splits: DatasetDict,
+        folder: Path | None,
+    ) -> HeldOut | None:
+        from .building import finish
+
+        return finish(recipe, run, trainer, prepared, splits, folder)
+
+    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+        from .card import card
+
+        return card(folder, recipe, report, best)
+
+    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> Predictor:
+        from .predictor import Predictor
+
+        return Predictor(model, tokenizer, **options)
+
+    def answer(self, predictor: Predictor, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        from .showing import answer
+
+        return answer(predictor, lines, stream=stream, **options)
+
+    def loader_options(self, predictor: Predictor, dataset: str) -> dict[str, Any]:
+        from .evaluating import loader_options
+
+        return loader_options(predictor, dataset)
+
+    def evaluate(
+        self,
+        predictor: Predictor,
+        dataset: str,
+        split: str,
+        data_dir: str | Path | None,
+        options: dict[str, Any],
+        **settings: Any,
+    ) -> dict[str, Any]:
+        from .evaluating import evaluate
+
+        return evaluate(predictor, dataset, split, data_dir, options, **settings)
+
+    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+        from ..classifier_evaluating import figures
+
+        return figures(self, result, dataset, split, all_figures)
+
+    def explain(self, predictor: Predictor, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(predictor, text, merge, **options)
+
+    def row_questions(self, predictor: Predictor, rows: Dataset) -> list[Question]:
+        from .explaining import row_questions
+
+        return row_questions(predictor, rows)
+
+    def word_scores(self, predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
+        from .explaining import word_scores
+
+        return word_scores(predictor, reading, label, method)
+
+    def remote(self, client: Client, **options: Any) -> RemotePredictor:
+        from .remote import RemotePredictor
+
+        return RemotePredictor(client, **options)
+
+    def service(self, predictor: Predictor) -> Service:
+        from .service import service
+
+        return service(predictor)
+
+    def page(self, predictor: Predictor) -> Page:
+        from .page import page
+
+        return page(predictor)
+
+    def exporter(self) -> Exporter:
+        from .exporting import exporter
+
+        return exporter()
+
+    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
+        from .hub_programs import ask
+
+        return ask, choices
+
+    def respond(self) -> PipelineFunction:
+        from .hub_programs import respond
+
+        return respond
+
+
+TASK = EmotionClassification()

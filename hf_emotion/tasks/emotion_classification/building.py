@@ -22,7 +22,7 @@ from ...runtime.loading import read_config
 from ...runtime.plain import text_processing
 from ...runtime.ready import cache_folder
 from ...runtime.windows import windowing
-from ..base import HeldOut, Prepared
+from ..base import HeldOut, MainProcessFirst, Prepared
 from ..held_out import finish_classifier
 from ..rows import label_matrix
 from ..sequence_classification import prepare_classifier
@@ -72,7 +72,7 @@ def over_base_model(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, model_type=general, model_config=fields)
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
     gate = None
     if recipe.model_config.get("tfidf_gating", "none") != "none":
         gate = fit_tfidf_gate(splits["train"]["text"])

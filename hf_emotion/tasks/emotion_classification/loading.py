@@ -14,8 +14,12 @@ from ...data.lazily import datasets
 from ...data.rows import OnBadRows, Rows, decode, local_files, packaged_rows
 from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
-from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, LANGUAGES, TWEET_EMOJI_HUB_ID
 
+
+GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
+EMOTION6_HUB_ID = "dair-ai/emotion"
+TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
+LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # codes of the languages in the corpus `languages`
 
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the ids on the Hub
 

@@ -1,43 +1,153 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies to contexts in chosen emotions."""
 
-from ..base import Task, later
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...data.lazily import numpy as np
+from ..base import Task
 from .corpora import CORPORA
 
 
-TASK = Task(
-    name="emotional-response",
-    reads="replies",
-    corpora=CORPORA,
-    columns=frozenset({"context", "reply"}),
-    selects_labels=False,
-    model_types=("gpt2-mod-ln", "bert-mod-ln", "emotion-modulated"),
-    headline=("perplexity",),
-    recipe_fields=frozenset({"emotion_tokens"}),
-    auto_class="AutoModelForSeq2SeqLM",
-    predictor_class="ReplyGenerator",
-    command="generate",
-    owns=lambda config: hasattr(config, "modulated_norms"),
-    texts=later(__name__, "rows.texts"),
-    held_out_texts=later(__name__, "rows.held_out_texts"),
-    gold=later(__name__, "rows.gold"),
-    units=later(__name__, "rows.units"),
-    as_texts=later(__name__, "rows.as_texts"),
-    arguments=later(__name__, "building.arguments"),
-    prepare=later(__name__, "building.prepare"),
-    finish=later("hf_emotion.tasks", "perplexity.finish"),
-    card=later(__name__, "card.card"),
-    predictor=later(__name__, "predictor.ReplyGenerator"),
-    loader_options=later(__name__, "evaluating.loader_options"),
-    evaluate=later(__name__, "evaluating.evaluate_replies"),
-    settings=frozenset({"judges", "contexts", "bertscore_model", "intensity", "seed"}),
-    figures=later(__name__, "showing.figures"),
-    explains=frozenset({"emotions", "reply"}),
-    explain=later(__name__, "explaining.explain"),
-    page=later(__name__, "page.page"),
-    service=later(__name__, "service.service"),
-    exporter=later(__name__, "exporting.exporter"),
-    ask=later(__name__, "hub_programs.ask"),
-    choices=later(__name__, "hub_programs.choices"),
-    respond=later(__name__, "hub_programs.respond"),
-)
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+    from ...recipes import Recipe
+    from ...runtime.attribution import Explained, Merge
+    from ..base import MainProcessFirst, Page, PipelineFunction, Prepared, Table
+    from ..cards import Card
+    from ..exporting import Exporter
+    from ..service import Service
+    from .predictor import ReplyGenerator
+
+
+class EmotionalResponse(Task["ReplyGenerator"]):
+    """Replies to contexts in chosen emotions."""
+
+    name = "emotional-response"
+    reads = "replies"
+    corpora = CORPORA
+    columns = frozenset({"context", "reply"})
+    selects_labels = False
+    model_types = ("gpt2-mod-ln", "bert-mod-ln", "emotion-modulated")
+    headline = ("perplexity",)
+    recipe_fields = frozenset({"emotion_tokens"})
+    auto_class = "AutoModelForSeq2SeqLM"
+    predictor_class = "ReplyGenerator"
+    command = "generate"
+    settings = frozenset({"judges", "contexts", "bertscore_model", "intensity", "seed"})
+    explains = frozenset({"emotions", "reply"})
+
+    def owns(self, config: Any) -> bool:
+        return hasattr(config, "modulated_norms")
+
+    def texts(self, rows: Dataset) -> list[str]:
+        return [f"{context}\n{reply}" for context, reply in zip(rows["context"], rows["reply"], strict=True)]
+
+    def held_out_texts(self, rows: Dataset) -> list[str]:
+        """The contexts: no training pair may share one, whatever its reply."""
+        return list(rows["context"])
+
+    def gold(self, rows: Dataset) -> np.ndarray:
+        return np.asarray(rows["labels"], dtype=np.int64)
+
+    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
+        return list(rows["id"]), list(rows["reply"])
+
+    def as_texts(self, rows: Dataset) -> Dataset:
+        """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
+        return rows.remove_columns("context").rename_column("reply", "text")
+
+    def arguments(self, recipe: Recipe) -> dict[str, Any]:
+        from .building import arguments
+
+        return arguments(recipe)
+
+    def prepare(
+        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
+    ) -> Prepared:
+        from .building import prepare
+
+        return prepare(recipe, splits)
+
+    def finish(
+        self,
+        recipe: Recipe,
+        run: dict[str, Any],
+        trainer: Any,
+        prepared: Prepared,
+        splits: DatasetDict,
+        folder: Path | None,
+    ) -> None:
+        from ..perplexity import finish
+
+        finish(recipe, run, trainer, prepared, splits, folder)
+
+    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+        from .card import card
+
+        return card(folder, recipe, report, best)
+
+    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> ReplyGenerator:
+        from .predictor import ReplyGenerator
+
+        return ReplyGenerator(model, tokenizer, **options)
+
+    def loader_options(self, predictor: ReplyGenerator, dataset: str) -> dict[str, Any]:
+        from .evaluating import loader_options
+
+        return loader_options(predictor, dataset)
+
+    def evaluate(
+        self,
+        predictor: ReplyGenerator,
+        dataset: str,
+        split: str,
+        data_dir: str | Path | None,
+        options: dict[str, Any],
+        **settings: Any,
+    ) -> dict[str, Any]:
+        from .evaluating import evaluate_replies
+
+        return evaluate_replies(predictor, dataset, split, data_dir, options, **settings)
+
+    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+        from .showing import figures
+
+        return figures(self, result, dataset, split, all_figures)
+
+    def explain(self, predictor: ReplyGenerator, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(predictor, text, merge, **options)
+
+    def service(self, predictor: ReplyGenerator) -> Service:
+        from .service import service
+
+        return service(predictor)
+
+    def page(self, predictor: ReplyGenerator) -> Page:
+        from .page import page
+
+        return page(predictor)
+
+    def exporter(self) -> Exporter:
+        from .exporting import exporter
+
+        return exporter()
+
+    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
+        from .hub_programs import ask, choices
+
+        return ask, choices
+
+    def respond(self) -> PipelineFunction:
+        from .hub_programs import respond
+
+        return respond
+
+
+TASK = EmotionalResponse()

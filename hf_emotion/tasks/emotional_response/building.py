@@ -195,7 +195,7 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
     return {"metric_for_best_model": "perplexity"}
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
     model, tokenizer = build_generator(recipe, splits["train"].features["labels"].names)
     encoded = {
         split: encode_replies(rows, tokenizer, model.config, recipe.max_length) for split, rows in splits.items()

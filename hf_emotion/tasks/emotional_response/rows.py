@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...data.lazily import datasets
 from ...data.rows import Rows
 from ...runtime.plain import text_processing
@@ -35,28 +33,3 @@ def reply_features(names: Sequence[str]) -> datasets.Features:
     return datasets.Features(
         {"id": text, "context": text, "reply": text, "labels": datasets.ClassLabel(names=list(names))}
     )
-
-
-# The functions of `Task` for rows.
-
-
-def texts(rows: datasets.Dataset) -> list[str]:
-    return [f"{context}\n{reply}" for context, reply in zip(rows["context"], rows["reply"], strict=True)]
-
-
-def held_out_texts(rows: datasets.Dataset) -> list[str]:
-    """The contexts: no training pair may share one, whatever its reply."""
-    return list(rows["context"])
-
-
-def gold(rows: datasets.Dataset) -> np.ndarray:
-    return np.asarray(rows["labels"], dtype=np.int64)
-
-
-def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
-    return list(rows["id"]), list(rows["reply"])
-
-
-def as_texts(rows: datasets.Dataset) -> datasets.Dataset:
-    """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
-    return rows.remove_columns("context").rename_column("reply", "text")

@@ -120,7 +120,7 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
     return {"metric_for_best_model": "perplexity", "train_sampling_strategy": "random"}
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
     model, tokenizer = build_language_model(recipe, splits["train"]["turns"])
     encoded = {split: encode_conversations(rows, tokenizer, recipe.max_length) for split, rows in splits.items()}
     return Prepared(

@@ -12,7 +12,7 @@ from datasets import Dataset, DatasetDict
 
 from ...recipes import Recipe
 from .. import corpus_of
-from ..base import HeldOut, Part, Prepared
+from ..base import HeldOut, MainProcessFirst, Part, Prepared
 from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
 from .predictor import TargetedPredictor, check_room
@@ -101,7 +101,7 @@ def warn(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
         )
 
 
-def prepare(recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: Any) -> Prepared:
+def prepare(recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst) -> Prepared:
     return prepare_classifier(
         recipe,
         splits,

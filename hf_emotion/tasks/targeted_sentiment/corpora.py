@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of texts with aspects."""
 
-from ..base import Corpus, later
+from ..base import Corpus
+from .loading import load_reviews, load_semeval2014, load_sentihood
 
 
 # The metric that selects covers aspect and sentiment.
 CORPORA = (
     Corpus(
         name="sentihood",
-        loader=later(__package__, "loading.load_sentihood"),
+        loader=load_sentihood,
         terms="no licence stated for the data: research use; Saeidi et al. 2016",
         metrics=("classification", "sentihood"),
         selection_metric="strict_accuracy",
@@ -16,7 +17,7 @@ CORPORA = (
     ),
     Corpus(
         name="semeval2014",
-        loader=later(__package__, "loading.load_semeval2014"),
+        loader=load_semeval2014,
         terms="terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014",
         metrics=("classification", "semeval2014"),
         selection_metric="accuracy",
@@ -24,7 +25,7 @@ CORPORA = (
     ),
     Corpus(
         name="reviews",
-        loader=later(__package__, "loading.load_reviews"),
+        loader=load_reviews,
         terms="CC0 1.0; reviews of twelve kinds of business written for hf-emotion, the test part labelled twice",
         selection_metric="macro_f1",
         example="The room was spotless, but we queued for an hour at the desk.",

@@ -4,7 +4,6 @@ Measures what contexts do inside a trained CG-BERT or QACG-BERT: the observation
 Counts rows of a split whose label is not "none", all layers and heads, real tokens only.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tqdm.auto import tqdm
 
 from ...data.splits import label_names
 from ...modeling.text_processing import model_inputs
+from ..base import Guidance
 from ..loading import load_split
 from .predictor import TargetedPredictor
 from .rows import context_names, is_none
@@ -24,7 +24,7 @@ BINS = 50  # bins of a histogram
 GUIDED = ("cg-bert", "qacg-bert")
 
 
-def of_run(report: dict[str, Any]) -> Callable[..., dict[str, Any]] | None:
+def of_run(report: dict[str, Any]) -> Guidance | None:
     """
     A function (run, split, data_dir) -> `describe` with a histogram for each NAME, for the run of this metrics.json; None: no
     gates.

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
-import numpy as np
-
 from ...data.lazily import datasets
 from ...data.rows import Rows
 from ...runtime.plain import text_processing
@@ -106,13 +104,6 @@ def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str
     return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
 
 
-# The functions of `Task` for rows.
-
-
-def texts(rows: datasets.Dataset) -> list[str]:
-    return list(rows["text"])
-
-
 def counted_texts(rows: datasets.Dataset) -> Counter[str]:
     """How often each sentence occurs. It has one row per aspect, so it counts as often as its most frequent aspect."""
     found: Counter[str] = Counter()
@@ -125,15 +116,6 @@ def groups(rows: datasets.Dataset) -> list[tuple[str, int]]:
     """Text and number of the target: the metrics of the corpora are over all aspects of these."""
     aspects = len(context_names(rows)[1])
     return [(text, context // aspects) for text, context in zip(rows["text"], rows["context_id"], strict=True)]
-
-
-def gold(rows: datasets.Dataset) -> np.ndarray:
-    return np.asarray(rows["labels"], dtype=np.int64)
-
-
-def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
-    pairs = zip(rows["text"], rows["auxiliary"], strict=True)
-    return list(rows["id"]), [f"{text} [{auxiliary}]" for text, auxiliary in pairs]
 
 
 def contexts(rows: datasets.Dataset) -> dict[str, Any]:

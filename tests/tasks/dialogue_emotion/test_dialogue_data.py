@@ -29,6 +29,7 @@ from toolkit_helpers import (
 
 import hf_emotion.tasks.dialogue_emotion.loading as dialogue_module
 from hf_emotion.tasks import task_of_rows
+from hf_emotion.tasks.dialogue_emotion import TASK
 from hf_emotion.tasks.dialogue_emotion.loading import (
     detokenize,
     load_daily_dialog,
@@ -37,7 +38,6 @@ from hf_emotion.tasks.dialogue_emotion.loading import (
     load_meld,
 )
 from hf_emotion.tasks.dialogue_emotion.own_files import load_dialogue_files
-from hf_emotion.tasks.dialogue_emotion.rows import gold
 
 
 MELD_NAMES = ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"]
@@ -699,12 +699,12 @@ class TestHelpers:
     def test_flat_labels(self, tmp_path):
         write_own(tmp_path / "train", OWN, "csv")
         write_own(tmp_path / "dev", OWN, "csv")
-        labels = gold(load_dialogue_files(tmp_path)["train"])
+        labels = TASK.gold(load_dialogue_files(tmp_path)["train"])
         assert labels.dtype == "int64" and labels.tolist() == [2, -1, 1, 0, -1]
 
     def test_flat_labels_of_nothing(self, tmp_path):
         train = load_meld(write_meld(tmp_path))["train"].select([])
-        assert gold(train).shape == (0,) and gold(train).dtype == "int64"
+        assert TASK.gold(train).shape == (0,) and TASK.gold(train).dtype == "int64"
 
 
 real_data = [

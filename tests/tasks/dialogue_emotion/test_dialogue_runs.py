@@ -944,7 +944,7 @@ class TestDevMetrics:
         (train_part,) = one_split([["a day", "home"]], names=("neutral", "joy", "anger")).values()
         splits = datasets.DatasetDict(train=train_part, validation=train_part)
         recipe = dialogue_recipe(base, dataset="daily_dialog", model_config=WIDE)
-        found = building.prepare(recipe, splits, None, lambda **_: nullcontext()).measure(padded_logits, padded_labels)
+        found = building.prepare(recipe, splits, lambda **_: nullcontext()).measure(padded_logits, padded_labels)
 
         gold, best = [], []
         for row, scores in zip(labels, logits, strict=True):

@@ -173,7 +173,7 @@ def test_contrastive_training_parts_the_labels(base_bert, single_label, monkeypa
     same = labels[:, None] == labels
     for steps in (0, 20):
         set_seed(0)
-        prepared = prepare(recipe, splits, None, lambda desc: contextlib.nullcontext())
+        prepared = prepare(recipe, splits, lambda desc: contextlib.nullcontext())
         if steps:
             few_shot._contrast(prepared)
         prepared.model.eval()

@@ -62,11 +62,11 @@ from hf_emotion.recipes import (
 )
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.unread import Unread
+from hf_emotion.tasks.emotional_response import TASK
 from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
 from hf_emotion.tasks.emotional_response.evaluating import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
-from hf_emotion.tasks.emotional_response.rows import as_texts
 from hf_emotion.tasks.language_modeling.building import build_language_model, train_tokenizer
 
 
@@ -750,7 +750,7 @@ class TestJudges:
 
     def test_columns(self, pairs):
         splits = load_dataset_for("reply_files", pairs)
-        texts = DatasetDict({split: as_texts(rows) for split, rows in splits.items()})
+        texts = DatasetDict({split: TASK.as_texts(rows) for split, rows in splits.items()})
         assert texts["test"].column_names == ["id", "text", "labels"]
         assert (
             texts["test"]["text"][:] == splits["test"]["reply"][:]
