@@ -7,6 +7,7 @@ from ..base import OWN_TERMS, Corpus, later
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
 EMOTION6_HUB_ID = "dair-ai/emotion"
 TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
+EVERYDAY = ("quickstart", "everyday")  # packaged sentences that a training on GoEmotions may add
 LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # codes of the languages in the corpus `languages`
 
 CORPORA = (
@@ -15,6 +16,7 @@ CORPORA = (
         loader=later(__package__, "loading.load_goemotions"),
         hub_id=GOEMOTIONS_HUB_ID,
         terms="CC BY 4.0; Reddit comments, Demszky et al. 2020",
+        added={"everyday_copies": EVERYDAY},
     ),
     Corpus(
         name="emotion6",

@@ -14,7 +14,7 @@ from ...data.lazily import datasets
 from ...data.rows import OnBadRows, Rows, decode, local_files, packaged_rows
 from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
-from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, LANGUAGES, TWEET_EMOJI_HUB_ID
+from .corpora import EMOTION6_HUB_ID, EVERYDAY, GOEMOTIONS_HUB_ID, LANGUAGES, TWEET_EMOJI_HUB_ID
 
 
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the ids on the Hub
@@ -69,7 +69,7 @@ def load_goemotions(
                 rows.add(line, row["text"], row["labels"], row["id"])
         if split == "train":
             for copy in range(1, everyday_copies + 1):
-                for corpus in ("quickstart", "everyday"):
+                for corpus in EVERYDAY:
                     _read_packaged(corpus, split, rows, f"{corpus}-{copy}")
         for row in rows.rows:
             row["labels"] = sorted({group_of[label] for label in row["labels"]})
