@@ -48,7 +48,7 @@ ready: .venv/installed
 	$(BIN)/hf-emotion train ready/reviews_full
 	$(BIN)/hf-emotion train ready/reviews
 	for name in goemotions goemotions-mpnet reviews; do \
-	  $(BIN)/hf-emotion study ready runs/ready_$$name --output build/ready/$$name --notes docs/ready/$$name.yaml $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
+	  $(BIN)/python -m benchmarks.study ready runs/ready_$$name --output build/ready/$$name --notes docs/ready/$$name.yaml $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
 	done
 	for name in meld sentihood; do \
 	  rm -rf "$(READY)/$$name"; \
@@ -108,8 +108,8 @@ bench-full: .venv/installed
 # Lists the runs of benchmarks/study.yaml with their minutes, runs those that are not on record, and writes the tables anew. LIST=1 only
 # lists. ENCODERS="mpnet=FOLDER e5=FOLDER": encoders that are not to come from the Hub.
 study: .venv/installed
-	$(BIN)/hf-emotion study run benchmarks/study.yaml $(if $(LIST),--list) $(if $(DATA),--data-dir "$(DATA)") $(foreach e,$(ENCODERS),--encoder "$(e)")
-	$(if $(LIST),,$(BIN)/hf-emotion study tables REPRODUCTION.md)
+	$(BIN)/python -m benchmarks.study run benchmarks/study.yaml $(if $(LIST),--list) $(if $(DATA),--data-dir "$(DATA)") $(foreach e,$(ENCODERS),--encoder "$(e)")
+	$(if $(LIST),,$(BIN)/python -m benchmarks.study tables REPRODUCTION.md)
 
 release: .venv/installed
 	@test -n "$(RUNS)" || { echo 'make release: none of the default runs is in runs/; train them, or name others: make release RUNS="runs/a runs/b"'; exit 2; }

@@ -22,8 +22,17 @@ from measuring import machine, recorded
 from hf_emotion import Predictor, load_dataset_for, load_recipe, train
 from hf_emotion.data.splits import label_names
 from hf_emotion.io.files import write_json
-from hf_emotion.study.baselines import logistic_regression, mean_vectors
-from hf_emotion.study.label_errors import MAX_LENGTH, STRENGTH, fold_numbers, load_encoder, out_of_fold, rank, tfidf
+from hf_emotion.reports.label_errors import (
+    MAX_LENGTH,
+    STRENGTH,
+    fold_numbers,
+    load_encoder,
+    logistic_regression,
+    mean_vectors,
+    out_of_fold,
+    rank,
+    tfidf,
+)
 from hf_emotion.tasks.rows import label_matrix
 
 

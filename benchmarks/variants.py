@@ -33,8 +33,8 @@ from hf_emotion import (
 from hf_emotion.data.splits import label_names, share_of
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
+from hf_emotion.runs.reproduce import encoder_name
 from hf_emotion.runtime.base_models import load_base_tokenizer
-from hf_emotion.study.reproduce import encoder_name
 from hf_emotion.tasks.emotion_classification.building import over_base_model
 from hf_emotion.tasks.rows import class_counts, label_matrix
 from hf_emotion.tasks.sequence_classification import build_classifier, make_collator, tokenize

@@ -29,9 +29,9 @@ from hf_emotion import load_dataset_for, metrics
 from hf_emotion.data.splits import label_names
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import make_recipe
+from hf_emotion.reports.label_errors import mean_vectors
 from hf_emotion.runtime.base_models import load_base_tokenizer, resolve_base_model
 from hf_emotion.runtime.loading import read_model
-from hf_emotion.study.baselines import mean_vectors
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.losses import training_loss, weights_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER / "_ext"))
+sys.path[:0] = [str(FOLDER / "_ext"), str(FOLDER.parent)]  # `benchmarks.study` makes tables
 
 import hf_emotion  # noqa: E402
 

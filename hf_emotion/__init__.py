@@ -50,9 +50,9 @@ _HOMES = {
     "RobertaWithESAForSequenceClassification": ".modeling",
     "TargetedPredictor": ".tasks.targeted_sentiment.predictor",
     "TargetedSentimentPipeline": ".modeling",
-    "check_labels": ".study.label_errors",
+    "check_labels": ".reports.label_errors",
     "explain": ".inference.explain",
-    "faithfulness": ".study.faithfulness",
+    "faithfulness": ".reports.faithfulness",
     "fold": ".tasks.emotional_response.folding",
     "load_dataset_for": ".tasks.loading",
     "load_recipe": ".training.recipe_checks",
@@ -103,11 +103,11 @@ if TYPE_CHECKING:
         TargetedSentimentPipeline,
     )
     from .recipes import Recipe  # noqa: F401
+    from .reports.faithfulness import faithfulness  # noqa: F401
+    from .reports.label_errors import check_labels  # noqa: F401
     from .runs.sweep import sweep  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
-    from .study.faithfulness import faithfulness  # noqa: F401
-    from .study.label_errors import check_labels  # noqa: F401
     from .tasks.dialogue_emotion.predictor import DialoguePredictor  # noqa: F401
     from .tasks.emotion_classification.predictor import Predictor  # noqa: F401
     from .tasks.emotional_response.folding import fold  # noqa: F401

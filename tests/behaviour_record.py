@@ -16,7 +16,6 @@ The script knows the command line alone, and so stays as it is when files of the
 
 import argparse
 import contextlib
-import csv
 import difflib
 import fnmatch
 import hashlib
@@ -397,14 +396,10 @@ def record_other(recorder: Recorder) -> None:
     recorder.run("unknown key", "train", "quickstart", "--set", "learning_rat=1")
     recorder.run("unknown table", "reproduce", "nothing")
     # A published table
-    places = ("--records", "out/records", "-o", "runs/reproduction", "--data-dir", "data/named", "--seeds", "1")
+    places = ("-o", "runs/reproduction", "--data-dir", "data/named", "--seeds", "1")
     small = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
     rows = ("--recipe", "sentihood/qacg_aux", "--recipe", "sentihood/cg")
     recorder.run("reproduce/train", "reproduce", "sentihood", "--base-model", "base/bert", *places, *rows, *small)
-    recorder.files("reproduce/records", Path("out/records"))
-    collect = ("--collect", "runs/corpus-meld", "--encoder", "tiny")
-    recorder.run("reproduce/collect", "reproduce", "meld", *collect, "--records", "out/collected")
-    recorder.files("reproduce/collected", Path("out/collected"))
     # The authors' checkpoints
     weights = load_file("base/bert/model.safetensors")
     torch.save(weights, "base/weights.bin")
@@ -413,26 +408,6 @@ def record_other(recorder: Recorder) -> None:
     )
     recorder.run("convert/to RoBERTa", "convert", "--to-roberta", "base/bert", "out/roberta")
     recorder.files("convert/RoBERTa", Path("out/roberta"))
-    # Ratings
-    for source, words in (("first", "i am so happy"), ("second", "oh no , so sad")):
-        lines = [{"context": f"c {i}", "emotion": "joy", "reply": f"{words} {i}"} for i in range(4)]
-        path = Path(f"data/{source}.jsonl")
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    recorder.run(
-        "human-eval/export",
-        "human-eval",
-        "export",
-        "data/first.jsonl",
-        "data/second.jsonl",
-        "-o",
-        "out/sheets",
-        "--raters",
-        "2",
-    )
-    recorder.files("human-eval/sheets", Path("out/sheets"))
-    rate(Path("out/sheets"))
-    recorder.run("human-eval/analyze", "human-eval", "analyze", "out/sheets")
-    recorder.run("human-eval/analyze json", "human-eval", "analyze", "out/sheets", "--json")
     # Publishing: own files are refused, for nobody has named their terms
     for name in ("label-aware", "corpus-goemotions"):
         words = ("push", f"runs/{name}", "--repo-id", "somebody/tiny", "--dry-run", "--space", f"out/space-{name}")
@@ -443,17 +418,6 @@ def record_other(recorder: Recorder) -> None:
     recorder.run("release", "release", *published, "-o", "out/release", "--namespace", "somebody")
     for path in sorted(Path("out/release").rglob("*.md")):
         recorder.values[f"release/{path.relative_to('out/release')}"] = recorder.content(path)
-
-
-def rate(folder: Path) -> None:
-    """Fill the sheets in."""
-    for rater, path in enumerate(sorted((folder / "sheets").glob("*.csv"))):
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = csv.reader(file)
-        for number, row in enumerate(rows):
-            row[4:] = [str(1 + (len(row[3]) + number * item + rater) % 7) for item in range(len(row) - 4)]
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([header, *rows])
 
 
 # Comparing

@@ -702,10 +702,10 @@ def cli_point(root: Path) -> EntryPoint:
     def run(case, folder: Path) -> None:
         line, stdin = case
         stopped = mock.Mock(side_effect=ValueError("`stopped`: the fuzz test goes no further"))
-        targets = ["runs.train.train", "publishing.export.export_onnx", "study.faithfulness.faithfulness"]
+        targets = ["runs.train.train", "publishing.export.export_onnx", "reports.faithfulness.faithfulness"]
         targets += [
             "runs.sweep.train",
-            "study.label_errors.out_of_fold",
+            "reports.label_errors.out_of_fold",
             "serving.demo.serve",
             "publishing.hub._upload",
         ]

@@ -19,7 +19,7 @@ def values(own_verbosity, monkeypatch) -> dict:
 
 
 def test_it_holds_what_the_commands_do_and_finds_what_changed(values, capsys):
-    assert {"help", "help/predict", "help/human-eval/export"} < set(values)
+    assert {"help", "help/predict", "help/reproduce"} < set(values)
     assert any("--top-k" in line for line in values["help/predict"]["stdout"])
     assert values["stock-pair/train"]["exit"] == 0
     # What a command prints as JSON, as text, as an error, and writes.

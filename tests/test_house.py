@@ -17,7 +17,7 @@ ROOT = Path(hf_emotion.__file__).parent
 FLOORS = (
     ("__main__",),
     ("cli",),
-    ("publishing", "study"),
+    ("publishing",),
     ("convert", "serving"),
     ("runs",),
     ("reports",),
@@ -75,12 +75,20 @@ def test_a_room_imports_only_what_lies_below_it(path):
     assert not above, f"{room} lies below {sorted(above)} or beside it"
 
 
+def test_nothing_imports_what_stays_in_the_repository():
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+        named += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+        assert not {name.split(".")[0] for name in named} & {"benchmarks", "tests"}, path
+
+
 def test_every_room_has_its_floor():
     rooms = {path.relative_to(ROOT).with_suffix("").parts[0] for path in FILES}
     assert rooms == set(FLOOR_OF) - {"modeling", "configs"}
 
 
-# What only `tasks/`, the recipes and the study may name.
+# What only `tasks/` and the recipes may name.
 NAMES = {name for task in TASKS for name in (task.name, *task.model_types)} | set(corpora())
 # "files" and "conversations" are words of the code, too.
 NAMES -= {"files", "conversations", "languages"}
@@ -88,14 +96,13 @@ ALLOWED = {
     "recipes.py": {"goemotions"},  # the corpus of a recipe that names none
     "taxonomies.py": {"goemotions"},  # the taxonomy of that name
     "metrics/__init__.py": {"goemotions", "sentihood", "semeval2014"},  # the metrics of that name
-    "cli/study.py": {"goemotions", "sentihood"},  # the corpora of the study's own questions
 }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_nothing_else_names_a_task_a_corpus_or_a_model_type(path):
     name = path.relative_to(ROOT).as_posix()
-    if name.split("/")[0] in ("tasks", "study"):
+    if name.split("/")[0] == "tasks":
         return
     literals = {
         node.value
@@ -108,7 +115,7 @@ def test_nothing_else_names_a_task_a_corpus_or_a_model_type(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_nothing_else_asks_for_the_kind_of_a_predictor(path):
     name = path.relative_to(ROOT).as_posix()
-    if name.split("/")[0] in ("tasks", "study"):
+    if name.split("/")[0] == "tasks":
         return
     predictors = {task.predictor_class for task in TASKS}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

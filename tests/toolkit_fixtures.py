@@ -5,6 +5,7 @@ written to: a test that changes a folder copies it. A module asks for them with 
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from toolkit_helpers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from benchmarks.study.__main__ import main as study_main
 from hf_emotion.cli import main
 from hf_emotion.recipes import Recipe
 from hf_emotion.runs.train import train
@@ -184,12 +186,21 @@ def own_verbosity():
 @pytest.fixture
 def argv(monkeypatch, capsys):
     """Run the command line as the console script does: argv("predict", ...) -> exit code, stdout, stderr."""
+    return _caller(main, "hf-emotion", monkeypatch, capsys)
 
+
+@pytest.fixture
+def study(monkeypatch, capsys):
+    """The same for `python -m benchmarks.study`."""
+    return _caller(study_main, "benchmarks.study", monkeypatch, capsys)
+
+
+def _caller(program: Callable[[], None], name: str, monkeypatch, capsys) -> Callable[..., SimpleNamespace]:
     def call(*arguments) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["hf-emotion", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
         capsys.readouterr()
         try:
-            main()
+            program()
             code = 0
         except SystemExit as end:
             code = end.code or 0

@@ -148,7 +148,7 @@ def public_names(kind: str) -> str:
 
 def study_table(name: str) -> str:
     """A table of the study."""
-    from hf_emotion.study.tables import markdown
+    from benchmarks.study.tables import markdown
 
     return markdown(name, ROOT / "benchmarks" / "reproduction")
 

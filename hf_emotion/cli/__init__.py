@@ -23,7 +23,6 @@ from . import (
     faithfulness,
     fold,
     generate,
-    human_eval,
     predict,
     push,
     ready,
@@ -31,7 +30,6 @@ from . import (
     release,
     reproduce,
     serve,
-    study,
     sweep,
     train,
 )
@@ -88,8 +86,6 @@ for command in (  # in the order of `--help`
     fold.fold,
 ):
     app.command()(command)
-app.add_typer(human_eval.app, name="human-eval")
-app.add_typer(study.app, name="study")
 
 
 def main() -> None:

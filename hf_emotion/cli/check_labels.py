@@ -36,8 +36,8 @@ def check_labels(
     """
     refuse_existing(output)
     quiet()
-    from ..study.label_errors import CSV, PAGE
-    from ..study.label_errors import check_labels as run
+    from ..reports.label_errors import CSV, PAGE
+    from ..reports.label_errors import check_labels as run
 
     result = run(checkpoint, dataset, data_dir, split, folds, output, read_options(option), progress=True)
     if as_json:

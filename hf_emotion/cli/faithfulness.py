@@ -28,7 +28,7 @@ def faithfulness(
 ) -> None:
     """Measure how faithful the methods of `explain` are: comprehensiveness and sufficiency (ERASER), against random rankings."""
     quiet()
-    from ..study.faithfulness import faithfulness as run
+    from ..reports.faithfulness import faithfulness as run
     from ..tasks.base import METHODS
 
     result = run(

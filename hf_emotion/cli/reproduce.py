@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ..study.published import TABLES
+from ..tasks.published import TABLES
 from .options import BaseModel, DataDir, TrainFraction
-from .printing import print_table, quiet
+from .printing import quiet, show
 
 
 def reproduce(
@@ -27,48 +27,14 @@ def reproduce(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run folders.")] = Path(
         "runs/reproduction"
     ),
-    records: Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")] = Path(
-        "benchmarks/reproduction"
-    ),
-    judge: Annotated[
-        list[str] | None, typer.Option(help="Generators: a classifier of replies, as in `evaluate`.")
-    ] = None,
-    contexts: Annotated[int, typer.Option(min=1, help="Generators: size of the fixed sample of contexts.")] = 1000,
-    bertscore_model: Annotated[str | None, typer.Option(help="Generators: encoder for BERTScore.")] = None,
-    collect: Annotated[
-        list[Path] | None,
-        typer.Option(help="Take the record of this finished run folder instead of training; may be repeated."),
-    ] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="With --collect: what to call the base model; default: its id or folder.")
-    ] = None,
 ) -> None:
     """
     Run the recipes of a published table and print it beside the published figures. Finished runs are not run again.
     """
     quiet()
-    from ..study.reproduce import collect as take
-    from ..study.reproduce import reproduce as run
-    from ..study.tables import table_rows
+    from ..runs.reproduce import reproduce as run
 
-    if encoder is not None and not collect:
-        raise typer.BadParameter("--encoder goes with --collect.")
-    if collect:
-        for folder in collect:
-            take(table, folder, records, encoder)
-    else:
-        run(
-            table,
-            base_model,
-            seeds,
-            data_dir,
-            recipe,
-            set_ or [],
-            train_fraction,
-            output,
-            records,
-            judge or [],
-            contexts,
-            bertscore_model,
-        )
-    print_table(*table_rows(table, records))
+    overrides = list(set_ or [])
+    if train_fraction is not None:
+        overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
+    show([run(table, base_model, seeds, data_dir, recipe, overrides, output)])

@@ -68,6 +68,7 @@ class Corpus:
         own_files: whether it holds the user's own data, read from the files in `data_dir`.
         clean_reply: (reply, label names) -> the part of a generated reply that is measured.
         published: figures of generated replies, row of the paper -> metric -> figure.
+        added: option of the loader -> the corpora whose training rows it adds.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Corpus:
     own_files: bool = False
     clean_reply: Callable[[str, Sequence[str]], str] | None = None
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"

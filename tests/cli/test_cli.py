@@ -595,7 +595,7 @@ class TestPackage:
             "found = {'import': heavy(), 'dir': dir(hf_emotion)}\n"
             "from typer.testing import CliRunner\n"
             "from hf_emotion.cli import app\n"
-            "for command in ([], ['train'], ['evaluate'], ['predict'], ['compare'], ['convert'], ['human-eval', 'export']):\n"
+            "for command in ([], ['train'], ['evaluate'], ['predict'], ['compare'], ['convert'], ['reproduce']):\n"
             "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
             "found['help'] = heavy()\n"
             "assert CliRunner().invoke(app, ['recipes']).exit_code == 0\n"

@@ -1046,14 +1046,6 @@ def test_no_network_for_a_checkpoint(no_network, argv):
     assert done.code == 1 and len(done.err.splitlines()) == 1 and "cannot be loaded" in done.err
 
 
-def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):
-    for said in ("description: Emotions.", "- a list"):
-        (tmp_path / "notes.yaml").write_text(said)
-        done = argv("study", "ready", single_run, "--output", tmp_path / "new", "--notes", tmp_path / "notes.yaml")
-        assert done.code == 1 and "notes.yaml" in done.err and "'terms'" in done.err
-    assert not (tmp_path / "new").exists()
-
-
 def test_the_folder_of_another_model_is_no_text(argv, single_run, tmp_path):
     done = argv("predict", single_run, tmp_path, HAPPY)
     assert done.code == 1 and "folder" in done.err

@@ -84,7 +84,7 @@ CONTEXT_GUIDED = {  # "Experiments": the paper's setting, for both corpora
     },
 }
 AUXILIARY = {"auxiliary_sentence": True}
-TABLE_ROWS = {  # name -> row, model, its configuration; the figures are those of study/published.py, see test_reproduce.py
+TABLE_ROWS = {  # name -> row, model, its configuration; the figures are those of tasks/published.py, see test_reproduce.py
     "bert_single": ("BERT-single (Sun et al. 2019)", None, {}),
     "bert_pair": ("BERT-pair (Sun et al. 2019)", None, AUXILIARY),
     "cg": ("CG-BERT", "cg-bert", {}),

@@ -4,6 +4,7 @@
 from ..base import OWN_TERMS, Corpus
 from .loading import (
     EMOTION6_HUB_ID,
+    EVERYDAY,
     GOEMOTIONS_HUB_ID,
     LANGUAGES,
     TWEET_EMOJI_HUB_ID,
@@ -24,6 +25,7 @@ CORPORA = (
         loader=load_goemotions,
         hub_id=GOEMOTIONS_HUB_ID,
         terms="CC BY 4.0; Reddit comments, Demszky et al. 2020",
+        added={"everyday_copies": EVERYDAY},
     ),
     Corpus(
         name="emotion6",

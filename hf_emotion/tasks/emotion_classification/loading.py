@@ -19,6 +19,7 @@ from ...taxonomies import GOEMOTIONS, group_index
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
 EMOTION6_HUB_ID = "dair-ai/emotion"
 TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
+EVERYDAY = ("quickstart", "everyday")  # packaged sentences that a training on GoEmotions may add
 LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # codes of the languages in the corpus `languages`
 
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the ids on the Hub
@@ -73,7 +74,7 @@ def load_goemotions(
                 rows.add(line, row["text"], row["labels"], row["id"])
         if split == "train":
             for copy in range(1, everyday_copies + 1):
-                for corpus in ("quickstart", "everyday"):
+                for corpus in EVERYDAY:
                     _read_packaged(corpus, split, rows, f"{corpus}-{copy}")
         for row in rows.rows:
             row["labels"] = sorted({group_of[label] for label in row["labels"]})

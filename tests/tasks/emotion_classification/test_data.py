@@ -20,7 +20,6 @@ from hf_emotion import load_dataset_for, load_recipe, train
 from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.data.rows import packaged_rows
 from hf_emotion.data.splits import label_names
-from hf_emotion.study.baselines import baseline
 from hf_emotion.tasks import corpus_of
 from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT, TAXONOMIES, group_index
@@ -624,8 +623,6 @@ class TestLanguages:
         with pytest.raises(ValueError, match=r"needs the part 'train'; the corpus has \['test'\]"):
             train(recipe, tmp_path / "run")
         assert not (tmp_path / "run").exists()
-        with pytest.raises(ValueError, match="no split 'train'"):
-            baseline("tfidf", recipe)
 
 
 def test_dedupe_that_leaves_no_training_row_says_so(tmp_path):

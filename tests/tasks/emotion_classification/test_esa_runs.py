@@ -782,12 +782,12 @@ class TestRecipes:
 # What a leak would make of a score
 
 
-def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, argv, no_plots):
-    """`hf-emotion study leakage` in its smallest form."""
+def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, study, no_plots):
+    """`python -m benchmarks.study leakage` in its smallest form."""
     settings = ["max_steps=2", "use_cpu=true", "bf16=false", "per_device_train_batch_size=4", "max_length=16"]
     options = ["--output", tmp_path / "leaky", "--base-model", base_roberta, "--data-dir", emotion6]
     options += [part for setting in settings for part in ("--set", setting)]
-    done = argv("study", "leakage", "emotion6/esa", *options)
+    done = study("leakage", "emotion6/esa", *options)
     found = json.loads((tmp_path / "leaky" / "leakage.json").read_text(encoding="utf-8"))
     corpus = load_dataset_for("emotion6", emotion6)
     largest = Counter(label for part in corpus.values() for label in part["labels"]).most_common(1)[0][1]

@@ -1659,10 +1659,10 @@ class TestContextGuidance:
         ],
         indirect=["run"],
     )
-    def test_the_command(self, run, dataset, names, corpora, tmp_path, argv):
+    def test_the_command(self, run, dataset, names, corpora, tmp_path, study):
         options = ["--dataset", dataset, "--data-dir", corpora, "--split", "validation", "--rows", "4", "--seed", "7"]
         output = tmp_path / "gates.json"
-        done = argv("study", "context-guidance", run, *options, "--output", output)
+        done = study("context-guidance", run, *options, "--output", output)
         expected = context_guidance(run, dataset, corpora, split="validation", rows=4, seed=7)
         assert json.loads(output.read_text()) == expected
         lines = done.out.splitlines()

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
-from toolkit_helpers import invoke
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from benchmarks.study import zero_shot as module
+from benchmarks.study.zero_shot import logits_of, thresholds_of, zero_shot
 from hf_emotion import Predictor, load_dataset_for
-from hf_emotion.study import zero_shot as module
-from hf_emotion.study.zero_shot import logits_of, thresholds_of, zero_shot
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -106,17 +105,17 @@ def test_models_that_labels_cannot_be_added_to(kind, request):
         zero_shot(request.getfixturevalue(kind), dataset="quickstart", max_length=32)
 
 
-def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, monkeypatch):
+def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, monkeypatch, study):
     found, _ = result
     given = []
 
-    def study(*arguments, **options):
+    def measure(*arguments, **options):
         given.append(inspect.signature(zero_shot).bind(*arguments, **options).arguments)
         return found
 
-    monkeypatch.setattr(module, "zero_shot", study)
+    monkeypatch.setattr(module, "zero_shot", measure)
     options = ["--dataset", "quickstart", "--epochs", 1, "--output", tmp_path / "labels.json"]
-    first, second = invoke("study", "zero-shot", tied_run, *options).split("\n\n")
+    first, second = study("zero-shot", tied_run, *options).out.split("\n\n")
     header, *rows = first.splitlines()
     at = {row.split()[0]: row.split()[1:] for row in second.splitlines()[1:]}
     assert list(at) == ["rate", "packaged", "mean", "half", "tuned"]

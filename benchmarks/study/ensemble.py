@@ -2,7 +2,7 @@
 """
 Measures several runs together: the mean of their probabilities, evaluated like one run.
 
-    hf-emotion study ensemble runs/seed_42 runs/seed_43 runs/seed_44
+    python -m benchmarks.study ensemble runs/seed_42 runs/seed_43 runs/seed_44
 
 reads the stored predictions of finished run folders of one corpus (seeds of a recipe, or different models) and trains nothing.
 """
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics
-from ..reports.finished_runs import read_predictions, read_report
-from ..tasks import task_of_run
-from ..tasks.cards import best_run
-from ..tasks.corpus_metrics import at_thresholds
+from hf_emotion import metrics
+from hf_emotion.reports.finished_runs import read_predictions, read_report
+from hf_emotion.tasks import task_of_run
+from hf_emotion.tasks.cards import best_run
+from hf_emotion.tasks.corpus_metrics import at_thresholds
 
 
 def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:

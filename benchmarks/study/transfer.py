@@ -3,7 +3,7 @@
 Measures a classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on
 sentences that differ only in a term of identity.
 
-    hf-emotion study transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
+    python -m benchmarks.study transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data.splits import label_names
-from ..metrics import classification
-from ..tasks.emotion_classification.predictor import Predictor
-from ..tasks.loading import load_split
-from ..tasks.rows import label_matrix
-from ..taxonomies import EKMAN
+from hf_emotion.data.splits import label_names
+from hf_emotion.metrics import classification
+from hf_emotion.tasks.emotion_classification.predictor import Predictor
+from hf_emotion.tasks.loading import load_split
+from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.taxonomies import EKMAN
 
 
 # Labels of the other corpora; GoEmotions' labels are mapped as its authors do.

@@ -1,24 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-emotion study`: what the reproduction study measures besides its tables."""
+"""`python -m benchmarks.study`, from the root of the repository: the commands of the reproduction study."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import BaseModel, DataDir
-from .printing import quiet, show
-from .reading import refuse_existing
+from hf_emotion.cli.options import AsJson, BaseModel, DataDir
+from hf_emotion.cli.printing import figure_or_dash, print_json, print_table, quiet, show, visible
+from hf_emotion.cli.reading import refuse_existing
 
 
 app = typer.Typer(
-    help="The reproduction study: ensembles, leakage, transfer, languages, long texts, labels by name, gates, tables and figures of documents.",
+    help="The reproduction study: plans, records, tables and figures of documents, baselines, ensembles, leakage, transfer, languages, "
+    "long texts, labels by name, gates, human evaluation, ready models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+human = typer.Typer(
+    help="Human evaluation of replies: blinded rating sheets out, ratings in.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.add_typer(human, name="human-eval")
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write.")]
+Records = Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")]
+RECORDS = Path("benchmarks/reproduction")
 
 
 @app.command()
@@ -28,7 +40,7 @@ def ensemble(
     ],
 ) -> None:
     """Average the stored probabilities of several runs and measure the mean as one run. Prints JSON, one line per decision."""
-    from ..study.ensemble import ensemble as run
+    from .ensemble import ensemble as run
 
     for split, kinds in run(runs).items():
         for kind, values in kinds.items():
@@ -46,8 +58,9 @@ def leakage(
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
 ) -> None:
     """Train a recipe on splits that were made after oversampling, and print how high its accuracy seems."""
-    from ..study.leakage import measure_leakage
-    from ..training.recipe_checks import load_recipe
+    from hf_emotion.training.recipe_checks import load_recipe
+
+    from .leakage import measure_leakage
 
     overrides = [*(set_ or []), *([f"base_model={json.dumps(base_model)}"] if base_model else [])]
     first = load_recipe(recipe, overrides).seeds[0]
@@ -73,10 +86,11 @@ def transfer(
     Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity. Prints JSON,
     one line each.
     """
-    from ..inference import load_predictor
-    from ..study.transfer import identity_terms
-    from ..study.transfer import transfer as run
-    from ..tasks.emotion_classification import TASK
+    from hf_emotion.inference import load_predictor
+    from hf_emotion.tasks.emotion_classification import TASK
+
+    from .transfer import identity_terms
+    from .transfer import transfer as run
 
     predictor = load_predictor(checkpoint)
     if predictor.task is not TASK:
@@ -97,9 +111,10 @@ def languages(
 ) -> None:
     """Measure classifiers on the packaged sentences in six languages, beside English."""
     quiet()
-    from ..inference import load_predictor
-    from ..io.files import write_json
-    from ..study.languages import measure_languages, table
+    from hf_emotion.inference import load_predictor
+    from hf_emotion.io.files import write_json
+
+    from .languages import measure_languages, table
 
     refuse_existing(output)
     found = {model: measure_languages(load_predictor(model)) for model in models}
@@ -119,9 +134,10 @@ def long_texts(
 ) -> None:
     """Measure a classifier on documents of 5 to 40 rows of its corpus, once read in windows and once cut."""
     quiet()
-    from ..io.files import write_json
-    from ..runtime.ready import with_weights
-    from ..study.long_texts import measure_long_texts, table
+    from hf_emotion.io.files import write_json
+    from hf_emotion.runtime.ready import with_weights
+
+    from .long_texts import measure_long_texts, table
 
     refuse_existing(output)
     result = measure_long_texts(with_weights(checkpoint), dataset, data_dir, documents, seed)
@@ -144,8 +160,9 @@ def zero_shot(
     output: Output = None,
 ) -> None:
     """Leave out each label in turn, add it by its name alone, and measure it by AUROC and F1 beside two controls."""
-    from ..io.files import write_json
-    from ..study.zero_shot import zero_shot as measure
+    from hf_emotion.io.files import write_json
+
+    from .zero_shot import zero_shot as measure
 
     result = measure(run, data_dir, dataset, base_encoder, epochs=epochs, seed=seed, train_fraction=train_fraction)
     kinds = ("added_by_name", "shuffled_name", "cosine", "trained")
@@ -175,8 +192,8 @@ def context_guidance(
     output: Output = None,
 ) -> None:
     """Measure the distributions of the gates (for QACG-BERT also of the attentions) over a sample of rows with an opinion."""
-    from ..io.files import write_json
-    from ..tasks.targeted_sentiment.guidance import collect, describe
+    from hf_emotion.io.files import write_json
+    from hf_emotion.tasks.targeted_sentiment.guidance import collect, describe
 
     result = describe(*collect(checkpoint, dataset, data_dir, split, rows, seed))
     print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
@@ -203,14 +220,12 @@ def run(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run folders.")] = Path(
         "runs/reproduction"
     ),
-    records: Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")] = Path(
-        "benchmarks/reproduction"
-    ),
+    records: Records = RECORDS,
 ) -> None:
     """Run a plan of the study: what is on record is not run again, and an interrupted run goes on where it stopped."""
     quiet()
-    from ..study.plan import left, read_plan, run_plan
-    from ..study.plan import table as as_table
+    from .plan import left, read_plan, run_plan
+    from .plan import table as as_table
 
     if wrong := [text for text in encoder or [] if not all(text.partition("=")[::2])]:
         raise typer.BadParameter(f"--encoder must be NAME=FOLDER, got {wrong[0]!r}.")
@@ -222,16 +237,49 @@ def run(
 
 
 @app.command()
+def collect(
+    table: Annotated[str, typer.Argument(help="The table that the runs belong to.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Finished run folders of recipes of the table.")
+    ],
+    records: Records = RECORDS,
+    encoder: Annotated[
+        str | None, typer.Option(help="What to call the base model; default: its id, or the name of its folder.")
+    ] = None,
+) -> None:
+    """Write the records of finished runs. What `evaluate --json` said of a generator is taken from its evaluation.json."""
+    from .records import collect as take
+
+    for run_folder in runs:
+        for path in take(table, run_folder, records, encoder):
+            print(path)
+
+
+@app.command()
+def baselines(
+    table: Annotated[str, typer.Argument(help="The table whose corpus is read.")],
+    base_model: BaseModel = None,
+    data_dir: DataDir = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
+    records: Records = RECORDS,
+) -> None:
+    """Measure logistic regression over TF-IDF and over frozen vectors, and write the records."""
+    quiet()
+    from .records import run_baselines
+
+    for path in run_baselines(table, base_model, data_dir, set_ or [], records):
+        print(path)
+
+
+@app.command()
 def tables(
     document: Annotated[
         Path, typer.Argument(help="Markdown file with the marks `<!-- table NAME -->` and `<!-- end -->`.")
     ],
-    records: Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")] = Path(
-        "benchmarks/reproduction"
-    ),
+    records: Records = RECORDS,
 ) -> None:
     """Write the tables of a document anew from the records."""
-    from ..study.tables import write_document
+    from .tables import write_document
 
     print(f"{document}: {write_document(document, records)} tables")
 
@@ -244,7 +292,7 @@ def figures(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit code 1 if a number differs.")] = False,
 ) -> None:
     """Write the numbers of documents anew from the JSON records that they name."""
-    from ..study.figures import renew_figures
+    from .figures import renew_figures
 
     count, differing = renew_figures(documents, check)
     for line in differing:
@@ -264,8 +312,8 @@ def ready(
     """Turn a finished run into a ready model: adapter in float16, graph without weights, card and figures."""
     import yaml
 
-    from ..study.pack import pack
-    from ..study.ready import measure_ready
+    from .pack import pack
+    from .ready import measure_ready
 
     said = yaml.safe_load(notes.read_text(encoding="utf-8"))
     keys = said if isinstance(said, dict) else {}
@@ -273,3 +321,84 @@ def ready(
         raise ValueError(f"{notes} must be a YAML file with description, terms and card; it lacks {missing}.")
     model = pack(run, output, said["description"], said["terms"], said["card"])
     print(json.dumps(measure_ready(model, data_dir), indent=1))
+
+
+@human.command()
+def export(
+    replies: Annotated[
+        list[Path],
+        typer.Argument(
+            help="JSONL files with context, emotion and reply, one per source, with the same rows in each. The file's name names the source."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
+    raters: Annotated[int, typer.Option(min=1, help="Number of raters.")],
+    seed: Annotated[int, typer.Option(help="Random seed for the ids and for each rater's order.")] = 0,
+) -> None:
+    """Write a blinded sheet for each rater (CSV, and HTML to print), and the key that tells the sources."""
+    from .human_eval import KEY, export_sheets, read_replies
+
+    sheets = export_sheets(*read_replies(replies), output, raters, seed)
+    print(f"{len(sheets)} sheets written to {sheets[0].parent}; keep {output / KEY} from the raters")
+
+
+@human.command()
+def analyze(
+    folder: Annotated[Path, typer.Argument(help="The folder that `export` wrote, with the sheets filled in.")],
+    as_json: AsJson = False,
+) -> None:
+    """Analyze the ratings: mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests."""
+    from .human_eval import HIGHEST, LOWEST, analyze_ratings
+
+    result = analyze_ratings(folder)
+    if as_json:
+        print_json(result)
+        return
+    items = list(next(iter(result["sources"].values())))
+    print(f"{result['raters']} raters, {result['replies']} replies; {LOWEST} = worst, {HIGHEST} = best; mean (SE)")
+    print_table(
+        ["source", *items],
+        [
+            [source, *(f"{values[item]['mean']:.2f} ({figure_or_dash(values[item]['se'], '.2f')})" for item in items)]
+            for source, values in result["sources"].items()
+        ],
+    )
+    print(f"Cronbach's alpha of the readability items: {figure_or_dash(result['cronbach_alpha'], '.2f')}")
+    for measure, test in result["anova"].items():
+        print(
+            f"ANOVA of {measure}: F({test['df_sources']}, {test['df_error']}) = {figure_or_dash(test['f'], '.2f')}, "
+            f"p = {figure_or_dash(test['p_value'], '.3g')}"
+        )
+    print_table(
+        ["measure", "first", "second", "difference", "t", "df", "p", "p (Holm)"],
+        [
+            [
+                *(
+                    test["measure"],
+                    test["first"],
+                    test["second"],
+                    f"{test['difference']:+.2f}",
+                    figure_or_dash(test["t"], ".2f"),
+                ),
+                *(
+                    str(test["df"]),
+                    figure_or_dash(test["p_value"], ".3g"),
+                    figure_or_dash(test["p_value_holm"], ".3g"),
+                ),
+            ]
+            for test in result["post_hoc"]
+        ],
+    )
+
+
+def main() -> None:
+    """One line for what is wrong with files and arguments, a traceback for anything else."""
+    try:
+        app()
+    except (ValueError, OSError, ImportError) as error:
+        print(visible(f"error: {error}"), file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from ..io.files import creating, refuse_taken, sha256_of, write_json, write_text
-from ..runtime.exported import write_exported_config, write_tokenizer_facts
-from ..runtime.loading import read_config, read_tokenizer
-from ..runtime.onnx import MODEL
-from ..runtime.ready import (
+from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, write_text
+from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
+from hf_emotion.runtime.loading import read_config, read_tokenizer
+from hf_emotion.runtime.onnx import MODEL
+from hf_emotion.runtime.ready import (
     ADAPTER,
     ADAPTER_CONFIG,
     CARD,
@@ -25,8 +25,8 @@ from ..runtime.ready import (
     ReadyModel,
     encoder_file,
 )
-from ..tasks import task_of
-from ..training.adapters import FOLDER
+from hf_emotion.tasks import task_of
+from hf_emotion.training.adapters import FOLDER
 
 
 ENCODER_FILES = ("model.safetensors",)

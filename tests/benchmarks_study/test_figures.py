@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-emotion study figures`: numbers in documents, written from records."""
+"""`python -m benchmarks.study figures`: numbers in documents, written from records."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import re
 import pytest
 from toolkit_helpers import ROOT
 
-from hf_emotion.study.figures import renew_figures
+from benchmarks.study.figures import renew_figures
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -67,16 +67,16 @@ def records(tmp_path, monkeypatch):
         ("`1<!--= RECORD PATH -->`\n```text\n1<!--= RECORD PATH -->\n```\n", None),
     ],
 )
-def test_numbers_are_written_from_the_records(tmp_path, argv, text, renewed):
+def test_numbers_are_written_from_the_records(tmp_path, study, text, renewed):
     document = tmp_path / "PAGE.md"
     document.write_text(text)
     if renewed is None:
         assert renew_figures([document]) == (0, [])
         return
-    assert argv("study", "figures", document, "--check").code == 1 and document.read_text() == text
-    assert " changed" in argv("study", "figures", document).out
+    assert study("figures", document, "--check").code == 1 and document.read_text() == text
+    assert " changed" in study("figures", document).out
     assert document.read_text() == renewed
-    assert "0 differ" in argv("study", "figures", document, "--check").out
+    assert "0 differ" in study("figures", document, "--check").out
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_numbers_are_written_from_the_records(tmp_path, argv, text, renewed):
         ("1<!--= nothing.json seeds.0 -->", "no record nothing.json"),
         ("1<!--= nothing-*.json seeds.0 -->", r"no record nothing-\*.json"),
         ("1<!--= broken.json seeds.0 -->", "not readable JSON"),
-        ("1<!--= laa-seed-42.json test.f2 -->", r"`f2` is none of its keys there; try one of \['f1'"),
+        ("1<!--= laa-seed-42.json test.f2 -->", r"`f2` is none of its keys there, such as \['macro.f1', 'f1'"),
         ("1<!--= laa-seed-42.json seeds.2 -->", "`2` is none"),
         ("1<!--= laa-seed-42.json seeds.0.mean -->", "`seeds.0` is 0.5"),
         ("1<!--= laa-seed-42.json seeds -->", "use the format `mean`"),

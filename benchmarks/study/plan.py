@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..recipes import Recipe, check_key, read_yaml
-from ..tasks.base import Table
-from ..training.recipe_checks import load_recipe
-from .reproduce import changed_settings, collect, places, recipes_of
+from hf_emotion.recipes import Recipe, check_key, read_yaml
+from hf_emotion.runs.reproduce import recipes_of
+from hf_emotion.runs.train import train
+from hf_emotion.tasks.base import Table
+from hf_emotion.training.recipe_checks import load_recipe
+
+from .records import changed_settings, collect, places
 from .tables import read_records
 
 
@@ -72,7 +75,7 @@ def read_plan(
             `hf-emotion train --set`) and `seeds` (their number, default 3). With `first`, other overrides, each seed is trained
             with those first, and with `set` from there on.
         encoders: name -> Hub id or folder, in place of the plan's own.
-        output, records: see `reproduce`.
+        output, records: folders of the run folders and of the records.
 
     Raises:
         FileNotFoundError: no such file.
@@ -111,8 +114,6 @@ def _runs(
         raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
     base_model = f"base_model={json.dumps(encoders[encoder])}"
     for name in recipes_of(table, entry.get("recipes")):
-        if name.startswith("baseline/"):
-            continue
         recipe = load_recipe(name, [*(entry.get("set") or ()), base_model])
         before = load_recipe(name, [*(entry["first"] or ()), base_model]) if "first" in entry else None
         minutes = _minutes(table, name, encoder, recipe, records)
@@ -176,8 +177,6 @@ def left(runs: list[PlannedRun]) -> str:
 
 def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list[Path]:
     """Train what is not on record, in the order of the plan, and write the records."""
-    from ..runs.train import train
-
     written = []
     for run in runs:
         if run.state == "on record":

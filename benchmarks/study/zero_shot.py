@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how well a label can be added by its name alone.
 
-    hf-emotion study zero-shot RUN --data-dir DATA --output zero_shot.json
+    python -m benchmarks.study zero-shot RUN --data-dir DATA --output zero_shot.json
 
 For each label in turn: the encoder of a trained label-aware model is frozen; label vectors, bilinear map and head are trained anew
 without that label and without the rows that have it. Then `add_labels` adds it by name. Its scores on test are measured by
@@ -24,16 +24,21 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import AutoModel, PreTrainedModel
 
-from ..data.splits import check_split, label_names
-from ..metrics.multi_label import tune_thresholds
-from ..runtime.base_models import resolve_base_model
-from ..runtime.batching import token_budget_batches
-from ..runtime.loading import read_model, read_tokenizer
-from ..runtime.ready import with_weights
-from ..tasks.emotion_classification.added_labels import check_takes_labels, development_texts, threshold_by_rate
-from ..tasks.emotion_classification.predictor import Predictor
-from ..tasks.loading import load_dataset_for
-from ..tasks.rows import label_matrix
+from hf_emotion.data.splits import check_split, label_names
+from hf_emotion.metrics.multi_label import tune_thresholds
+from hf_emotion.runtime.base_models import resolve_base_model
+from hf_emotion.runtime.batching import token_budget_batches
+from hf_emotion.runtime.loading import read_model, read_tokenizer
+from hf_emotion.runtime.ready import with_weights
+from hf_emotion.tasks.emotion_classification.added_labels import (
+    check_takes_labels,
+    development_texts,
+    threshold_by_rate,
+)
+from hf_emotion.tasks.emotion_classification.predictor import Predictor
+from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.rows import label_matrix
+
 from .baselines import mean_vectors
 
 

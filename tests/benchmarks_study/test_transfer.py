@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from toolkit_helpers import cells, write_csv, write_dialogues
 
+from benchmarks.study.languages import FIGURES, measure_languages, table
+from benchmarks.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
 from hf_emotion.data.rows import packaged_rows
 from hf_emotion.runtime.unread import Unread
-from hf_emotion.study.languages import FIGURES, measure_languages, table
-from hf_emotion.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
 from hf_emotion.tasks import dialogue_emotion, emotion_classification
 from hf_emotion.taxonomies import GOEMOTIONS
 
@@ -154,9 +154,9 @@ class TestLanguages:
         assert [row[:2] for row in rows[5:7]] == [["a", "ru"], ["b", "en"]]
         assert rows[2][2:] == ["0.000 (-1.000)", "1.000 (+0.000)", "1.000 (+0.000)", "0 of 84"]
 
-    def test_from_the_command_line(self, tiny_run, stock_run, single_run, argv, tmp_path):
+    def test_from_the_command_line(self, tiny_run, stock_run, single_run, argv, study, tmp_path):
         output = tmp_path / "languages.json"
-        shown = cells(argv("study", "languages", tiny_run, stock_run, "--output", output).out)
+        shown = cells(study("languages", tiny_run, stock_run, "--output", output).out)
         found = json.loads(output.read_text())
         assert list(found) == [str(tiny_run), str(stock_run)] and len(shown) == 1 + 2 * 6
         for figures in found.values():
@@ -165,17 +165,17 @@ class TestLanguages:
         evaluated = json.loads(argv("evaluate", tiny_run, *options).out)["metrics"]
         assert evaluated["tuned"]["macro_f1"] == found[str(tiny_run)]["en"]["macro_f1_stored"]
         assert evaluated["fixed"]["macro_f1"] == found[str(tiny_run)]["en"]["macro_f1_fixed"]
-        done = argv("study", "languages", single_run)
+        done = study("languages", single_run)
         assert done.code == 1 and "the labels of languages and of the checkpoint differ" in done.err
 
 
-def test_from_the_command_line(tiny_run, argv, tmp_path, monkeypatch):
+def test_from_the_command_line(tiny_run, study, tmp_path, monkeypatch):
     folder = write_texts(tmp_path / "data", [["a", "joy"], ["b", "sadness"]])
-    (line,) = argv("study", "transfer", tiny_run, "--dataset", "files", "--data-dir", folder).out.splitlines()
+    (line,) = study("transfer", tiny_run, "--dataset", "files", "--data-dir", folder).out.splitlines()
     assert json.loads(line)["rows"] == 2
-    assert len(argv("study", "transfer", tiny_run).out.splitlines()) == len(TERMS)
+    assert len(study("transfer", tiny_run).out.splitlines()) == len(TERMS)
     monkeypatch.setattr(
         "hf_emotion.inference.load_predictor", lambda checkpoint: SimpleNamespace(task=dialogue_emotion.TASK)
     )
-    done = argv("study", "transfer", "x")
+    done = study("transfer", "x")
     assert done.code == 2 and "classifiers of texts" in done.err

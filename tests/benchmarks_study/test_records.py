@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-emotion reproduce`: records of finished runs, the tables made of them, and the baselines."""
+"""Records of finished runs, the tables made of them, the baselines, and the plan."""
 
 import dataclasses
 import json
@@ -10,44 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
-from toolkit_helpers import ROOT, invoke, recipe_for, write_csv, write_iemocap
+from toolkit_helpers import ROOT, recipe_for, write_csv, write_iemocap
 
+from benchmarks.study import baselines, plan, records, tables
+from benchmarks.study.tables import GOEMOTIONS_LABELS
 from hf_emotion import load_dataset_for
 from hf_emotion.io.files import write_json
-from hf_emotion.runs import train as training
 from hf_emotion.runs.train import summarize
-from hf_emotion.study import baselines, plan, reproduce, tables
-from hf_emotion.study.published import GOEMOTIONS_LABELS, TABLES
+from hf_emotion.tasks.published import TABLES
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.recipe_checks import load_recipe
 
 
 pytest_plugins = ["toolkit_fixtures"]
 
-RECIPES = [
-    (table, name) for table, content in TABLES.items() for name in content.recipes if not name.startswith("baseline/")
-]
-
 
 class TestPublished:
-    @pytest.mark.parametrize("table, name", RECIPES)
-    def test_the_recipes_say_the_same(self, table, name):
-        recipe = load_recipe(name)
-        figures = TABLES[table].published.get(recipe.table_row or "", {})
-        for metric, value in recipe.published.items():
-            printed = figures[metric]
-            assert (printed[0] if isinstance(printed, tuple) else printed) == pytest.approx(value)
-
-    def test_every_published_metric_has_a_column(self):
-        for content in TABLES.values():
-            columns = {metric for _, metric in content.columns}
-            for figures in content.published.values():
-                assert columns & set(figures)
-
-    def test_encoders_are_those_of_published_rows(self):
-        for content in TABLES.values():
-            assert set(content.encoders) <= set(content.published)
-
     def test_the_labels_of_table_4_average_to_its_last_line(self):
         printed = {"Baseline (Demszky et al. 2020)": 0.46, "LAA + CB": 0.52, "LAA + CE": 0.51, "LEAM + CE": 0.50}
         assert len(GOEMOTIONS_LABELS) == 28
@@ -86,14 +64,14 @@ def write_run(folder: Path, name: str, figures: dict[int, float], **changes) -> 
     return folder
 
 
-def rows_of(records: Path, table: str = "goemotions") -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in tables.table_rows(table, records)[1]}
+def rows_of(folder: Path, table: str = "goemotions") -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in tables.table_rows(table, folder)[1]}
 
 
 class TestRecords:
     def test_mean_and_spread_over_the_seeds(self, tmp_path):
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.50, 2: 0.53}, base_model="minilm")
-        files = reproduce.collect("goemotions", run, tmp_path / "records")
+        files = records.collect("goemotions", run, tmp_path / "records")
         assert len(files) == 2 and all(path.parent == tmp_path / "records" / "goemotions" for path in files)
         encoder, train_rows, seeds, minutes, fixed, tuned, micro, *rest = rows_of(tmp_path / "records")[
             "goemotions/laa_ce"
@@ -109,7 +87,7 @@ class TestRecords:
         report = json.loads((run / "metrics.json").read_text())
         report["runs"][0]["train_minutes"] = None
         (run / "metrics.json").write_text(json.dumps(report))
-        reproduce.collect("goemotions", run, tmp_path / "records")
+        records.collect("goemotions", run, tmp_path / "records")
         assert rows_of(tmp_path / "records")["goemotions/laa_ce"][3] == "30.0"  # those of seed 3
         next((tmp_path / "records" / "goemotions").glob("*seed-3.json")).unlink()
         assert rows_of(tmp_path / "records")["goemotions/laa_ce"][3] == "-"
@@ -118,7 +96,7 @@ class TestRecords:
         base = tmp_path / "somewhere" / "encoder"
         base.mkdir(parents=True)
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.5}, base_model=str(base))
-        (path,) = reproduce.collect("goemotions", run, tmp_path / "records")
+        (path,) = records.collect("goemotions", run, tmp_path / "records")
         record = json.loads(path.read_text())
         assert (record["recipe"], record["seed"], record["encoder"]) == ("goemotions/laa_ce", 1, "encoder")
         assert record["texts of test also in train"] == 32 and record["minutes"] == 10 and record["epochs"] == 2
@@ -135,7 +113,7 @@ class TestRecords:
             write_run(tmp_path / "c", "goemotions/laa_ce", {1: 0.4}, train_fraction=0.25),
             write_run(tmp_path / "d", "goemotions/laa_ce", {1: 0.3}, base_model="minilm"),
         ]
-        names = {reproduce.collect("goemotions", run, tmp_path / "records")[0].name for run in runs}
+        names = {records.collect("goemotions", run, tmp_path / "records")[0].name for run in runs}
         assert len(names) == 4
         rows = [row for row in tables.table_rows("goemotions", tmp_path / "records")[1] if "laa_ce" in row[0]]
         assert {(row[0], row[5]) for row in rows} == {
@@ -158,7 +136,7 @@ class TestRecords:
         for number, changes in enumerate(settings):
             figures = {1: number / 10, 2: number / 10 + 0.02}
             run = write_run(tmp_path / str(number), "goemotions/laa_ce", figures, base_model="minilm", **changes)
-            reproduce.collect("goemotions", run, tmp_path / "records")
+            records.collect("goemotions", run, tmp_path / "records")
         lines = tables.markdown("goemotions", tmp_path / "records").splitlines()
         header, values = (
             next(line for line in lines if line.startswith(start))[2:-2].split(" | ") for start in ("| label", "| joy")
@@ -182,7 +160,7 @@ class TestRecords:
         judges = {f"/home/me/judge_{number}": values for number, values in enumerate(judged)}
         evaluation = {"contexts": 40, "settings": {"seed": 0}, "rows": {"model": {"ttr_1": 0.3, "judges": judges}}}
         (run / "evaluation.json").write_text(json.dumps(evaluation))
-        (path,) = reproduce.collect("mod-ln", run, tmp_path / "records", encoder="GPT-2 2.5M")
+        (path,) = records.collect("mod-ln", run, tmp_path / "records", encoder="GPT-2 2.5M")
         assert "/home/me" not in path.read_text()
         header, rows = tables.table_rows("mod-ln", tmp_path / "records")
         row = dict(zip(header, next(row for row in rows if row[0] == "mojitalk/gpt2_mod_ln"), strict=True))
@@ -192,132 +170,27 @@ class TestRecords:
 
     def test_errors(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="not a finished run folder"):
-            reproduce.collect("goemotions", tmp_path, tmp_path / "records")
+            records.collect("goemotions", tmp_path, tmp_path / "records")
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.5})
         with pytest.raises(ValueError, match="'goemotions_laa_ce', but the table 'esa' has"):
-            reproduce.collect("esa", run, tmp_path / "records")
+            records.collect("esa", run, tmp_path / "records")
         with pytest.raises(ValueError, match="`table` must be one of"):
-            reproduce.reproduce("tables")
-        with pytest.raises(ValueError, match="`recipes` must be some of"):
-            reproduce.reproduce("goemotions", recipes=["goemotions/laa"])
-        with pytest.raises(ValueError, match="`seeds` must be at least 1"):
-            reproduce.reproduce("goemotions", seeds=0)
+            records.collect("tables", run, tmp_path / "records")
         assert not (tmp_path / "records").exists()
 
-
-class TestReproduce:
-    @pytest.fixture
-    def trained(self, monkeypatch):
-        """Recipes that were trained, instead of training them."""
-        trained = []
-
-        def train(recipe, output, data_dir=None, resume=False):
-            trained.append((recipe, output, data_dir, resume))
-            if output.exists():  # an interrupted run
-                for path in output.iterdir():
-                    path.unlink()
-                output.rmdir()
-            name = next(name for _, name in RECIPES if load_recipe(name).name == recipe.name)
-            fields = ("training_arguments", "base_model", "train_fraction")
-            changes = {field: getattr(recipe, field) for field in fields}
-            write_run(output, name, {recipe.seeds[0]: 0.5}, **changes)
-
-        monkeypatch.setattr(training, "train", train)
-        return trained
-
-    def test_every_recipe_and_seed_once(self, tmp_path, trained):
-        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "data_dir": "corpora"}
-        settings = {"base_model": "minilm", "overrides": ["learning_rate=1e-4"], **places}
-        names = ["goemotions/laa_ce", "goemotions/laa_cb"]
-        files = reproduce.reproduce("goemotions", seeds=2, recipes=names, **settings)
-        assert [(recipe.name, recipe.seeds) for recipe, *_ in trained] == [
-            ("goemotions_laa_ce", [42]),
-            ("goemotions_laa_ce", [43]),
-            ("goemotions_laa_cb", [42]),
-            ("goemotions_laa_cb", [43]),
-        ]
-        for recipe, output, data_dir, resume in trained:
-            assert recipe.base_model == "minilm" and recipe.training_arguments["learning_rate"] == 1e-4
-            assert output.parent == tmp_path / "runs" / "goemotions" and data_dir == "corpora" and not resume
-        assert len(set(files)) == 4
-        # What is on record is not run again, not even where the run folders are gone; one seed more is.
-        assert reproduce.reproduce("goemotions", seeds=2, recipes=names, **settings) == files
-        assert len(trained) == 4
-        reproduce.reproduce("goemotions", seeds=3, recipes=names[:1], **settings)
-        assert trained[-1][0].seeds == [44] and len(trained) == 5
-
-    def test_an_interrupted_run_goes_on(self, tmp_path, trained):
-        places = {"output": tmp_path / "runs", "records": tmp_path / "records"}
-        (file,) = reproduce.reproduce("goemotions", seeds=1, recipes=["goemotions/laa_ce"], **places)
-        file.unlink()
-        reproduce.reproduce("goemotions", seeds=1, recipes=["goemotions/laa_ce"], **places)
-        assert len(trained) == 1  # finished: the record is written anew
-        file.unlink()
-        (tmp_path / "runs" / "goemotions" / file.stem / "metrics.json").unlink()
-        reproduce.reproduce("goemotions", seeds=1, recipes=["goemotions/laa_ce"], **places)
-        assert trained[-1][3] is True
-
-    def test_the_share_of_the_training_rows(self, tmp_path, trained):
-        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "seeds": 1}
-        places["recipes"] = ["goemotions/laa_ce"]
-        for settings in ({}, {"overrides": ["train_fraction=0.1"]}, {"train_fraction": 0.2}):
-            reproduce.reproduce("goemotions", **settings, **places)
-        options = ["--recipe", "goemotions/laa_ce", "--seeds", 1, "--set", "train_fraction=0.3"]
-        invoke("reproduce", "goemotions", *options, "-o", tmp_path / "runs", "--records", tmp_path / "records")
-        assert [recipe.train_fraction for recipe, *_ in trained] == [1.0, 0.1, 0.2, 0.3]
-        places["train_fraction"] = 1  # as without it: on record
-        assert len(reproduce.reproduce("goemotions", overrides=["train_fraction=1"], **places)) == 1
-        assert len(trained) == 4
-
-    def test_two_encoders_of_one_name(self, tmp_path, trained):
-        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "seeds": 1}
-        places["recipes"] = ["goemotions/laa_ce"]
-        for parent in "ab":
-            (tmp_path / parent / "encoder").mkdir(parents=True)
-        for _ in range(2):
-            reproduce.reproduce("goemotions", tmp_path / "a" / "encoder", **places)
-        with pytest.raises(ValueError, match="b/encoder', but the run in .* used .*a/encoder', .* another --records"):
-            reproduce.reproduce("goemotions", tmp_path / "b" / "encoder", **places)
-        assert len(trained) == 1
-
-    def test_judges_after_the_run_is_on_record(self, tmp_path, trained, monkeypatch):
-        judged = []
-
-        def evaluate(folder, *arguments):
-            judged.append(folder)
-            evaluation = {"contexts": 4, "settings": {}, "rows": {"model": {"ttr_1": 0.3, "judges": {}}}}
-            (folder / "evaluation.json").write_text(json.dumps(evaluation))
-
-        monkeypatch.setattr(reproduce, "_evaluate_generator", evaluate)
-        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "seeds": 1}
-        places["recipes"] = ["mojitalk/gpt2_mod_ln"]
-        (file,) = reproduce.reproduce("mod-ln", **places)
-        folder = tmp_path / "runs" / "mod-ln" / file.stem
-        report = json.loads((folder / "metrics.json").read_text())
-        report["runs"][0]["validation"] = report["runs"][0]["test"] = {"teacher_forcing": {"perplexity": 104.2}}
-        (folder / "metrics.json").write_text(json.dumps(report))
-        reproduce.collect("mod-ln", folder, tmp_path / "records")
-        for judges in ((), ["judge"], ["judge"]):
-            assert reproduce.reproduce("mod-ln", judges=judges, **places) == [file]
-        assert judged == [folder] and len(trained) == 1
-        assert json.loads(file.read_text())["metrics"]["test"]["replies"]["ttr_1"] == 0.3
-
-    def test_from_the_command_line(self, tmp_path, trained):
-        write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512}, base_model="minilm")
-        records = ["--records", tmp_path / "records"]
-        output = invoke("reproduce", "goemotions", "--collect", tmp_path / "run", "--encoder", "my-bert", *records)
-        assert "0.512" in output and "my-bert" in output and "not run" in output
-        output = invoke(
-            *("reproduce", "goemotions", "--recipe", "goemotions/laa_cb", "--seeds", 1, "-o", tmp_path / "runs"),
-            *records,
-        )
-        assert len(trained) == 1 and "0.512" in output
+    def test_from_the_command_line(self, tmp_path, study):
+        run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512, 2: 0.5}, base_model="minilm")
+        done = study("collect", "goemotions", run, "--encoder", "my-bert", "--records", tmp_path / "records")
+        assert [Path(line).is_file() for line in done.out.splitlines()] == [True, True] and "my-bert" in done.out
+        assert rows_of(tmp_path / "records")["goemotions/laa_ce"][0] == "my-bert"
+        done = study("collect", "esa", run, "--records", tmp_path / "records")
+        assert done.code == 1 and len(done.err.splitlines()) == 1 and "the table 'esa' has" in done.err
 
 
 class TestDocument:
-    def test_tables_are_written_anew_and_the_text_stays(self, tmp_path, argv):
+    def test_tables_are_written_anew_and_the_text_stays(self, tmp_path, study):
         write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512}, base_model="minilm")
-        reproduce.collect("goemotions", tmp_path / "run", tmp_path / "records")
+        records.collect("goemotions", tmp_path / "run", tmp_path / "records")
         document = tmp_path / "STUDY.md"
         document.write_text(
             "# Study\n\n<!-- table goemotions -->\nold\n<!-- end -->\n\nWords.\n\n<!-- table esa --><!-- end -->\n"
@@ -329,7 +202,7 @@ class TestDocument:
         )
         assert "| goemotions/laa_ce | minilm | 43,410 | 1 | 10.0 | 0.512 |" in first
         assert re.search(r"\| grief \| 0.00 \| 0.42 \| 0.35 \| 0.21 \| 0.51 \|", first)
-        assert argv("study", "tables", document, "--records", tmp_path / "records").out == f"{document}: 2 tables\n"
+        assert study("tables", document, "--records", tmp_path / "records").out == f"{document}: 2 tables\n"
         assert document.read_text() == first
 
     @pytest.mark.parametrize(
@@ -424,26 +297,23 @@ class TestBaselines:
             seen.append((kind, recipe.train_fraction, recipe.dataset_options["taxonomy"]))
             return {"C": 1.0, "rows": {"train": 9}, "minutes": 0.1, "test": {"fixed": {"macro_f1": 0.1 * len(seen)}}}
 
-        monkeypatch.setattr(baselines, "baseline", fitted)
-        names = ["baseline/tfidf", "baseline/frozen"]
+        monkeypatch.setattr(records, "baseline", fitted)
         settings = [
-            {},
-            {"train_fraction": 0.1},
-            {"overrides": ["dataset_options.taxonomy=ekman"]},
-            {"overrides": ["learning_rate=1e-4"]},  # which the baselines do not read
+            [],
+            ["train_fraction=0.1"],
+            ["dataset_options.taxonomy=ekman"],
+            ["learning_rate=1e-4"],  # which the baselines do not read
         ]
-        files = [
-            reproduce.reproduce("goemotions", "minilm", recipes=names, records=tmp_path, **each) for each in settings
-        ]
+        files = [records.run_baselines("goemotions", "minilm", overrides=each, records=tmp_path) for each in settings]
         assert [path.name for path in files[0]] == ["tfidf.json", "frozen-minilm.json"] and files[3] == files[0]
         assert seen == [
             *(("tfidf", 1.0, "goemotions"), ("frozen", 1.0, "goemotions")),
             *(("tfidf", 0.1, "goemotions"), ("frozen", 0.1, "goemotions")),
             *(("tfidf", 1.0, "ekman"), ("frozen", 1.0, "ekman")),
         ]
-        records = [json.loads(tfidf.read_text()) for tfidf, _ in files[:3]]
-        assert [record["train_fraction"] for record in records] == [1.0, 0.1, 1.0]
-        assert [record["changed"] for record in records] == [
+        kept = [json.loads(tfidf.read_text()) for tfidf, _ in files[:3]]
+        assert [record["train_fraction"] for record in kept] == [1.0, 0.1, 1.0]
+        assert [record["changed"] for record in kept] == [
             *({"C": 1.0}, {"C": 1.0}, {"C": 1.0, "dataset_options.taxonomy": "ekman"})
         ]
         assert [row[0] for row in tables.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
@@ -491,13 +361,31 @@ class TestBaselines:
         assert result["test"]["argmax"]["accuracy"] > (0.9 if kind == "tfidf" else 0)
 
     def test_errors(self, base_bert, tmp_path):
-        with pytest.raises(ValueError, match="`kind` must be 'tfidf' or 'frozen'"):
-            baselines.baseline("bow", recipe_for(base_bert))
         recipe = dataclasses.replace(recipe_for(base_bert), dataset="reply_files", dataset_options={})
         for part in ("train", "validation", "test"):
             write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], [["a day", "so calm", "joy"]] * 4)
         with pytest.raises(ValueError, match="read texts"):
             baselines.baseline("tfidf", recipe, tmp_path)
+        with pytest.raises(ValueError, match="no split 'train'"):
+            baselines.baseline("tfidf", load_recipe("quickstart", ["dataset=languages"]))
+
+    def test_from_the_command_line(self, tmp_path, monkeypatch, study):
+        measured = []
+
+        def baseline(kind, recipe, data_dir):
+            measured.append((kind, recipe.base_model, str(data_dir)))
+            figures = {"tuned": {"macro_f1": 0.4}, "fixed": {"macro_f1": 0.3, "per_label": {}}}
+            return {"C": 1.0, "rows": {"train": 10}, "validation": figures, "test": figures, "minutes": 0.5}
+
+        monkeypatch.setattr(records, "baseline", baseline)
+        options = ["--base-model", "minilm", "--data-dir", "corpora", "--records", tmp_path]
+        for _ in range(2):  # what is on record is not measured again
+            found = study("baselines", "goemotions", *options).out.splitlines()
+            assert found == [f"{tmp_path}/goemotions/{name}.json" for name in ("tfidf", "frozen-minilm")]
+            assert measured == [("tfidf", "minilm", "corpora"), ("frozen", "minilm", "corpora")]
+        assert rows_of(tmp_path)["baseline/tfidf"][:6] == ["-", "10", "-", "0.5", "0.300", "0.400"]
+        done = study("baselines", "mod-ln", *options)
+        assert done.code == 1 and "'mod-ln' has no baselines" in done.err
 
 
 class TestPlan:
@@ -516,7 +404,7 @@ class TestPlan:
             own = {name: getattr(recipe, name) for name in ("base_model", "train_fraction", "training_arguments")}
             write_run(folder, "goemotions/laa_ce", {recipe.seeds[0]: 0.5}, **own)
 
-        monkeypatch.setattr("hf_emotion.runs.train.train", train)
+        monkeypatch.setattr(plan, "train", train)
         here = {"output": tmp_path / "runs", "records": tmp_path / "records"}
         runs = plan.read_plan(path, {"small": str(tmp_path / "elsewhere")}, **here)
         first = runs[0].recipe.seeds[0]
@@ -547,7 +435,7 @@ class TestPlan:
             own = {name: getattr(recipe, name) for name in ("base_model", "train_fraction", "training_arguments")}
             write_run(folder, "goemotions/laa_ce", {recipe.seeds[0]: 0.5}, **own)
 
-        monkeypatch.setattr("hf_emotion.runs.train.train", train)
+        monkeypatch.setattr(plan, "train", train)
         here = {"output": tmp_path / "runs", "records": tmp_path / "records"}
         (run,) = plan.read_plan(path, **here)
         assert plan.run_plan([run]) == [run.record]

@@ -3,7 +3,7 @@
 Measures how much a score rises if rows are oversampled before they are split, which puts copies of training rows into the
 test part.
 
-    hf-emotion study leakage emotion6/esa --base-model minilm_roberta --data-dir D
+    python -m benchmarks.study leakage emotion6/esa --base-model minilm_roberta --data-dir D
 
 trains the recipe on such splits. Compare with a run of the recipe itself, which oversamples only the training part.
 """
@@ -13,12 +13,12 @@ from typing import Any
 
 from datasets import DatasetDict, concatenate_datasets
 
-from ..data.splits import oversample_minorities
-from ..io.files import write_json
-from ..recipes import Recipe
-from ..runs.train import train
-from ..tasks.loading import load_dataset_for
-from .reproduce import encoder_name
+from hf_emotion.data.splits import oversample_minorities
+from hf_emotion.io.files import write_json
+from hf_emotion.recipes import Recipe
+from hf_emotion.runs.reproduce import encoder_name
+from hf_emotion.runs.train import train
+from hf_emotion.tasks.loading import load_dataset_for
 
 
 def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:

@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from toolkit_helpers import cells, invoke, write_jsonl
-from typer.testing import CliRunner
+from toolkit_helpers import cells, write_jsonl
 
-from hf_emotion.cli import app
-from hf_emotion.study.human_eval import (
+from benchmarks.study.human_eval import (
     COLUMNS,
     ITEMS,
     READABILITY,
@@ -25,6 +23,8 @@ from hf_emotion.study.human_eval import (
     read_replies,
 )
 
+
+pytest_plugins = ["toolkit_fixtures"]
 
 CONTEXTS = ["what a day", "my cat\nis <b>sick</b> & sad", "=1+1", 'see you, "soon"']
 EMOTIONS = ["😂", "😢", "🎶", "joy"]
@@ -389,7 +389,7 @@ class TestAnalyze:
 
 
 class TestCommands:
-    def test_export_and_analyze(self, tmp_path):
+    def test_export_and_analyze(self, tmp_path, study):
         paths = [
             write_jsonl(
                 tmp_path / f"{source}.jsonl",
@@ -401,13 +401,13 @@ class TestCommands:
             for source, replies in SOURCES.items()
         ]
         folder = tmp_path / "out"
-        printed = invoke("human-eval", "export", *paths, "--output", folder, "--raters", 5, "--seed", 2)
+        printed = study("human-eval", "export", *paths, "--output", folder, "--raters", 5, "--seed", 2).out
         assert "5 sheets written" in printed and "key.csv" in printed
         assert (folder / "key.csv").read_bytes() == (export(tmp_path / "same", 5, 2) / "key.csv").read_bytes()
         rate(folder, opinions({"zebra-net": 3.0, "qqq-human": 5.0, "xenon": 5.0}))
-        result = json.loads(invoke("human-eval", "analyze", folder, "--json"))
+        result = json.loads(study("human-eval", "analyze", folder, "--json").out)
         assert result == analyze_ratings(folder)
-        printed = invoke("human-eval", "analyze", folder)
+        printed = study("human-eval", "analyze", folder).out
         table = cells(printed)
         assert table[0] == ["source", "emotion_control", *READABILITY, "readability"]
         row = next(row for row in table if row[0] == "xenon")
@@ -419,12 +419,11 @@ class TestCommands:
         )
         assert f"ANOVA of readability: F(2, 8) = {result['anova']['readability']['f']:.2f}" in printed
 
-    def test_wrong_usage(self, tmp_path):
+    def test_wrong_usage(self, tmp_path, study):
         path = write_jsonl(tmp_path / "a.jsonl", [])
         for arguments in (
             ["export", path],
             ["export", path, "--output", tmp_path / "b", "--raters", "0"],
             ["analyze"],
         ):
-            result = CliRunner().invoke(app, ["human-eval", *map(str, arguments)])
-            assert result.exit_code == 2
+            assert study("human-eval", *arguments).code == 2

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.files import as_text, filling, is_taken, write_csv
+from hf_emotion.io.files import as_text, filling, is_taken, write_csv
 
 
 LOWEST, HIGHEST = 1, 7

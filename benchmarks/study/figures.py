@@ -4,10 +4,9 @@ Writes numbers in documents from JSON records. A comment after the number names 
 
     macro-F1 0.538<!--= benchmarks/reproduction/goemotions/laa_ce-minilm-e18770-seed-42.json metrics.validation.fixed.macro_f1 -->
 
-`hf-emotion study figures FILE...` writes the numbers anew.
+`python -m benchmarks.study figures FILE...` writes the numbers anew.
 """
 
-import difflib
 import glob
 import json
 import re
@@ -15,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..io.files import write_text
-from ..metrics.significance import mean_std, over_seeds
+from hf_emotion.io.files import write_text
+from hf_emotion.metrics.significance import mean_std, over_seeds
 
 
 # Code blocks with a language and inline code only show the mark as an example.
@@ -158,7 +157,8 @@ def _look_up(value: Any, path: str, file: str) -> Any:
         # A key may hold points itself: take the longest that fits.
         key = max((key for key in known if f"{rest}.".startswith(f"{key}.")), key=len, default=None)
         if key is None:
-            names = difflib.get_close_matches(rest, known, n=3, cutoff=0.4) or list(known)[:20]
-            raise ValueError(f"{file} has no `{path}`: `{rest}` is none of its keys there; try one of {names}.")
+            raise ValueError(
+                f"{file} has no `{path}`: `{rest}` is none of its keys there, such as {list(known)[:20]}."
+            )
         value, rest = known[key], rest[len(key) + 1 :]
     return value

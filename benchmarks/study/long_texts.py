@@ -2,7 +2,7 @@
 """
 Measures how well a classifier reads long texts: documents made of several labelled rows of a corpus, read in windows, and cut.
 
-    hf-emotion study long-texts RUN --data-dir DATA --output long_texts.json
+    python -m benchmarks.study long-texts RUN --data-dir DATA --output long_texts.json
 """
 
 import time
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset
+from hf_emotion.modeling.text_processing import usable_positions
 
-from .. import metrics
-from ..data.splits import label_names, multi_hot
-from ..inference import load_predictor
-from ..metrics.multi_label import tune_thresholds
-from ..modeling.text_processing import usable_positions
-from ..runtime.loading import read_config
-from ..tasks.base import Table
-from ..tasks.loading import load_split
+from hf_emotion import metrics
+from hf_emotion.data.splits import label_names, multi_hot
+from hf_emotion.inference import load_predictor
+from hf_emotion.metrics.multi_label import tune_thresholds
+from hf_emotion.runtime.loading import read_config
+from hf_emotion.tasks.base import Table
+from hf_emotion.tasks.loading import load_split
 
 
 FEWEST, MOST = 5, 40  # number of rows in a document

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-emotion study ensemble`: the mean of several runs' probabilities."""
+"""`python -m benchmarks.study ensemble`: the mean of several runs' probabilities."""
 
 import json
 
@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 from sklearn.metrics import f1_score
 
+from benchmarks.study import ensemble
 from hf_emotion import metrics
-from hf_emotion.study import ensemble
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -53,8 +53,8 @@ def test_one_run_twice_is_the_run(tiny_run):
         assert result["test"][kind]["macro_f1"] == pytest.approx(run["test"][kind]["macro_f1"], abs=1e-6)
 
 
-def test_command(tiny_run, stock_run, argv):
-    lines = [json.loads(line) for line in argv("study", "ensemble", tiny_run, stock_run).out.splitlines()]
+def test_command(tiny_run, stock_run, study):
+    lines = [json.loads(line) for line in study("ensemble", tiny_run, stock_run).out.splitlines()]
     assert [(line["split"], line["thresholds"]) for line in lines] == [
         (split, kind) for split in ("validation", "test") for kind in ("fixed", "tuned")
     ]

@@ -7,20 +7,20 @@ deviation.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..tasks.emotional_response.published import MOJITALK_PUBLISHED
+from .emotional_response.published import MOJITALK_PUBLISHED
 
 
 Figure = float | tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """
     A published table and the recipes that run it.
 
     Attributes:
         title: the paper, the measured quantity and the data.
-        recipes: names of the recipes, and of the baselines ("baseline/tfidf", "baseline/frozen"), in the order of the rows.
+        recipes: names of the recipes, in the order of the rows.
         columns: metrics to show, (thresholds, metric) as in `metrics.json`.
         published: row of the paper -> metric -> figure. A recipe's row is its `table_row`.
         encoders: row of the paper -> the pretrained model that it trained, and what else makes its figures differ from ours. Rows that
@@ -34,8 +34,8 @@ class Table:
     encoders: Mapping[str, str] = field(default_factory=dict)
 
 
-def _with_baselines(corpus: str, recipes: tuple[str, ...]) -> tuple[str, ...]:
-    return "baseline/tfidf", "baseline/frozen", *(f"{corpus}/{name}" for name in recipes)
+def _of(corpus: str, recipes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{corpus}/{name}" for name in recipes)
 
 
 def _rows(names: tuple[str, ...], rows: dict[str, tuple]) -> dict[str, dict[str, Figure]]:
@@ -67,10 +67,10 @@ _DIALOGUE_COLUMNS = tuple(
 )
 
 TABLES = {
-    "goemotions": Table(
+    "goemotions": PublishedTable(
         "Label-aware attention (Wu, Wang and Liu), Tables 1 and 4: GoEmotions, macro-F1 over 28 labels at threshold 0.3. The paper's ± of "
         "the baseline is the spread over its labels, not over seeds",
-        _with_baselines("goemotions", ("baseline", "laa_ce", "laa_cb", "laa_cb_strong", "leam_ce")),
+        _of("goemotions", ("baseline", "laa_ce", "laa_cb", "laa_cb_strong", "leam_ce")),
         (
             ("fixed", "macro_f1"),
             ("tuned", "macro_f1"),
@@ -89,9 +89,9 @@ TABLES = {
             **dict.fromkeys(("LAA + CB", "LAA + CE", "LEAM + CE"), "BERT-base cased, 10 seeds"),
         },
     ),
-    "esa": Table(
+    "esa": PublishedTable(
         "RoBERTa with emotion-specific attention and TF-IDF gating (Alqarni et al. 2025), ablation: six emotions, official split",
-        _with_baselines("emotion6", ("roberta", "esa", "roberta_tfidf", "esa_tfidf", "esa_tfidf_scale")),
+        _of("emotion6", ("roberta", "esa", "roberta_tfidf", "esa_tfidf", "esa_tfidf_scale")),
         (("argmax", "accuracy"), ("argmax", "macro_f1"), ("argmax", "weighted_f1")),
         {
             "RoBERTa + ESA": {"accuracy": 0.9835},
@@ -101,24 +101,24 @@ TABLES = {
             ("RoBERTa + ESA", "RoBERTa + ESA + TF-IDF gating"), "RoBERTa-base, presumably split after oversampling"
         ),
     ),
-    "meld": Table(
+    "meld": PublishedTable(
         "Emotion in dialogue, MELD (no published figures)",
-        _with_baselines("meld", _DIALOGUE_RECIPES),
+        _of("meld", _DIALOGUE_RECIPES),
         _DIALOGUE_COLUMNS,
     ),
-    "emorynlp": Table(
+    "emorynlp": PublishedTable(
         "Emotion in dialogue, EmoryNLP (no published figures)",
-        _with_baselines("emorynlp", _DIALOGUE_RECIPES),
+        _of("emorynlp", _DIALOGUE_RECIPES),
         _DIALOGUE_COLUMNS,
     ),
-    "daily_dialog": Table(
+    "daily_dialog": PublishedTable(
         "Emotion in dialogue, DailyDialog (no published figures)",
-        _with_baselines("daily_dialog", _DIALOGUE_RECIPES),
+        _of("daily_dialog", _DIALOGUE_RECIPES),
         _DIALOGUE_COLUMNS,
     ),
-    "dialogue": Table(
+    "dialogue": PublishedTable(
         "BiLSTM with positional encoding and multi-head self-attention, classification report: four classes of IEMOCAP",
-        ("iemocap/bilstm_attention_pe",),
+        _of("iemocap", ("bilstm_attention_pe",)),
         (("argmax", "accuracy"), ("argmax", "macro_f1"), ("argmax", "weighted_f1")),
         {
             "Classification report, 554 utterances of an unnamed corpus": {
@@ -129,11 +129,11 @@ TABLES = {
         },
         {"Classification report, 554 utterances of an unnamed corpus": "split not stated"},
     ),
-    "mod-ln": Table(
+    "mod-ln": PublishedTable(
         "Modulating language models with emotions (Liu et al. 2021), Tables 1-3: MojiTalk (the paper: 597,000 pairs, DeepMoji as judge). Chance at Hits@1 is 0.016",
-        tuple(
-            f"mojitalk/{name}"
-            for name in ("gpt2_vanilla", "gpt2_emotion_token", "gpt2_mod_ln", "gpt2_mod_ln_residual", "bert_mod_ln")
+        _of(
+            "mojitalk",
+            ("gpt2_vanilla", "gpt2_emotion_token", "gpt2_mod_ln", "gpt2_mod_ln_residual", "bert_mod_ln"),
         ),
         (
             *(("replies", f"hits@{k}") for k in (1, 3, 5)),
@@ -150,9 +150,9 @@ TABLES = {
             **dict.fromkeys(("Mod-LN GPT-2, 10 %", "Mod-LN GPT-2, 100 %"), "GPT-2 medium"),
         },
     ),
-    "sentihood": Table(
+    "sentihood": PublishedTable(
         "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 1: SentiHood",
-        _with_baselines("sentihood", _ASPECT_RECIPES),
+        _of("sentihood", _ASPECT_RECIPES),
         tuple(("argmax", name) for name in _SENTIHOOD),
         _rows(
             _SENTIHOOD,
@@ -172,9 +172,9 @@ TABLES = {
         ),
         _ASPECT_ENCODERS,
     ),
-    "semeval2014": Table(
+    "semeval2014": PublishedTable(
         "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 2: SemEval-2014 Task 4, restaurants",
-        _with_baselines("semeval2014", _ASPECT_RECIPES),
+        _of("semeval2014", _ASPECT_RECIPES),
         tuple(("argmax", name) for name in _SEMEVAL),
         _rows(
             _SEMEVAL,
@@ -197,39 +197,4 @@ TABLES = {
         ),
         _ASPECT_ENCODERS,
     ),
-}
-
-# Table 4 of the label-aware attention paper: F1 of each label.
-GOEMOTIONS_LABELS = {
-    label: dict(zip(("Baseline (Demszky et al. 2020)", "LAA + CB", "LAA + CE", "LEAM + CE"), values, strict=True))
-    for label, values in {
-        "admiration": (0.65, 0.67, 0.68, 0.67),
-        "amusement": (0.80, 0.81, 0.80, 0.79),
-        "anger": (0.47, 0.49, 0.48, 0.46),
-        "annoyance": (0.34, 0.37, 0.36, 0.33),
-        "approval": (0.36, 0.41, 0.40, 0.39),
-        "caring": (0.39, 0.43, 0.44, 0.43),
-        "confusion": (0.37, 0.42, 0.42, 0.42),
-        "curiosity": (0.54, 0.56, 0.55, 0.53),
-        "desire": (0.49, 0.49, 0.48, 0.53),
-        "disappointment": (0.28, 0.33, 0.33, 0.29),
-        "disapproval": (0.39, 0.41, 0.41, 0.40),
-        "disgust": (0.45, 0.48, 0.46, 0.46),
-        "embarrassment": (0.43, 0.45, 0.45, 0.44),
-        "excitement": (0.34, 0.41, 0.41, 0.43),
-        "fear": (0.60, 0.67, 0.68, 0.68),
-        "gratitude": (0.86, 0.90, 0.90, 0.91),
-        "grief": (0.00, 0.42, 0.35, 0.21),
-        "joy": (0.51, 0.60, 0.59, 0.59),
-        "love": (0.78, 0.79, 0.80, 0.79),
-        "nervousness": (0.34, 0.34, 0.34, 0.34),
-        "neutral": (0.68, 0.67, 0.66, 0.65),
-        "optimism": (0.51, 0.56, 0.55, 0.54),
-        "pride": (0.36, 0.49, 0.50, 0.45),
-        "realization": (0.21, 0.26, 0.25, 0.23),
-        "relief": (0.15, 0.36, 0.35, 0.38),
-        "remorse": (0.66, 0.68, 0.67, 0.65),
-        "sadness": (0.49, 0.53, 0.53, 0.54),
-        "surprise": (0.50, 0.54, 0.55, 0.52),
-    }.items()
 }

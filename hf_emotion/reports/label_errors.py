@@ -15,19 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
+from torch.nn.functional import normalize
 
 from ..data.splits import label_names
 from ..io.files import as_text, creating, is_taken, write_csv
 from ..io.progress import progress_bar
-from ..reports.html_report import write_label_errors
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
+from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.onnx import is_exported
 from ..runtime.plain import text_processing
 from ..runtime.ready import METRICS, ReadyModel, find_ready
-from ..tasks import corpus_of, options_of, task_of_rows
+from ..runtime.torch_models import to_tensors
+from ..tasks import corpora, corpus_of, options_of, task_of_rows
 from ..tasks.loading import load_split
-from .baselines import logistic_regression, mean_vectors
+from .html_report import write_label_errors
 
 
 MAX_LENGTH = 256  # tokens; the rest of a longer text is not read
@@ -145,9 +148,10 @@ def _report_of(checkpoint: str) -> dict[str, Any] | None:
 
 
 def _trained_on(report: dict[str, Any]) -> set[str | None]:
-    """The corpora of a training: its own, and the packaged ones that `everyday_copies` of GoEmotions adds."""
-    added = {"quickstart", "everyday"} if (report.get("dataset_options") or {}).get("everyday_copies") else set()
-    return {report.get("dataset"), *added}
+    """The corpora of a training: its own, and those that its options add."""
+    corpus, options = corpora().get(report.get("dataset", "")), report.get("dataset_options") or {}
+    added = corpus.added.items() if corpus is not None else ()
+    return {report.get("dataset"), *(name for option, names in added if options.get(option) for name in names)}
 
 
 def load_encoder(name: str) -> tuple[Any, Any]:
@@ -160,6 +164,32 @@ def load_encoder(name: str) -> tuple[Any, Any]:
     if model.config.is_encoder_decoder:
         raise ValueError(f"{name} is an encoder-decoder: name an encoder, such as minilm.")
     return tokenizer, model
+
+
+@torch.inference_mode()
+def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progress: bool = True) -> np.ndarray:
+    """
+    (N, d) float32: means over the tokens of an encoder's last hidden states, of length 1. Equal texts are read once; 4096 texts are
+    tokenized at once.
+    """
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(numbers)
+    options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
+    output = np.empty(
+        (len(distinct), getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size), np.float32
+    )
+    with progress_bar(progress, len(distinct), "texts") as bar:
+        for start in range(0, len(distinct), CHUNK):
+            chunk = distinct[start : start + CHUNK]
+            ids = tokenizer(chunk, return_token_type_ids=False, **options)["input_ids"]
+            for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
+                inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
+                states = model(**inputs).last_hidden_state
+                mask = inputs["attention_mask"][..., None].to(states.dtype)
+                means = normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
+                output[start + np.array(rows)] = means.numpy()
+                bar.update(len(rows))
+    return output[[numbers[text] for text in texts]]
 
 
 def tfidf(texts: list[str]) -> Any:
@@ -230,6 +260,15 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
         for number, (_, part) in enumerate(splitter.split(first, label[first])):
             result[part] = number
     return result[places]
+
+
+def logistic_regression(strength: float, multi_label: bool) -> Any:
+    """With C `strength`; for rows with several labels one for each label."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    model = LogisticRegression(C=strength, max_iter=1000)
+    return OneVsRestClassifier(model) if multi_label else model
 
 
 def out_of_fold(features: Sequence[Any], gold: np.ndarray, parts: np.ndarray, progress: bool = False) -> np.ndarray:

@@ -2,16 +2,17 @@
 """
 Measures a classifier with GoEmotions' labels in six languages.
 
-    hf-emotion study languages runs/goemotions_e5 goemotions --output languages.json
+    python -m benchmarks.study languages runs/goemotions_e5 goemotions --output languages.json
 """
 
 from typing import Any
 
-from ..modeling.text_processing import temperature_of
-from ..tasks import corpus_of
-from ..tasks.base import Table
-from ..tasks.classifier_evaluating import result_of, rows_for
-from ..tasks.emotion_classification.predictor import Predictor
+from hf_emotion.modeling.text_processing import temperature_of
+
+from hf_emotion.tasks import corpus_of
+from hf_emotion.tasks.base import Table
+from hf_emotion.tasks.classifier_evaluating import result_of, rows_for
+from hf_emotion.tasks.emotion_classification.predictor import Predictor
 
 
 CORPUS = "languages"

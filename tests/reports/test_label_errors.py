@@ -10,8 +10,8 @@ from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, one_thread, 
 
 import hf_emotion
 from hf_emotion.io.files import write_json
-from hf_emotion.study import label_errors
-from hf_emotion.study.label_errors import check_labels, fold_numbers, honest_encoder, out_of_fold
+from hf_emotion.reports import label_errors
+from hf_emotion.reports.label_errors import check_labels, fold_numbers, honest_encoder, out_of_fold
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -2,7 +2,7 @@
 """
 Measures ready models, to choose them and for their cards.
 
-    hf-emotion study ready runs/ready_goemotions --output hf_emotion/ready/goemotions --notes docs/ready/goemotions.yaml
+    python -m benchmarks.study ready runs/ready_goemotions --output hf_emotion/ready/goemotions --notes docs/ready/goemotions.yaml
 """
 
 import tempfile
@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hf_emotion.modeling.text_processing import temperature_of
 
-from .. import metrics
-from ..data.splits import label_names
-from ..inference import load_predictor
-from ..io.files import sha256_of, write_json, write_text
-from ..modeling.text_processing import temperature_of
-from ..runs.evaluate import evaluate
-from ..runtime.ready import CARD, FACTS, ReadyModel, write_exported
-from ..tasks.base import Task
-from ..tasks.classifier_evaluating import rows_for
-from ..tasks.emotion_classification.predictor import Predictor
-from ..tasks.loading import load_split
-from ..tasks.targeted_sentiment.predictor import TargetedPredictor
+from hf_emotion import metrics
+from hf_emotion.data.splits import label_names
+from hf_emotion.inference import load_predictor
+from hf_emotion.io.files import sha256_of, write_json, write_text
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel, write_exported
+from hf_emotion.tasks.base import Task
+from hf_emotion.tasks.classifier_evaluating import rows_for
+from hf_emotion.tasks.emotion_classification.predictor import Predictor
+from hf_emotion.tasks.loading import load_split
+from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
+
 from .transfer import identity_terms, transfer
 
 

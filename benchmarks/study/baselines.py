@@ -5,39 +5,36 @@ fine-tuning).
 """
 
 import time
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.nn.functional import normalize
 from tqdm.auto import tqdm
 from transformers import AutoModel
 
-from .. import metrics
-from ..data.splits import check_split, label_names, share_of
-from ..io.progress import progress_bar
-from ..recipes import Recipe
-from ..runtime.base_models import load_base_tokenizer, resolve_base_model
-from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
-from ..runtime.loading import read_model
-from ..runtime.torch_models import to_tensors
-from ..tasks.corpus_metrics import at_thresholds, single_label
-from ..tasks.loading import load_dataset_for
-from ..tasks.rows import label_matrix
+from hf_emotion import metrics
+from hf_emotion.data.splits import check_split, label_names, share_of
+from hf_emotion.recipes import Recipe
+from hf_emotion.reports.label_errors import logistic_regression, mean_vectors
+from hf_emotion.runtime.base_models import load_base_tokenizer, resolve_base_model
+from hf_emotion.runtime.loading import read_model
+from hf_emotion.tasks.corpus_metrics import at_thresholds, single_label
+from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.rows import label_matrix
 
 
+KINDS = ("tfidf", "frozen")
 STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
 
 
-def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str, Any]:
+def baseline(kind: str, recipe: Recipe, data_dir: str | Path | None = None) -> dict[str, Any]:
     """
     Fit logistic regression on the corpus of a recipe. C is chosen on the validation part by macro-F1 (at the recipe's threshold, or of the most
     probable class); thresholds are tuned on the validation part. There is one model per label if rows have several labels, one per context (target
     and aspect) if rows have contexts. Utterances of dialogues are classified one by one.
 
     Args:
-        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the
+        kind: one of `KINDS`. "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the
             tokens of the last hidden states of the recipe's base model, rows of length 1.
         recipe: names the corpus, the share of its training rows, the threshold, and the base model.
         data_dir: see `load_dataset_for`.
@@ -46,10 +43,8 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
         {"C", "rows", "validation", "test", "minutes"}: for each part the metrics of a run.
 
     Raises:
-        ValueError: `kind` is unknown; the corpus has no texts.
+        ValueError: the corpus has no texts.
     """
-    if kind not in ("tfidf", "frozen"):
-        raise ValueError(f"`kind` must be 'tfidf' or 'frozen', got {kind!r}.")
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     check_split(splits, "train", recipe.dataset)
     if not {"utterances", "text"} & set(splits["train"].column_names):
@@ -106,15 +101,6 @@ def _fit(strength: float, features, gold: np.ndarray, contexts: np.ndarray) -> d
     return models
 
 
-def logistic_regression(strength: float, multi_label: bool) -> Any:
-    """With C `strength`; for rows with several labels one for each label."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-
-    model = LogisticRegression(C=strength, max_iter=1000)
-    return OneVsRestClassifier(model) if multi_label else model
-
-
 def _probabilities(models: dict[int, Any], features, contexts: np.ndarray, num_labels: int) -> np.ndarray:
     """(N, C), 0 for labels that a context does not have in training."""
     result = np.zeros((len(contexts), num_labels))
@@ -136,29 +122,3 @@ def _frozen(texts: dict[str, list[str]], recipe: Recipe) -> dict[str, np.ndarray
     tokenizer = load_base_tokenizer(recipe.base_model)
     model = read_model(AutoModel, resolve_base_model(recipe.base_model)).eval()
     return {split: mean_vectors(rows, tokenizer, model, recipe.max_length) for split, rows in texts.items()}
-
-
-@torch.inference_mode()
-def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progress: bool = True) -> np.ndarray:
-    """
-    (N, d) float32: means over the tokens of an encoder's last hidden states, of length 1. Equal texts are read once; 4096 texts are
-    tokenized at once.
-    """
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    distinct = list(numbers)
-    options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
-    output = np.empty(
-        (len(distinct), getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size), np.float32
-    )
-    with progress_bar(progress, len(distinct), "texts") as bar:
-        for start in range(0, len(distinct), CHUNK):
-            chunk = distinct[start : start + CHUNK]
-            ids = tokenizer(chunk, return_token_type_ids=False, **options)["input_ids"]
-            for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
-                inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
-                states = model(**inputs).last_hidden_state
-                mask = inputs["attention_mask"][..., None].to(states.dtype)
-                means = normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
-                output[start + np.array(rows)] = means.numpy()
-                bar.update(len(rows))
-    return output[[numbers[text] for text in texts]]

@@ -4,10 +4,9 @@
 import json
 
 import numpy as np
-from toolkit_helpers import invoke
 
+from benchmarks.study.long_texts import FEWEST, MOST, WAYS, documents
 from hf_emotion import load_dataset_for
-from hf_emotion.study.long_texts import FEWEST, MOST, WAYS, documents
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -26,9 +25,9 @@ def test_documents_are_made_of_rows_and_have_their_labels():
         assert set(np.flatnonzero(labels)) <= {label for row in found for label in of_text[row]}
 
 
-def test_ways_of_reading(tiny_run, tmp_path):
+def test_ways_of_reading(tiny_run, tmp_path, study):
     output = tmp_path / "long.json"
-    shown = invoke("study", "long-texts", tiny_run, "--dataset", "quickstart", "--documents", 6, "--output", output)
+    shown = study("long-texts", tiny_run, "--dataset", "quickstart", "--documents", 6, "--output", output).out
     result = json.loads(output.read_text())
     assert list(result["ways"]) == [way for way in WAYS if way in result["ways"]] and "cut" in shown
     ways = result["ways"]

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The reproduction study: published tables, baselines, leakage, transfer, human evaluation."""

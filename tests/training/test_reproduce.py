@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion reproduce`: the recipes of a table over seeds, beside the published figures."""
+
+import pytest
+from toolkit_helpers import cells, report_of
+
+from hf_emotion.runs import reproduce as module
+from hf_emotion.runs.reproduce import reproduce
+from hf_emotion.tasks.published import TABLES
+from hf_emotion.training.recipe_checks import load_recipe
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+RECIPES = [(table, name) for table, content in TABLES.items() for name in content.recipes]
+
+
+@pytest.mark.parametrize("table, name", RECIPES)
+def test_the_recipes_say_the_same(table, name):
+    recipe = load_recipe(name)
+    figures = TABLES[table].published.get(recipe.table_row or "", {})
+    for metric, value in recipe.published.items():
+        printed = figures[metric]
+        assert (printed[0] if isinstance(printed, tuple) else printed) == pytest.approx(value)
+
+
+def test_every_published_metric_has_a_column():
+    for content in TABLES.values():
+        columns = {metric for _, metric in content.columns}
+        for figures in content.published.values():
+            assert columns & set(figures)
+
+
+def test_encoders_are_those_of_published_rows():
+    for content in TABLES.values():
+        assert set(content.encoders) <= set(content.published)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Recipes that were trained, instead of training them."""
+    found = []
+
+    def train(recipe, output, data_dir=None, resume=False):
+        found.append((recipe, output, data_dir, resume))
+        output.mkdir(parents=True, exist_ok=True)
+        (seed,) = recipe.seeds
+        figures = {"fixed": {"macro_f1": 0.50 + (seed - 42) * 0.03}, "tuned": {"macro_f1": 0.6}}
+        return {"runs": [{"seed": seed, "validation": {}, "test": figures}]}
+
+    monkeypatch.setattr(module, "train", train)
+    return found
+
+
+def rows_of(table) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in table.rows}
+
+
+def test_every_recipe_and_seed(tmp_path, trained):
+    names = ["goemotions/laa_ce", "goemotions/laa_cb"]
+    settings = {"base_model": "minilm", "overrides": ["learning_rate=1e-4"], "data_dir": "corpora"}
+    found = reproduce("goemotions", seeds=2, recipes=names, output=tmp_path, **settings)
+    assert [(recipe.name, recipe.seeds) for recipe, *_ in trained] == [
+        ("goemotions_laa_ce", [42]),
+        ("goemotions_laa_ce", [43]),
+        ("goemotions_laa_cb", [42]),
+        ("goemotions_laa_cb", [43]),
+    ]
+    for recipe, output, data_dir, resume in trained:
+        assert recipe.base_model == "minilm" and recipe.training_arguments["learning_rate"] == 1e-4
+        assert output.parent == tmp_path / "goemotions" and data_dir == "corpora" and not resume
+    assert len({output for _, output, *_ in trained}) == 4
+    assert found.header[:5] == ["row", "encoder", "seeds", "macro_f1 (fixed)", "macro_f1 (tuned)"]
+    rows = rows_of(found)
+    # 0.03 / √2
+    assert rows["goemotions/laa_ce"] == ["minilm", "2", "0.515 ± 0.021", "0.600 ± 0.000", "-", "-", "-"]
+    assert rows["*published: LAA + CE*"] == ["BERT-base cased, 10 seeds", "", "0.510 ± 0.010", "", "", "", ""]
+    assert "goemotions/leam_ce" not in rows
+    # What has begun goes on from there.
+    reproduce("goemotions", seeds=3, recipes=names[:1], output=tmp_path, **settings)
+    assert [resume for *_, resume in trained[4:]] == [True, True, False]
+
+
+def test_from_the_command_line(tmp_path, trained, argv):
+    options = ["--recipe", "goemotions/laa_ce", "--seeds", 1, "--train-fraction", "0.00002", "-o", tmp_path]
+    done = argv("reproduce", "goemotions", *options, "--set", "learning_rate=1e-4")
+    ((recipe, *_),) = trained
+    assert recipe.train_fraction == 2e-5 and recipe.training_arguments["learning_rate"] == 1e-4
+    assert ["goemotions/laa_ce", "google-bert/bert-base-cased", "1", "0.500", "0.600"] in [
+        row[:5] for row in cells(done.out)
+    ]
+
+
+def test_finished_runs_are_kept(tmp_path, base_bert, no_plots):
+    settings = ["dataset=quickstart", "max_steps=2", "use_cpu=true", "bf16=false", "max_length=16"]
+    options = {"seeds": 1, "recipes": ["goemotions/baseline"], "output": tmp_path, "base_model": str(base_bert)}
+    first = reproduce("goemotions", overrides=settings, **options)
+    (run,) = (tmp_path / "goemotions").iterdir()
+    report = report_of(run)
+    assert run.name == "baseline-seed-42"
+    again = reproduce("goemotions", overrides=settings, **options)
+    assert again == first and report_of(run) == report
+    assert rows_of(first)["goemotions/baseline"][2] == f"{report['runs'][0]['test']['fixed']['macro_f1']:.3f}"
+    with pytest.raises(ValueError, match="is not the recipe of this command.* another --output"):
+        reproduce("goemotions", overrides=[*settings, "learning_rate=0.5"], **options)
+
+
+def test_errors(tmp_path, trained):
+    with pytest.raises(ValueError, match="`table` must be one of"):
+        reproduce("tables")
+    with pytest.raises(ValueError, match="`recipes` must be some of"):
+        reproduce("goemotions", recipes=["goemotions/laa"])
+    with pytest.raises(ValueError, match="learning_rat"):
+        reproduce("goemotions", overrides=["learning_rat=1"])
+    assert not trained
