@@ -680,12 +680,12 @@ def cli_point(root: Path) -> EntryPoint:
         st.sampled_from("-1 0 1 3 nan 1e999 joy joy=0.7,fear=0.3 key=value key=[ = - --".split()),
         st.sampled_from("quickstart files goemotions sentihood x.html x.png x.json minilm-no attention".split()),
     )
-    commands = _commands(typer.main.get_command(app))
+    commands = {name: command.params for name, command in typer.main.get_command(app).commands.items()}
 
     @st.composite
     def cases(draw):
         name = draw(st.sampled_from(list(commands)))
-        line = list(name)
+        line = [name]
         for parameter in commands[name]:
             wanted = parameter.required or draw(st.integers(0, 9)) == 0
             if not wanted or draw(st.integers(0, 19)) == 0:
@@ -735,16 +735,6 @@ def cli_point(root: Path) -> EntryPoint:
     return EntryPoint(cases(), run)
 
 
-def _commands(group: Any, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], list]:
-    found = {}
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            found |= _commands(command, (*before, name))
-        else:
-            found[*before, name] = command.params
-    return found
-
-
 def _value_of(parameter: Any, words, paths, root: Path) -> st.SearchStrategy[str]:
     annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     if choices := [choice for choice in typing.get_args(annotation) if isinstance(choice, str)]:
@@ -754,7 +744,7 @@ def _value_of(parameter: Any, words, paths, root: Path) -> st.SearchStrategy[str
         return st.one_of(likely, likely, paths, words)
     if parameter.name == "recipe":
         return st.one_of(st.sampled_from([str(root / "recipe.yaml"), "quickstart", "goemotions/laa_cb"]), words)
-    if parameter.name in ("seeds", "raters", "contexts", "max_new_tokens", "num_beams", "top_k", "random_rankings"):
+    if parameter.name in ("seeds", "contexts", "max_new_tokens", "num_beams", "top_k", "random_rankings"):
         return st.one_of(st.integers(-1, 4).map(str), st.sampled_from(["x", "", "1.5"]))
     if parameter.name in ("output", "replies", "space"):
         return st.one_of(st.sampled_from(["out.csv", "out.jsonl", "out.html", "out.json", "out/deep/x", "out"]), paths)

@@ -36,11 +36,12 @@ def commands(name: str) -> str:
     root = typer.main.get_command(app)
     context = root.context_class(root, info_name="hf-emotion")
     parts = [_escaped(root.help or ""), "", *_parameters(root, context)]
-    for path, command, inner in _walk(root, context):
-        level = "#" * (1 + len(path))
-        usage = " ".join(["hf-emotion", *path, *command.collect_usage_pieces(inner)])
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        inner = command.context_class(command, info_name=name, parent=context)
+        usage = " ".join(["hf-emotion", name, *command.collect_usage_pieces(inner)])
         parts += [
-            f"{level} {' '.join(path)}",
+            f"## {name}",
             "",
             "```text",
             usage,
@@ -51,15 +52,6 @@ def commands(name: str) -> str:
         ]
         parts += _parameters(command, inner)
     return "\n".join(parts)
-
-
-def _walk(group, context, path=()):
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        inner = command.context_class(command, info_name=name, parent=context)
-        yield (*path, name), command, inner
-        if hasattr(command, "list_commands"):
-            yield from _walk(command, inner, (*path, name))
 
 
 def _parameters(command, context) -> list[str]:
