@@ -22,7 +22,8 @@ from transformers import AutoModel, AutoTokenizer
 from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.data.splits import multi_hot
 from hf_emotion.io.files import write_json
-from hf_emotion.reports.finished_runs import read_predictions, read_report
+from hf_emotion.reports.finished_runs import read_predictions
+from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.base_models import resolve_base_model
 from hf_emotion.tasks.selective import choose_rules, losses, sets_of
 
@@ -193,8 +194,8 @@ def heads(data_dir: str | None, seeds: Sequence[int], record: dict[str, Any]) ->
 
 
 def finished(name: str, run: Path, record: dict[str, Any]) -> None:
-    report = read_report(run)
-    limits = report["runs"][0].get("thresholds")
+    report = RunReport.read(run)
+    limits = report.runs[0].thresholds
     several = limits is not None
     found = {split: read_predictions(run, split, several) for split in ("validation", "test")}
     dev, test = (Part(own.gold, own.probabilities) for own in found.values())

@@ -63,7 +63,7 @@ def ours(recipe: Recipe, method: str, seed: int, splits: DatasetDict) -> dict[st
     found = at_thresholds(recipe.dataset, gold["test"], scores, names, recipe.threshold, decisions)
     figures = found["argmax" if decisions is None else "tuned"]
     kept = {name: figures[name] for name in FIGURES if name in figures}
-    return {**kept, "seconds": spent, "memory": memory, "dev": run["best_dev_metric"]}
+    return {**kept, "seconds": spent, "memory": memory, "dev": run.best_dev_metric}
 
 
 def setfit(python: Path, steps: int, recipe: Recipe, seed: int, splits: DatasetDict) -> dict[str, float]:

@@ -100,7 +100,7 @@ def check(recipe: Recipe, splits: DatasetDict, folder: Path) -> float:
             predictor([row["context"]], emotion, max_new_tokens=5)
         else:
             predictor([row["text"]])
-    return report["runs"][0]["train_minutes"]
+    return report.runs[0].train_minutes
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:

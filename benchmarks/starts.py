@@ -48,9 +48,9 @@ def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Na
     recipe = load_recipe(name, [*changes, *(f"{key}={value}" for key, value in fields.items())])
     start = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        run = train(dataclasses.replace(recipe, name="start"), Path(folder, "run"), arguments.data_dir)["runs"][0]
+        run = train(dataclasses.replace(recipe, name="start"), Path(folder, "run"), arguments.data_dir).runs[0]
     precision = [
-        entry["eval_macro_average_precision"] for entry in run["history"] if "eval_macro_average_precision" in entry
+        entry["eval_macro_average_precision"] for entry in run.history if "eval_macro_average_precision" in entry
     ]
     return {
         "seed": seed,
@@ -58,8 +58,8 @@ def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Na
         "processor_minutes": (time.process_time() - start) / 60,
         "average_precision": precision,
         "epochs_to_enough": next((epoch for epoch, value in enumerate(precision, 1) if value >= ENOUGH), None),
-        "validation": {kind: run["validation"][kind]["macro_f1"] for kind in ("fixed", "tuned")},
-        "test": {kind: run["test"][kind]["macro_f1"] for kind in ("fixed", "tuned")},
+        "validation": {kind: run.figures("validation")[kind]["macro_f1"] for kind in ("fixed", "tuned")},
+        "test": {kind: run.figures("test")[kind]["macro_f1"] for kind in ("fixed", "tuned")},
     }
 
 

@@ -26,8 +26,10 @@ SPACE = ("learning_rate=1e-5..1e-3:log", "per_device_train_batch_size=8,16,32")
 
 def measured(recipe: Any, folder: Path) -> dict[str, Any]:
     """Macro-F1 at tuned thresholds of each part, over the seeds."""
-    runs = hf_emotion.train(recipe, folder)["runs"]
-    return {part: over_seeds([run[part]["tuned"]["macro_f1"] for run in runs]) for part in ("validation", "test")}
+    runs = hf_emotion.train(recipe, folder).runs
+    return {
+        part: over_seeds([run.figures(part)["tuned"]["macro_f1"] for run in runs]) for part in ("validation", "test")
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -193,7 +193,7 @@ class TextMatching(Task[PairPredictor]):
         return getattr(config, "reads_pairs", False)
 
     def ran(self, report) -> bool:
-        return report["dataset"] == "matches"
+        return report.dataset == "matches"
 
     def texts(self, rows):
         return texts(rows)

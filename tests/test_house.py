@@ -25,7 +25,7 @@ FLOORS = (
     ("inference",),
     ("tasks",),
     ("data",),
-    ("recipes",),
+    ("recipes", "run_report"),
     ("runtime",),
     ("metrics",),
     ("taxonomies",),

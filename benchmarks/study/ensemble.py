@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hf_emotion import metrics
-from hf_emotion.reports.finished_runs import read_predictions, read_report
+from hf_emotion.reports.finished_runs import read_predictions
+from hf_emotion.run_report import RunReport
 from hf_emotion.tasks import task_of_run
-from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.corpus_metrics import at_thresholds
 
 
@@ -37,12 +37,12 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
     folders = [Path(run) for run in runs]
     if len(folders) < 2:
         raise ValueError(f"`runs` must name two run folders or more, got {len(folders)}.")
-    reports = [read_report(folder) for folder in folders]
-    if not task_of_run(reports[0]).selects_labels or reports[0]["contexts"] is not None:
+    reports = [RunReport.read(folder) for folder in folders]
+    if not task_of_run(reports[0]).selects_labels or reports[0].contexts is not None:
         raise ValueError(
             f"{folders[0]} is not a run of a classifier of texts or dialogues: only those can be averaged here."
         )
-    multi_label, tuned, result = "thresholds" in reports[0]["runs"][0], None, {}
+    multi_label, tuned, result = reports[0].multi_label, None, {}
     for split in ("validation", "test"):
         found = [read_predictions(folder, split, multi_label) for folder in folders]
         for folder, other in zip(folders[1:], found[1:], strict=True):
@@ -55,12 +55,12 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
         if multi_label and split == "validation":
             tuned = metrics.tune_thresholds(gold, mean)
         decisions = None if tuned is None else mean > np.asarray(tuned)
-        dataset, threshold = reports[0]["dataset"], reports[0]["threshold"]
+        dataset, threshold = reports[0].dataset, reports[0].threshold
         result[split] = at_thresholds(dataset, gold, mean, names, threshold, decisions)
         if (
             decisions is not None
         ):  # as single runs, which are measured at the fixed threshold without their temperature
-            temperatures = [best_run(report["runs"]).get("temperature") or 1.0 for report in reports]
+            temperatures = [report.best.temperature or 1.0 for report in reports]
             raw = [
                 metrics.temperature_scaled(one.probabilities, 1 / temperature, multi_label)
                 for one, temperature in zip(found, temperatures, strict=True)

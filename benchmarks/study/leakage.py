@@ -54,8 +54,8 @@ def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | N
         "train_rows": len(splits["train"]),
         "test_rows": len(splits["test"]),
         "in_train": sum(text in texts for text in splits["test"]["text"]) / len(splits["test"]),
-        "accuracy": report["summary"]["test"]["argmax"]["accuracy"],
-        "minutes": [run["train_minutes"] for run in report["runs"]],
+        "accuracy": report.summary["test"]["argmax"]["accuracy"],
+        "minutes": [run.train_minutes for run in report.runs],
     }
     write_json(Path(output) / "leakage.json", result)
     return result

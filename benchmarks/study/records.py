@@ -12,7 +12,7 @@ from typing import Any
 
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe, make_recipe, read_yaml
-from hf_emotion.reports.finished_runs import read_report
+from hf_emotion.run_report import Figures, RunReport
 from hf_emotion.runs.reproduce import encoder_name, recipes_of
 from hf_emotion.runs.train import environment
 from hf_emotion.tasks.published import TABLES
@@ -59,7 +59,7 @@ def collect(
         ValueError: no recipe of the table has the run's name.
     """
     run = Path(run)
-    report = read_report(run)
+    report = RunReport.read(run)
     recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
     names = {load_recipe(name).name: name for name in recipes_of(table, None)}
     if recipe.name not in names:
@@ -68,22 +68,24 @@ def collect(
     if encoder is not None:
         recipe = dataclasses.replace(recipe, base_model=encoder)
     written = []
-    for seed in report["runs"]:
-        metrics = _shown_metrics(seed)
+    for seed in report.runs:
+        metrics = _shown_metrics(
+            {split: seed.figures(split) for split in ("validation", "test") if seed.figures(split)}
+        )
         record = {
             "recipe": name,
-            "seed": seed["seed"],
+            "seed": seed.seed,
             "encoder": encoder_name(recipe.base_model),
             "changed": changed_settings(name, recipe),
             "train_fraction": float(recipe.train_fraction),
-            "rows": report["rows"],
-            "texts of test also in train": report["duplicates"].get("train & test"),
-            "epochs": seed["epochs"],
-            "minutes": seed["train_minutes"],
+            "rows": report.rows,
+            "texts of test also in train": report.duplicates.get("train & test"),
+            "epochs": seed.epochs,
+            "minutes": seed.train_minutes,
             "metrics": metrics,
-            "environment": report.get("environment"),
+            "environment": report.environment,
         }
-        fixed = seed.get("test", {}).get("fixed", {})
+        fixed = seed.figures("test").get("fixed", {})
         if "per_label" in fixed:
             record["per_label_f1"] = {label: values["f1"] for label, values in fixed["per_label"].items()}
             record["confusions"] = fixed.get("confusions", [])[:8]
@@ -92,7 +94,7 @@ def collect(
             metrics.setdefault("test", {})["replies"] = _flat_replies(
                 json.loads(evaluation.read_text(encoding="utf-8"))
             )
-        one = dataclasses.replace(recipe, seeds=[seed["seed"]])
+        one = dataclasses.replace(recipe, seeds=[seed.seed])
         path = Path(records) / table / record_name(name, one)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, record)
@@ -100,15 +102,14 @@ def collect(
     return written
 
 
-def _shown_metrics(run: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Split -> thresholds -> metric of a run, without long values."""
+def _shown_metrics(figures: dict[str, Figures]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Split -> thresholds -> metric, without long values."""
     return {
         split: {
             kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
-            for kind, values in run[split].items()
+            for kind, values in kinds.items()
         }
-        for split in ("validation", "test")
-        if split in run
+        for split, kinds in figures.items()
     }
 
 
@@ -194,7 +195,7 @@ def _run_baseline(kind: str, first: str, recipe: Recipe, folder: Path, data_dir:
         "train_fraction": float(recipe.train_fraction),
         "rows": result["rows"],
         "minutes": result["minutes"],
-        "metrics": _shown_metrics(result),
+        "metrics": _shown_metrics({split: result[split] for split in ("validation", "test") if split in result}),
         "environment": environment(use_cpu=True),
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
+    from ..run_report import RunReport
     from ..runtime.unread import Unread
     from ..tasks.base import Table
 
@@ -81,24 +82,24 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def print_report(report: dict[str, Any], all_figures: bool = False) -> None:
+def print_report(report: RunReport, all_figures: bool = False) -> None:
     """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
     from ..tasks import headline, task_of_run
 
-    split = "test" if "test" in report["summary"] else "validation"
-    kinds = report["summary"][split]
-    titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned thresholds", "argmax": "argmax"}
+    split = report.measured_split
+    kinds = report.summary[split]
+    titles = {"fixed": f"threshold {report.threshold}", "tuned": "tuned thresholds", "argmax": "argmax"}
     titles["teacher_forcing"] = "teacher forcing"
-    published = report["published"]
+    published = report.published
     names = list(next(iter(kinds.values())))
     if not all_figures:
-        names = headline(task_of_run(report), names, report["runs"][0].get("selected_by"), published)
+        names = headline(task_of_run(report), names, report.runs[0].selected_by, published)
     rows = []
     for name in names:
         row = [name, *(mean_std(values.get(name)) for values in kinds.values())]
         rows.append([*row, str(published.get(name, "-"))] if published else row)
-    header = [f"{report['name']}, {split}", *(titles[kind] for kind in kinds)]
+    header = [f"{report.name}, {split}", *(titles[kind] for kind in kinds)]
     print_table([*header, "published"] if published else header, rows)
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion ready`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +23,7 @@ def ready(
     """
     import yaml
 
+    from ..run_report import RunReport
     from ..runtime.ready import built_models, ready_models
 
     if (name is None) != (output is None):
@@ -53,10 +53,10 @@ def ready(
         )
     for folder in built_models():
         recipe = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
-        report = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        (figures, *_) = report["summary"].get("test", report["summary"].get("validation", {"": {}})).values()
-        shown = f"{report['dataset']} {figures['macro_f1']['mean']:.3f}" if "macro_f1" in figures else ""
+        report = RunReport.read(folder)
+        figures = next(iter(report.summary.get(report.measured_split, {}).values()), {})
+        shown = f"{report.dataset} {figures['macro_f1']['mean']:.3f}" if "macro_f1" in figures else ""
         size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6
-        classes = str(len(report["class_counts"]))
+        classes = str(len(report.class_counts))
         rows.append([folder.name, recipe["description"], classes, shown, f"{size:.1f} MB", recipe["base_model"], ""])
     print_table(["model", "what it does", "labels", "macro-F1 on test parts", "size", "encoder", "terms"], rows)

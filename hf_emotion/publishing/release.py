@@ -37,11 +37,12 @@ from ..io.files import (
 )
 from ..recipes import check_name, make_recipe, read_yaml
 from ..reports.card import licence_fields, write_collection_card
+from ..run_report import METRICS, RunReport
 from ..runtime.base_models import hub_id
 from ..runtime.names import RECIPE
 from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
-from ..tasks.cards import MODEL, best_run, named_terms
+from ..tasks.cards import MODEL, named_terms
 from .without_base import complete, place_bases, with_base
 
 
@@ -89,7 +90,7 @@ def release(
         raise FileExistsError(f"{output} exists and is not empty: choose another with --output.")
     sources: dict[str, Path] = {}
     for run in map(Path, runs):
-        name = _report_of(run)["name"]
+        name = _report_of(run).name
         if namespace is not None:
             validate_repo_id(f"{namespace}/{name}")
         if name in sources:
@@ -152,10 +153,9 @@ def stage(
             "%d of %d files of %s are hard links, which may be files of elsewhere under another name: look at %s before you publish them",
             *(len(linked), len(copied), run, ", ".join(linked)),
         )
-    published = _without_folders(report)
-    if "base_model" in published:
-        published["base_model"] = hub_id(report["base_model"]) or PurePath(report["base_model"] or "").name or None
-    write_json(folder / "metrics.json", published)
+    published = _without_folders(report.to_dict())
+    published["base_model"] = hub_id(report.base_model) or PurePath(report.base_model or "").name or None
+    write_json(folder / METRICS, published)
     text = (folder / "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
     write_text(folder / "README.md", with_base(_with_licence(text, run, licence), folder))
 
@@ -182,15 +182,12 @@ def _inside(run: Path, name: str | Path) -> Path:
     return run / name
 
 
-def _report_of(run: Path) -> dict[str, Any]:
+def _report_of(run: Path) -> RunReport:
     if not run.is_dir():
         raise ValueError(f"{run} is not a folder: give the folder of a finished run.")
-    if not (run / "metrics.json").is_file():
-        raise ValueError(
-            f"{run} is not the folder of a finished run: it has no metrics.json. Continue it with `train --resume`."
-        )
-    report = _read_json(_inside(run, "metrics.json"))
-    check_name(report.get("name"), f"`name` in {run / 'metrics.json'}")
+    _inside(run, METRICS)
+    report = RunReport.read(run)
+    check_name(report.name, f"`name` in {run / METRICS}")
     return report
 
 
@@ -206,16 +203,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _models(run: Path, report: dict[str, Any]) -> dict[str, Path]:
+def _models(run: Path, report: RunReport) -> dict[str, Path]:
     """Folder in the repository -> checkpoint of the best seed: one at the top, or one for each target and aspect."""
     if (run / "config.json").is_file():
         return {".": run}
-    try:
-        source = run / f"seed-{int(best_run(report['runs'])['seed'])}" if len(report["runs"]) > 1 else run
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{run / 'metrics.json'} has no whole entry in `runs` for each seed: take the file of the finished run."
-        ) from error
+    source = run / f"seed-{report.best.seed}" if len(report.runs) > 1 else run
     models = {config.parent.name: config.parent for config in sorted(source.glob("*/config.json"))}
     if not models:
         raise ValueError(f"{run} holds no model: it has no config.json.")

@@ -18,8 +18,8 @@ from .. import metrics
 from ..io.files import filling, write_json, write_text
 from ..metrics.numbers import mean
 from ..metrics.significance import over_seeds
+from ..run_report import RunReport
 from ..tasks import corpus_of, task_of_run
-from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import at_most, few_of, rows_for_task
@@ -31,7 +31,6 @@ from .finished_runs import (
     choose_split,
     examples,
     read_predictions,
-    read_report,
     seed_folders,
 )
 from .selective import Wanted, check_request, keep_rule, selective
@@ -81,7 +80,7 @@ def analyze(
     from .html_report import write_errors, write_report
 
     run = Path(run)
-    report = read_report(run)
+    report = RunReport.read(run)
     task = task_of_run(report)
     left_out: dict[str, str] = {}
     check_request(abstain, prediction_sets)
@@ -93,9 +92,9 @@ def analyze(
     if not task.selects_labels:
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
-        return {"name": report["name"], "left_out": left_out}
+        return {"name": report.name, "left_out": left_out}
     split = choose_split([run], [report], split)
-    multi_label = "thresholds" in report["runs"][0]
+    multi_label = report.multi_label
     found = read_predictions(run, split, multi_label)
     folders = _seed_folders(run, report, left_out)
     per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
@@ -107,14 +106,14 @@ def analyze(
     if abstain is not None or prediction_sets is not None:
         kept = keep_rule(run, report, split, found, abstain, prediction_sets)
     right, predicted = metrics.paper_errors(found.gold, found.probabilities)
-    texts, why = _texts(run, report, split, found, data_dir, best_run(report["runs"])["seed"])
+    texts, why = _texts(run, report, split, found, data_dir, report.best.seed)
     if texts is None:
         left_out["texts of the errors"] = why
     result: dict[str, Any] = {
-        "name": report["name"],
-        "dataset": report["dataset"],
+        "name": report.name,
+        "dataset": report.dataset,
         "split": split,
-        "best_seed": best_run(report["runs"])["seed"],
+        "best_seed": report.best.seed,
         **_counted(per_seed, found, right),
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
@@ -138,7 +137,7 @@ def analyze(
     for path in (run / FOLDER).glob("*.svg"):  # written by an earlier analysis, and not by this one
         if path.stem not in figures:
             path.unlink()
-    shown = None if texts is None else examples(found, texts, best_run(report["runs"]).get("thresholds"))
+    shown = None if texts is None else examples(found, texts, report.best.thresholds)
     write_report(run, report, result, figures, groups, shown)
     return result
 
@@ -166,17 +165,17 @@ def analyze_pair(
     from .html_report import write_pair
 
     runs = [Path(first), Path(second)]
-    reports = [read_report(run) for run in runs]
+    reports = [RunReport.read(run) for run in runs]
     for run, report in zip(runs, reports, strict=True):
         if not task_of_run(report).selects_labels:
             raise ValueError(f"{run} generates replies and has no predictions of labels to compare.")
     split = choose_split(runs, reports, split)
     chosen = [  # the only seed, or of several the best one, whose predictions lie in the run folder
-        next(iter(own.items())) if len(own) == 1 else (best_run(report["runs"])["seed"], run)
+        next(iter(own.items())) if len(own) == 1 else (report.best.seed, run)
         for run, report, own in zip(runs, reports, seeds_to_test(runs, reports, split)[0], strict=True)
     ]
     found = [
-        read_predictions(folder, split, "thresholds" in report["runs"][0])
+        read_predictions(folder, split, report.multi_label)
         for (_, folder), report in zip(chosen, reports, strict=True)
     ]
     check_same_rows(runs[0], found[0], runs[1], found[1])
@@ -188,7 +187,7 @@ def analyze_pair(
     result = {
         "first": names[0],
         "second": names[1],
-        "dataset": reports[1]["dataset"],
+        "dataset": reports[1].dataset,
         "split": split,
         "seeds": [seed for seed, _ in chosen],
         "rows": int(labelled.sum()),
@@ -207,7 +206,7 @@ def analyze_pair(
     return {**result, "page": str(page)}
 
 
-def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> list[Path]:
+def _seed_folders(run: Path, report: RunReport, left_out: dict[str, str]) -> list[Path]:
     """
     The folder with the predictions of each seed; if some are missing, the run folder, which has the predictions of the best
     seed.
@@ -297,7 +296,7 @@ def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, An
 
 
 def _context_guidance(
-    run: Path, report: dict[str, Any], split: str, data_dir: str | Path | None, left_out: dict[str, str]
+    run: Path, report: RunReport, split: str, data_dir: str | Path | None, left_out: dict[str, str]
 ) -> dict[str, Any] | None:
     what = "gates and attentions"
     measure = task_of_run(report).guidance(report)
@@ -310,35 +309,35 @@ def _context_guidance(
     return measure(run, split, data_dir)
 
 
-def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:
+def _no_corpus(report: RunReport, data_dir: str | Path | None) -> str | None:
     """Why the corpus of a run is not read; None if it is at hand. An analysis downloads nothing."""
-    if corpus_of(report["dataset"]).packaged or data_dir is not None:
+    if corpus_of(report.dataset).packaged or data_dir is not None:
         return None
-    if not corpus_of(report["dataset"]).own_files and os.environ.get("HF_EMOTION_DATA"):
+    if not corpus_of(report.dataset).own_files and os.environ.get("HF_EMOTION_DATA"):
         return None
-    return f"they need the corpus, {report['dataset']}: name its folder with --data-dir."
+    return f"they need the corpus, {report.dataset}: name its folder with --data-dir."
 
 
 def _texts(
-    run: Path, report: dict[str, Any], split: str, found: Predictions, data_dir: str | Path | None, seed: int
+    run: Path, report: RunReport, split: str, found: Predictions, data_dir: str | Path | None, seed: int
 ) -> tuple[list[str] | None, str]:
     """The text of each row that a seed was measured on; None and the reason, if the texts are not there."""
     why = _no_corpus(report, data_dir)
     if why is not None:
         return None, why
-    splits = load_dataset_for(report["dataset"], data_dir, **report["dataset_options"])
+    splits = load_dataset_for(report.dataset, data_dir, **report.dataset_options)
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
         rows = rows_for_task(task_of_run(report), splits[split])
         if rows is not None:
-            rows = at_most(rows, report.get("max_eval_rows"))
-            if split == "validation" and report.get("shots"):
-                rows = few_of(rows, report["shots"], seed)
+            rows = at_most(rows, report.max_eval_rows)
+            if split == "validation" and report.shots:
+                rows = few_of(rows, report.shots, seed)
             ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
-            f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "
+            f"the {split} rows of {report.dataset}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "
             "measured on: name the corpus of its training with --data-dir."
         )
     return texts, ""
@@ -388,7 +387,7 @@ def _only(
     }
 
 
-def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions) -> dict[str, str]:
+def _figures(result: dict[str, Any], report: RunReport, found: Predictions) -> dict[str, str]:
     """File name -> SVG; empty without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no figures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
@@ -397,7 +396,7 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
     from .classification import matrix_figure
 
     split, seed = result["split"], result["best_seed"]
-    title = f"{report['name']}, {split}, seed {seed}"
+    title = f"{report.name}, {split}, seed {seed}"
     matrix = count_pairs(*_one_label(found), len(found.names))
     made = {
         "confusion_matrix": matrix_figure(f"{title}: rows with one gold label", matrix, found.names),
@@ -411,7 +410,7 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
         made["reliability"] = draw.reliability_figure(f"{title}: reliability", states, calibration["unit"])
     made["risk_coverage"] = draw.risk_figure(f"{title}: risk over coverage", result["selective"])
     if curves := result["threshold_curves"]:
-        dev = f"{report['name']}, validation part, seed {seed}"
+        dev = f"{report.name}, validation part, seed {seed}"
         made["thresholds"] = draw.threshold_figure(f"{dev}: macro averages over thresholds", curves)
         made["label_thresholds"] = draw.label_threshold_figure(f"{dev}: labels (rows in brackets)", curves)
     if correlation := result["label_correlation"]:
@@ -423,7 +422,7 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
         )
     if guidance := result["context_guidance"]:
         made["context_guidance"] = draw.guidance_figure(
-            f"{report['name']}, {split}: {guidance['rows']} rows with an opinion, all layers and heads",
+            f"{report.name}, {split}: {guidance['rows']} rows with an opinion, all layers and heads",
             guidance["histograms"],
         )
     return {name: draw.to_svg(figure) for name, figure in made.items()}

@@ -4,16 +4,16 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from .. import __version__
 from ..io.files import write_text
 from ..recipes import Recipe
+from ..run_report import RunReport, SeedRun
 from ..tasks import corpora, corpus_of, task_of_run
 from ..tasks.base import Corpus
-from ..tasks.cards import Card, base_names, languages_of, measured_split, plain, table
+from ..tasks.cards import Card, base_names, languages_of, plain, table
 
 
 # The licences of data that the Hub's list has; the metadata call any other one "other".
@@ -27,7 +27,7 @@ HUB_LICENSES = {
 }
 
 
-def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> None:
+def write_card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> None:
     """
     Write README.md: metadata for the Hub (with a model index), and the task's text about the run.
 
@@ -69,7 +69,7 @@ def renew_section(folder: Path, title: str, paragraphs: Sequence[str], before: s
         write_text(path, text)
 
 
-def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardData:
+def _metadata(card: Card, recipe: Recipe, report: RunReport) -> ModelCardData:
     own = [corpus_of(name) for name in card.corpora]
     return ModelCardData(
         model_name=recipe.name,
@@ -86,7 +86,7 @@ def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardDa
                 task_type=card.task_type,
                 dataset_type=own[0].hub_id or recipe.dataset,
                 dataset_name=recipe.dataset,
-                dataset_split=measured_split(report),
+                dataset_split=report.measured_split,
                 metric_type=figure.type,
                 metric_name=figure.name,
                 metric_value=round(figure.value, 4),

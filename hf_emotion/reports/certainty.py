@@ -10,7 +10,7 @@ from scipy.spatial.distance import squareform
 
 from .. import metrics
 from ..metrics.significance import over_seeds
-from ..tasks.cards import best_run
+from ..run_report import RunReport
 from .finished_runs import Predictions, read_predictions
 
 
@@ -31,17 +31,16 @@ def validation_predictions(
 
 
 def calibrated(
-    report: dict[str, Any],
+    report: RunReport,
     split: str,
     per_seed: list[Predictions],
 ) -> dict[str, Any] | None:
     """Reliability without and with the temperature that the run fitted on the validation part; None if it fitted none."""
-    best = report["runs"].index(best_run(report["runs"]))
+    best = report.runs.index(report.best)
     # With only one part of the predictions, it is that of the best seed, whose checkpoint the run folder holds.
-    temperatures = [
-        run.get("temperature") for run in (report["runs"] if len(per_seed) > 1 else [report["runs"][best]])
-    ]
-    if None in temperatures:
+    runs = report.runs if len(per_seed) > 1 else [report.best]
+    temperatures = [run.temperature for run in runs if run.temperature is not None]
+    if len(temperatures) < len(runs):
         return None
 
     def measure(rows: Predictions, temperature: float) -> tuple[float, dict[str, Any], dict[str, Any]]:
@@ -61,7 +60,7 @@ def calibrated(
 
 
 def threshold_curves(
-    run: Path, report: dict[str, Any], found: Predictions, left_out: dict[str, str]
+    run: Path, report: RunReport, found: Predictions, left_out: dict[str, str]
 ) -> dict[str, Any] | None:
     """Precision, recall and F1 over thresholds on the validation part, where they were tuned."""
     what = "threshold curves"
@@ -73,7 +72,7 @@ def threshold_curves(
     except ValueError as error:
         left_out[what] = str(error)
         return None
-    tuned = best_run(report["runs"])["thresholds"]
+    tuned = report.best.thresholds or {}
     labels: dict[str, dict[str, Any]] = {}
     sums: dict[str, np.ndarray] = {}
     for column, name in enumerate(dev.names):

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..metrics import bootstrap_over_seeds, mcnemar, scaled_threshold
 from ..metrics.significance import mean_std
+from ..run_report import RunReport
 from ..tasks import headline, task_of_run
-from ..tasks.cards import best_run
 from ..tasks.classifier_cards import CORPUS_SHOWN
-from .finished_runs import Predictions, choose_split, one_hot, read_predictions, read_report, seed_folders
+from .finished_runs import Predictions, choose_split, one_hot, read_predictions, seed_folders
 
 
 COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
@@ -43,14 +43,14 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
         FileNotFoundError: a folder without metrics.json or predictions.parquet.
         ValueError: the runs have different rows or labels, or generate text; no such split.
     """
-    reports = [read_report(Path(run)) for run in runs]
+    reports = [RunReport.read(Path(run)) for run in runs]
     for run, report in zip(runs, reports, strict=True):
         if not task_of_run(report).selects_labels:
             raise ValueError(
                 f"{run} generates text and has no predictions of labels to compare: `hf-emotion evaluate {run}` measures a generator."
             )
     notes = []
-    lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report["summary"]]
+    lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report.summary]
     if split is None and lacking:
         notes.append(f"no test part in {', '.join(lacking)}: all figures are from the validation part")
     split = choose_split(runs, reports, split)
@@ -58,16 +58,16 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
         dict.fromkeys(
             (kind, metric)
             for report in reports
-            for kind in report["summary"][split]
+            for kind in report.summary[split]
             for metric in (COMPARED if all_figures else _headline(report, split, kind))
-            if metric in report["summary"][split][kind]
+            if metric in report.summary[split][kind]
         )
     )
     table = []
     names = run_names(runs, reports)
     for name, report in zip(names, reports, strict=True):
-        cells = [mean_std(report["summary"][split].get(kind, {}).get(metric)) for kind, metric in columns]
-        table.append([name, report["base_model"], str(len(report["runs"])), *cells])
+        cells = [mean_std(report.summary[split].get(kind, {}).get(metric)) for kind, metric in columns]
+        table.append([name, report.base_model, str(len(report.runs)), *cells])
     folders, more = seeds_to_test(runs, reports, split)
     notes += more
     tests = []
@@ -82,7 +82,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
 
 
 def seeds_to_test(
-    runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str
+    runs: Sequence[str | Path], reports: Sequence[RunReport], split: str
 ) -> tuple[list[dict[int, Path]], list[str]]:
     """
     For each run the seeds that the tests take, with the folders of their predictions; and notes on what is left out.
@@ -93,15 +93,15 @@ def seeds_to_test(
     folders, notes = [], []
     for run, report in zip(runs, reports, strict=True):
         own, missing = seed_folders(Path(run), report)
-        folders.append(dict(zip((entry["seed"] for entry in report["runs"]), own, strict=True)))
+        folders.append(dict(zip((entry.seed for entry in report.runs), own, strict=True)))
         if missing:
             notes.append(
                 f"{run} lacks predictions.parquet of {', '.join(missing)}: the tests take only the best seed of each run"
             )
     if notes:
-        best = [best_run(report["runs"])["seed"] for report in reports]
+        best = [report.best.seed for report in reports]
         return [{seed: Path(run)} for run, seed in zip(runs, best, strict=True)], notes
-    drawn = split == "validation" and any(report.get("shots") for report in reports)
+    drawn = split == "validation" and any(report.shots for report in reports)
     if drawn:
         common = [seed for seed in folders[0] if all(seed in own for own in folders)]
         if not common:
@@ -118,15 +118,15 @@ def seeds_to_test(
     return folders, notes
 
 
-def _headline(report: dict[str, Any], split: str, kind: str) -> list[str]:
+def _headline(report: RunReport, split: str, kind: str) -> list[str]:
     """The names of the figures that matter most for one kind of decision; four over all kinds."""
-    kinds = report["summary"][split]
-    return headline(task_of_run(report), kinds[kind], report["runs"][0].get("selected_by"))[: 4 // len(kinds)]
+    kinds = report.summary[split]
+    return headline(task_of_run(report), kinds[kind], report.runs[0].selected_by)[: 4 // len(kinds)]
 
 
-def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> list[str]:
+def run_names(runs: Sequence[str | Path], reports: Sequence[RunReport]) -> list[str]:
     """The recipes' names; for runs of one recipe the names of their folders, or their whole paths if these are equal too."""
-    recipes = [report["name"] for report in reports]
+    recipes = [report.name for report in reports]
     folders = [Path(run).resolve().name for run in runs]
     names = []
     for run, recipe, folder in zip(runs, recipes, folders, strict=True):
@@ -169,23 +169,23 @@ class _Decisions:
     kinds: dict[str, np.ndarray]
 
 
-def _decisions(name: str, report: dict[str, Any], split: str, folders: dict[int, Path]) -> _Decisions:
-    multi_label = "thresholds" in report["runs"][0]
-    entries = [entry for entry in report["runs"] if entry["seed"] in folders]
-    each = [read_predictions(folders[entry["seed"]], split, multi_label) for entry in entries]
+def _decisions(name: str, report: RunReport, split: str, folders: dict[int, Path]) -> _Decisions:
+    multi_label = report.multi_label
+    entries = [entry for entry in report.runs if entry.seed in folders]
+    each = [read_predictions(folders[entry.seed], split, multi_label) for entry in entries]
     for folder, found in zip(folders.values(), each, strict=True):
         check_same_rows(next(iter(folders.values())), each[0], folder, found)
     probabilities = np.stack([found.probabilities for found in each])
     if multi_label:
-        tuned = np.array([[entry["thresholds"][label] for label in each[0].names] for entry in entries])
+        tuned = np.array([[(entry.thresholds or {})[label] for label in each[0].names] for entry in entries])
         # The fixed threshold is one of uncalibrated probabilities.
-        temperatures = [entry.get("temperature") or 1.0 for entry in entries]
-        fixed = np.array([scaled_threshold(report["threshold"], temperature) for temperature in temperatures])
+        temperatures = [entry.temperature or 1.0 for entry in entries]
+        fixed = np.array([scaled_threshold(report.threshold, temperature) for temperature in temperatures])
         kinds = {"fixed": probabilities > fixed[:, None, None], "tuned": probabilities > tuned[:, None]}
     else:
         kinds = {"argmax": one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
     gold = each[0].gold > 0 if multi_label else one_hot(each[0].gold, probabilities.shape[2])
-    return _Decisions(name, [entry["seed"] for entry in entries], each[0], gold, kinds)
+    return _Decisions(name, [entry.seed for entry in entries], each[0], gold, kinds)
 
 
 def _tests(first: _Decisions, second: _Decisions, split: str) -> list[dict[str, Any]]:

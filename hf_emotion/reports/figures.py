@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..io.files import replacing
+from ..run_report import RunReport, SeedRun
 from .classification import drawn, save_figure
 
 
@@ -25,7 +26,7 @@ LINES = {"precision": (BLUE, "--"), "recall": (ORANGE, ":"), "f1": ("black", "-"
 NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
 
 
-def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> None:
+def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
     """
     Write `training_curve.png` for one seed, with macro-F1 or the metric that selected the epoch; and, if labels are measured,
     `per_label_f1.png` over all seeds. Without matplotlib, say so and go on.
@@ -33,7 +34,7 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     Args:
         folder: the run folder.
         report: content of metrics.json.
-        run: the entry of `report["runs"]` whose training is drawn.
+        run: the entry of `report.runs` whose training is drawn.
     """
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no plots: matplotlib is not installed (pip install 'hf-emotion[plots]')")
@@ -41,22 +42,20 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
     figure = Figure(figsize=(7, 4), layout="constrained")
-    losses = [(entry["step"], entry["loss"]) for entry in run["history"] if "loss" in entry]
-    split = "test" if "test" in run else "validation"
-    labelled = "per_label" in list(run[split].values())[-1]
-    metric = "macro_f1" if labelled else str(run.get("selected_by", "loss")).removeprefix("eval_")
+    losses = [(entry["step"], entry["loss"]) for entry in run.history if "loss" in entry]
+    split = "validation" if run.test is None else "test"
+    labelled = "per_label" in list(run.figures(split).values())[-1]
+    metric = "macro_f1" if labelled else run.selected_by
     name = "macro-F1" if labelled else metric
     dev = [
-        (entry["step"], entry["eval_loss"], entry[f"eval_{metric}"])
-        for entry in run["history"]
-        if "eval_loss" in entry
+        (entry["step"], entry["eval_loss"], entry[f"eval_{metric}"]) for entry in run.history if "eval_loss" in entry
     ]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)
     left.plot(
         [step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="validation loss", color="tab:blue"
     )
-    left.set(xlabel="step", ylabel="loss", title=f"{drawn(report['name'])}, seed {run['seed']}")
+    left.set(xlabel="step", ylabel="loss", title=f"{drawn(report.name)}, seed {run.seed}")
     right = left.twinx()
     right.plot(
         [step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"validation {name}"
@@ -70,19 +69,19 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
             save_figure(per_label_figure(report, split), temporary)
 
 
-def per_label_figure(report: dict[str, Any], split: str):
+def per_label_figure(report: RunReport, split: str):
     """Bars of F1 per label, the mean over the seeds with their standard deviation (n-1) as a whisker."""
     from matplotlib.figure import Figure
 
-    kinds = list(report["runs"][0][split])
+    kinds = list(report.runs[0].figures(split))
     scores = {
         kind: {
-            name: [run[split][kind]["per_label"][name]["f1"] for run in report["runs"]]
-            for name in report["runs"][0][split][kind]["per_label"]
+            name: [run.figures(split)[kind]["per_label"][name]["f1"] for run in report.runs]
+            for name in report.runs[0].figures(split)[kind]["per_label"]
         }
         for kind in kinds
     }
-    support = report["runs"][0][split][kinds[-1]]["per_label"]
+    support = report.runs[0].figures(split)[kinds[-1]]["per_label"]
     names = sorted(support, key=lambda name: sum(scores[kinds[-1]][name]))
     figure = Figure(figsize=(7, 1.5 + 0.3 * len(names)), layout="constrained")
     axes = figure.subplots()
@@ -90,18 +89,18 @@ def per_label_figure(report: dict[str, Any], split: str):
     for number, (kind, hatch) in enumerate(zip(kinds, ("", "//"), strict=False)):
         values = np.array([scores[kind][name] for name in names])  # (labels, seeds)
         spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else None
-        label = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned thresholds"}.get(kind, kind)
+        label = {"fixed": f"threshold {report.threshold}", "tuned": "tuned thresholds"}.get(kind, kind)
         y = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * height
         axes.barh(
             y, values.mean(axis=1), height, xerr=spread, label=label, hatch=hatch, edgecolor="white", linewidth=0
         )
     axes.set_yticks(range(len(names)), [f"{drawn(name)} ({support[name]['support']})" for name in names])
-    over = "" if len(report["runs"]) == 1 else f", mean ± std of {len(report['runs'])} seeds"
+    over = "" if len(report.runs) == 1 else f", mean ± std of {len(report.runs)} seeds"
     axes.set(
         xlabel="F1",
         xlim=(0, 1),
         ylabel="label",
-        title=f"{drawn(report['name'])}: F1 on {split} (rows in brackets){over}",
+        title=f"{drawn(report.name)}: F1 on {split} (rows in brackets){over}",
     )
     axes.margins(y=0.01)
     axes.legend(loc="lower right")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet
 
 from ..data.splits import multi_hot
+from ..run_report import RunReport
 
 
 EXAMPLES = 5  # number of right ones, and of wrong ones
@@ -40,30 +41,14 @@ class Predictions:
         return self.gold.ndim == 2
 
 
-def read_report(run: Path) -> dict[str, Any]:
-    """
-    The content of metrics.json.
-
-    Raises:
-        FileNotFoundError: no finished run folder.
-    """
-    path = run / "metrics.json"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{run} is not a finished run folder: it has no metrics.json. `hf-emotion train RECIPE --output {run}` writes it, with "
-            "--resume if it was interrupted."
-        )
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str | None = None) -> str:
+def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split: str | None = None) -> str:
     """
     The given split, or else "test", or "validation" if a run has no test part.
 
     Raises:
         ValueError: a run has no figures for the split.
     """
-    parts = [[name for name in ("test", "validation") if name in report["summary"]] for report in reports]
+    parts = [[name for name in ("test", "validation") if name in report.summary] for report in reports]
     if split is None:
         split = "test" if all("test" in own for own in parts) else "validation"
     for run, own in zip(runs, parts, strict=True):
@@ -72,14 +57,14 @@ def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], 
     return split
 
 
-def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[str]]:
+def seed_folders(run: Path, report: RunReport) -> tuple[list[Path], list[str]]:
     """
     The folder with the predictions of each seed (the run folder itself if there is only one seed), and the names of the folders
     that lack them.
     """
-    if len(report["runs"]) == 1:
+    if len(report.runs) == 1:
         return [run], []
-    folders = [run / f"seed-{entry['seed']}" for entry in report["runs"]]
+    folders = [run / f"seed-{entry.seed}" for entry in report.runs]
     return folders, [folder.name for folder in folders if not (folder / "predictions.parquet").is_file()]
 
 

@@ -11,8 +11,8 @@ import jinja2
 from .. import __version__
 from ..io.files import write_text
 from ..metrics.significance import mean_std, over_seeds
+from ..run_report import RunReport
 from ..tasks import headline, task_of_run
-from ..tasks.cards import best_run
 from ..tasks.classifier_cards import KINDS
 
 
@@ -67,7 +67,7 @@ _environment.globals["version"] = __version__
 
 def write_report(
     folder: Path,
-    report: Mapping[str, Any],
+    report: RunReport,
     analysis: Mapping[str, Any] | None = None,
     figures: Mapping[str, str] | None = None,
     groups: Sequence[Mapping[str, Any]] = (),
@@ -89,18 +89,18 @@ def write_report(
             pictures[name] = _data_uri(figures[name].encode(), "svg+xml")
         elif (folder / f"{name}.png").is_file():
             pictures[name] = _data_uri((folder / f"{name}.png").read_bytes(), "png")
-    splits = [split for split in ("test", "validation") if split in report["summary"]]
+    splits = [split for split in ("test", "validation") if split in report.summary]
     sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
     _write(
         folder / "report.html",
         "report.html",
-        title=report["name"],
+        title=report.name,
         report=report,
-        task=task_of_run(dict(report)),
+        task=task_of_run(report),
         headline=_headline(report, splits[0]),
         examples=examples,
         examples_of=analysis["split"] if analysis else splits[0],
-        best=best_run(report["runs"]),
+        best=report.best,
         metrics=[(split, *_metrics(report, split)) for split in splits],
         labels=_labels(report, splits[0]),
         split=splits[0],
@@ -138,19 +138,19 @@ def _data_uri(content: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _headline(report: Mapping[str, Any], split: str) -> list[str]:
+def _headline(report: RunReport, split: str) -> list[str]:
     """The three figures that matter most, under the last decision rule, as "NAME FIGURE (RULE)"."""
-    kind, values = list(report["summary"][split].items())[-1]
-    title = KINDS.get(kind, kind.replace("_", " ")).format(threshold=report["threshold"])
-    names = headline(task_of_run(dict(report)), values, report["runs"][0].get("selected_by"), report["published"])
+    kind, values = list(report.summary[split].items())[-1]
+    title = KINDS.get(kind, kind.replace("_", " ")).format(threshold=report.threshold)
+    names = headline(task_of_run(report), values, report.runs[0].selected_by, report.published)
     return [f"{name} {mean_std(values[name])} ({title})" for name in names[:3]]
 
 
-def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:
+def _metrics(report: RunReport, split: str) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of a split: mean ± std over the seeds, and for the test part the published score."""
-    kinds = report["summary"][split]
-    published = report["published"] if split == "test" else {}
-    titles = [KINDS.get(kind, kind.replace("_", " ")).format(threshold=report["threshold"]) for kind in kinds]
+    kinds = report.summary[split]
+    published = report.published if split == "test" else {}
+    titles = [KINDS.get(kind, kind.replace("_", " ")).format(threshold=report.threshold) for kind in kinds]
     header = ["metric", *titles]
     rows = []
     for name in dict.fromkeys(metric for values in kinds.values() for metric in values):
@@ -159,10 +159,10 @@ def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
     return [*header, "published"] if published else header, rows
 
 
-def _labels(report: Mapping[str, Any], split: str) -> list[list[str]]:
+def _labels(report: RunReport, split: str) -> list[list[str]]:
     """Label, rows, precision, recall and F1 (mean ± std over the seeds) under the last decision rule; nothing for generators."""
-    kind = list(report["runs"][0][split])[-1]
-    per_label = [run[split][kind].get("per_label", {}) for run in report["runs"]]
+    kind = list(report.runs[0].figures(split))[-1]
+    per_label = [run.figures(split)[kind].get("per_label", {}) for run in report.runs]
     return [
         [name, str(values["support"])]
         + [

@@ -12,8 +12,8 @@ from .. import metrics
 from ..io.files import write_json
 from ..metrics.significance import over_seeds
 from ..recipes import check_answers
+from ..run_report import RunReport
 from ..runtime.plain import text_processing
-from ..tasks.cards import best_run
 from ..tasks.classifier_cards import UNSURE, answers
 from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
 from .card import renew_section
@@ -35,7 +35,7 @@ def check_request(abstain: Wanted, prediction_sets: float | Literal["off"] | Non
 
 
 def selective(
-    report: dict[str, Any],
+    report: RunReport,
     per_seed: list[Predictions],
     dev: list[Predictions | None],
 ) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def selective(
         `prediction_sets`: the same with coverage, size, and the share of each label's rows whose set holds it. The last two are None
         without a validation part.
     """
-    best = best_run(report["runs"])
-    runs = report["runs"] if len(per_seed) == len(report["runs"]) else [best]
-    limits = [list(run["thresholds"].values()) if "thresholds" in run else None for run in runs]
+    best = report.best
+    runs = report.runs if len(per_seed) == len(report.runs) else [best]
+    limits = [list(run.thresholds.values()) if run.thresholds is not None else None for run in runs]
     chosen = runs.index(best)
     curves = [
         metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, own))
@@ -97,7 +97,7 @@ def _at(risk: np.ndarray, coverage: float) -> float:
 
 def keep_rule(
     run: Path,
-    report: dict[str, Any],
+    report: RunReport,
     split: str,
     found: Predictions,
     abstain: Wanted,
@@ -120,8 +120,8 @@ def keep_rule(
             f"{run} has no config.json, and a rule is kept there: name the folder of a checkpoint."
         )
     config = json.loads(path.read_text(encoding="utf-8"))
-    best = best_run(report["runs"])
-    thresholds = list(best["thresholds"].values()) if "thresholds" in best else None
+    best = report.best
+    thresholds = list(best.thresholds.values()) if best.thresholds is not None else None
     rules: dict[str, dict[str, float]] = {}
     asked = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
     sets = None if prediction_sets in (None, OFF) else prediction_sets
@@ -142,6 +142,6 @@ def keep_rule(
         write_json(path, dict(sorted(kept.items())))
     present = {rule: kept[rule] for rule in text_processing.RULES if kept.get(rule) is not None}
     figures = measure_rules(present, found.gold, found.probabilities, thresholds, found.names)
-    section = answers(figures, split, found.multi_label, report["model_type"] is None)
+    section = answers(figures, split, found.multi_label, report.model_type is None)
     renew_section(run, UNSURE, section.get(UNSURE, []), before="Training")
     return present

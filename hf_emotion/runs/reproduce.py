@@ -56,7 +56,7 @@ def reproduce(
             logger.warning("%s, seed %d -> %s", name, seed, folder)
             one = dataclasses.replace(recipe, seeds=[seed])
             report = train(one, folder, data_dir=data_dir, resume=folder.exists())
-            measured.append(report["runs"][0].get("test", {}))
+            measured.append(report.runs[0].figures("test"))
         rows.append([name, encoder_name(recipe.base_model), str(seeds), *figures(content, measured)])
     return Table(["row", "encoder", "seeds", *column_names(content)], rows)
 

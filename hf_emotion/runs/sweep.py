@@ -218,8 +218,8 @@ def _run_trial(
         # With `few_shot` several trainings follow each other, or none has evaluations: there is nothing to prune by.
         with nullcontext() if own_recipe.few_shot else watched_by(watch):
             report = train(own_recipe, folder, data_dir=data_dir, test=False)
-        (run,) = report["runs"]
-        metric, dev = run["selected_by"].removeprefix("eval_"), run["best_dev_metric"]
+        (run,) = report.runs
+        metric, dev = run.selected_by.removeprefix("eval_"), run.best_dev_metric
         trial.set_user_attr("metric", metric)
         if dev is None:
             raise FloatingPointError(f"`{metric}` is no number on the validation part")

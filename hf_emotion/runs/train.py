@@ -2,7 +2,6 @@
 """Runs a recipe: trains its seeds, writes the reports and the run folder."""
 
 import dataclasses
-import json
 import logging
 import os
 import platform
@@ -17,17 +16,17 @@ import transformers
 from datasets import ClassLabel, Dataset, DatasetDict
 
 from ..data.splits import fingerprint, share_of
-from ..io.files import filling, is_taken, locking, write_json
+from ..io.files import filling, is_taken, locking
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
 from ..reports import classification, figures
 from ..reports.card import write_card
 from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
+from ..run_report import RunReport, SeedRun, best_run
 from ..runtime.unread import said_once
 from ..tasks import task_of_rows, task_of_type
 from ..tasks.base import HeldOut
-from ..tasks.cards import best_run, measured_split
 from ..tasks.corpus_metrics import agreement_of
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
@@ -48,7 +47,7 @@ def train(
     resume: bool = False,
     splits: DatasetDict | None = None,
     test: bool = True,
-) -> dict[str, Any]:
+) -> RunReport:
     """
     Train every seed of a recipe, evaluate, and write the run folder.
 
@@ -66,7 +65,7 @@ def train(
         test: whether to measure the test part, too.
 
     Returns:
-        the content of `metrics.json`.
+        what `metrics.json` holds.
 
     Raises:
         FileExistsError: `output` holds something and `resume` is not set; another process trains in it.
@@ -104,7 +103,7 @@ def _alone_in(output: Path) -> Iterator[None]:
 
 def _train(
     recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None, test: bool
-) -> dict[str, Any]:
+) -> RunReport:
     recipe = check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
     if not main_process:  # with several processes, only the first one logs
@@ -139,9 +138,9 @@ def _train(
         splits[part] = at_most(splits[part], recipe.max_eval_rows)
     whole = output / "metrics.json"
     if resume and whole.is_file():  # what was added to the run since (rules, analyses, an edited card) stays
-        report = json.loads(whole.read_text(encoding="utf-8"))
-        for run in report["runs"]:
-            check_same_data(run.get("data"), fingerprint(_few_splits(recipe, splits, run["seed"])), whole)
+        report = RunReport.read(output)
+        for run in report.runs:
+            check_same_data(run.data, fingerprint(_few_splits(recipe, splits, run.seed)), whole)
         if main_process:
             logger.warning("%s is finished already: its files stay as they are", output)
             remove_leftovers(output)  # of a process that was killed right after the last file
@@ -156,8 +155,8 @@ def _train(
         finished, own = folder / "metrics.json", _few_splits(recipe, splits, seed)
         if resume and finished.is_file():
             logger.warning("seed %d is finished already", seed)
-            earlier = json.loads(finished.read_text(encoding="utf-8"))["runs"][0]
-            check_same_data(earlier.get("data"), fingerprint(own), finished)
+            (earlier,) = RunReport.read(folder).runs
+            check_same_data(earlier.data, fingerprint(own), finished)
             runs.append(earlier)
             continue
         run, held_out = train_seed(task, recipe, seed, folder, own, resume, recipe_file, main_process)
@@ -165,10 +164,10 @@ def _train(
         if held_out is not None:
             _write_classification_report(recipe, seed, folder, held_out)
         if main_process and len(recipe.seeds) > 1:
-            write_json(finished, _report(recipe, own, runs[-1:]))
+            _report(recipe, own, runs[-1:]).write(folder)
             # with one model for each context, each model writes its own
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    splits = _few_splits(recipe, splits, best_run(runs)["seed"])
+    splits = _few_splits(recipe, splits, best_run(runs).seed)
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report, splits)
@@ -257,42 +256,41 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
             )
 
 
-def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, Any]:
-    """The content of metrics.json."""
-    return {
-        "name": recipe.name,
-        "model_type": recipe.model_type,
-        "base_model": recipe.base_model,
-        "dataset": recipe.dataset,
-        "dataset_options": recipe.dataset_options,
-        "train_fraction": recipe.train_fraction,
-        "shots": recipe.shots,
-        "max_eval_rows": recipe.max_eval_rows,
-        "rows": {split: len(dataset) for split, dataset in splits.items()},
-        "duplicates": duplicates_between_splits(splits),
-        "class_counts": class_counts(splits["train"]),
-        "agreement": agreement_of(splits),
-        "contexts": task_of_rows(splits["train"]).contexts(splits["train"]),
-        "threshold": recipe.threshold,
-        "published": recipe.published,
-        "summary": summarize(runs),
-        "runs": runs,
-        "environment": environment(bool(recipe.training_arguments.get("use_cpu"))),
-    }
+def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
+    return RunReport(
+        name=recipe.name,
+        model_type=recipe.model_type,
+        base_model=recipe.base_model,
+        dataset=recipe.dataset,
+        dataset_options=recipe.dataset_options,
+        train_fraction=recipe.train_fraction,
+        shots=recipe.shots,
+        max_eval_rows=recipe.max_eval_rows,
+        rows={split: len(dataset) for split, dataset in splits.items()},
+        duplicates=duplicates_between_splits(splits),
+        class_counts=class_counts(splits["train"]),
+        agreement=agreement_of(splits),
+        contexts=task_of_rows(splits["train"]).contexts(splits["train"]),
+        threshold=recipe.threshold,
+        published=recipe.published,
+        summary=summarize(runs),
+        runs=runs,
+        environment=environment(bool(recipe.training_arguments.get("use_cpu"))),
+    )
 
 
-def summarize(runs: list[dict]) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+def summarize(runs: list[SeedRun]) -> dict[str, dict[str, dict[str, dict[str, float | None]]]]:
     """
     Mean and standard deviation (n-1; null for one seed) of every scalar metric over the seeds: split -> thresholds ->
     metric.
     """
     summary: dict = {}
     for split in ("validation", "test"):
-        for kind, values in runs[0].get(split, {}).items():
+        for kind, values in runs[0].figures(split).items():
             for metric, value in values.items():
                 if not isinstance(value, float | None):  # None: a NaN that was read back from JSON
                     continue
-                figure = over_seeds([run[split][kind][metric] for run in runs])
+                figure = over_seeds([run.figures(split)[kind][metric] for run in runs])
                 summary.setdefault(split, {}).setdefault(kind, {})[metric] = figure
     return summary
 
@@ -308,23 +306,21 @@ def environment(use_cpu: bool) -> dict[str, Any]:
     }
 
 
-def _finish(
-    recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any], splits: DatasetDict
-) -> None:
-    best = best_run(report["runs"])
+def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: RunReport, splits: DatasetDict) -> None:
+    best = report.best
     if len(folders) > 1:  # the seed that was best on the validation part stands for the run
         with filling(output) as temporary:
-            for path in folders[best["seed"]].iterdir():
+            for path in folders[best.seed].iterdir():
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):
                     shutil.copyfile(path, temporary / path.name)
                 elif (path / "adapter_config.json").is_file():
                     shutil.rmtree(output / path.name, ignore_errors=True)  # left by an interrupted process
                     shutil.copytree(path, temporary / path.name)
     figures.write_plots(output, report, best)
-    split, shown = measured_split(report), None
+    split, shown = report.measured_split, None
     if (output / "predictions.parquet").is_file():
-        found = read_predictions(output, split, "thresholds" in best)
-        shown = examples(found, labelled_units(splits[split])[2], best.get("thresholds"))
+        found = read_predictions(output, split, best.thresholds is not None)
+        shown = examples(found, labelled_units(splits[split])[2], best.thresholds)
     write_report(output, report, examples=shown)
     write_card(output, recipe, report, best)
-    write_json(output / "metrics.json", report)  # last: its presence says that the run is whole
+    report.write(output)  # last: its presence says that the run is whole

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..recipes import Recipe
+    from ..run_report import RunReport, SeedRun
     from ..runtime.attribution import Explained, Merge, Reading
     from ..runtime.remote import Client
     from ..runtime.unread import Counts, Unread
@@ -336,7 +337,7 @@ class Task(Generic[P]):
         """Whether a model with this configuration belongs to this task (later tasks are asked first)."""
         raise NotImplementedError
 
-    def ran(self, report: dict[str, Any]) -> bool:
+    def ran(self, report: RunReport) -> bool:
         """Whether the run of a stock model with this metrics.json is of this task (later tasks are asked first)."""
         return False
 
@@ -409,7 +410,7 @@ class Task(Generic[P]):
     def finish(
         self,
         recipe: Recipe,
-        run: dict[str, Any],
+        run: SeedRun,
         trainer: Any,
         prepared: Prepared,
         splits: DatasetDict,
@@ -421,7 +422,7 @@ class Task(Generic[P]):
         """
         raise NotImplementedError
 
-    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         """The card of a run folder; `best` is the entry of metrics.json for its best seed."""
         raise NotImplementedError
 
@@ -465,7 +466,7 @@ class Task(Generic[P]):
         raise NotImplementedError
 
     def aspect_errors(
-        self, report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
+        self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
     ) -> dict[str, Any] | None:
         """
         The entry "aspects" in the analysis of a run, from metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids; None: the
@@ -487,7 +488,7 @@ class Task(Generic[P]):
         """(words,) scores for such a question."""
         raise self._cannot("asked for the scores of words")
 
-    def guidance(self, report: dict[str, Any]) -> Guidance | None:
+    def guidance(self, report: RunReport) -> Guidance | None:
         """A function (run, split, data_dir) -> the entry "context_guidance" of a run's analysis; None: contexts do not guide its model."""
         return None
 

@@ -5,15 +5,14 @@ file.
 """
 
 import html
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import modeling
-from ..metrics import sign_of
 from ..recipes import SCRATCH, Recipe
+from ..run_report import RunReport, SeedRun
 from ..runtime.base_models import hub_id
 from .base import Corpus
 
@@ -52,24 +51,6 @@ class Card:
     figures: Sequence[Figure]
     about: str
     sections: dict[str, Sequence[str]]
-
-
-def measured_split(report: dict[str, Any]) -> str:
-    """The part whose figures stand for the run."""
-    return "test" if "test" in report["summary"] else "validation"
-
-
-def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """
-    The entry of the seed that was best on the validation part (generators: by perplexity). Its weights stand for the run. A seed whose
-    metric is not a number is never the best, unless none is: then it is the first.
-    """
-    if "teacher_forcing" in runs[0].get("validation", {}):
-        metric, values = "perplexity", [run["validation"]["teacher_forcing"]["perplexity"] for run in runs]
-    else:
-        metric, values = str(runs[0].get("selected_by")), [run["best_dev_metric"] for run in runs]
-    measured = [number for number, value in enumerate(values) if value is not None and math.isfinite(value)]
-    return runs[max(measured, key=lambda number: sign_of(metric) * values[number], default=0)]
 
 
 def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
@@ -125,15 +106,15 @@ def code(lines: str) -> str:
     return f"```python\n{lines}\n```"
 
 
-def spread(report: dict[str, Any]) -> str:
-    seeds = len(report["runs"])
+def spread(report: RunReport) -> str:
+    seeds = len(report.runs)
     return "One seed: no spread is known." if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
 
 
 def training(
     recipe: Recipe,
-    report: dict[str, Any],
-    best: dict[str, Any],
+    report: RunReport,
+    best: SeedRun,
     *,
     data: str,
     repeated: str,
@@ -152,20 +133,20 @@ def training(
         chosen: which epoch was chosen on the validation part; None: the weights are the last ones.
         cut: how long a text may be.
     """
-    rows = ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
+    rows = ", ".join(f"{split} {rows:,}" for split, rows in report.rows.items())
     share = f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else ""
     if recipe.shots is not None:
         share += f" (at least {recipe.shots} of each label for training and for validation, drawn for each seed)"
     if recipe.max_eval_rows is not None:
         share += f" (at most {recipe.max_eval_rows:,} of the validation and of the test part, drawn at a fixed seed)"
-    duplicates = ", ".join(f"{name}: {count}" for name, count in report["duplicates"].items() if count) or "none"
-    seeds = ", ".join(str(run["seed"]) for run in report["runs"])
+    duplicates = ", ".join(f"{name}: {count}" for name, count in report.duplicates.items() if count) or "none"
+    seeds = ", ".join(str(run.seed) for run in report.runs)
     weights = f"{chosen} on the validation part" if chosen else "after the last step of its training"
-    if not chosen and len(report["runs"]) > 1 and best["best_dev_metric"] is not None:
+    if not chosen and len(report.runs) > 1 and best.best_dev_metric is not None:
         weights += ", the best seed on the validation part"
     return [
         f"{data} {rows}{share}. {repeated} that stand in two splits or twice in one: {duplicates}.",
-        f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {weights}. {cut}. "
+        f"{start}. Seeds: {seeds}; the weights are those of seed {best.seed}, {weights}. {cut}. "
         f"Training arguments: {inline(recipe.training_arguments)}. Minutes of training per seed: {_time_and_machine(report)}.",
         *_without_decay(recipe.model_type),
     ]
@@ -187,14 +168,14 @@ def _without_decay(model_type: str | None) -> list[str]:
     ]
 
 
-def chose_an_epoch(run: dict[str, Any]) -> bool:
+def chose_an_epoch(run: SeedRun) -> bool:
     """Whether the weights of a seed are those of an epoch (or step) that the validation part chose, and not just the last ones."""
-    return any(model["best_step"] is not None for model in run.get("contexts", [run]))
+    return any(model.best_step is not None for model in run.contexts or [run])
 
 
-def _time_and_machine(report: dict[str, Any]) -> str:
-    minutes = ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
-    machine = report["environment"]
+def _time_and_machine(report: RunReport) -> str:
+    minutes = ", ".join(f"{run.train_minutes:.1f}" for run in report.runs)
+    machine = report.environment
     return (
         f"{minutes} ({machine['device']}, {machine['threads']} threads, Python {machine['python']}, torch {machine['torch']}, "
         f"transformers {machine['transformers']})"

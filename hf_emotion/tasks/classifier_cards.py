@@ -6,6 +6,7 @@ from typing import Any
 
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
+from ..run_report import RunReport, SeedRun
 from ..runtime.plain import text_processing
 from . import corpus_of
 from .cards import (
@@ -14,7 +15,6 @@ from .cards import (
     base_names,
     chose_an_epoch,
     languages_of,
-    measured_split,
     plain,
     spread,
     table,
@@ -64,8 +64,8 @@ INDEXED = {  # for the Hub's index
 
 def classifier_card(
     recipe: Recipe,
-    report: dict[str, Any],
-    best: dict[str, Any],
+    report: RunReport,
+    best: SeedRun,
     *,
     about: str,
     use: Sequence[str],
@@ -95,16 +95,16 @@ def classifier_card(
         limit: a further limit.
     """
     corpus = corpus_of(recipe.dataset)
-    split = measured_split(report)
+    split = report.measured_split
     english = "" if languages_of([corpus]) is None else "English "
     sections = {
         "Use": use,
         "Results": [
             *_results(recipe, report),
-            *([one_answer_line(best["one_answer"])] if "one_answer" in best else []),
+            *([one_answer_line(best.one_answer)] if best.one_answer is not None else []),
         ],
         **_thresholds(best),
-        **answers(best.get("answers", {}).get(split, {}), split, "thresholds" in best, recipe.model_type is None),
+        **answers((best.answers or {}).get(split, {}), split, best.thresholds is not None, recipe.model_type is None),
         "Training": training(
             recipe,
             report,
@@ -115,7 +115,7 @@ def classifier_card(
             chosen=_chosen(best),
             cut=f"Texts are cut to {recipe.max_length} tokens{each}",
         ),
-        "Labels": [", ".join(map(plain, report["class_counts"])), *contexts],
+        "Labels": [", ".join(map(plain, report.class_counts)), *contexts],
         "Limits and ethical notes": [
             f"The model gives the {gives} that annotators read in short {english}{reads} of this corpus; it does not know what a "
             "writer felt. Rare labels have few test rows, and their scores are uncertain. Texts carry the biases of their platform "
@@ -132,7 +132,7 @@ def classifier_card(
         task_type="text-classification",  # includes the turns of a dialogue
         figures=[
             Figure("f1" if "f1" in metric else metric, f"{metric} ({_decision(recipe, kind)})", values["mean"])
-            for kind, metrics in report["summary"][split].items()
+            for kind, metrics in report.summary[split].items()
             for metric, values in metrics.items()
             if metric in indexed[kind]
             if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are no results
@@ -142,11 +142,12 @@ def classifier_card(
     )
 
 
-def _chosen(best: dict[str, Any]) -> str | None:
+def _chosen(best: SeedRun) -> str | None:
     """What the validation part chose."""
-    methods = best.get("few_shot", {}).get("tried", ())
-    if len(methods) > 1:
-        return f"the method for few rows ({best['few_shot']['chosen']} of {', '.join(methods)}) that was best"
+    if best.few_shot is not None and len(best.few_shot["tried"]) > 1:
+        return (
+            f"the method for few rows ({best.few_shot['chosen']} of {', '.join(best.few_shot['tried'])}) that was best"
+        )
     return "the epoch that was best" if chose_an_epoch(best) else None
 
 
@@ -154,30 +155,30 @@ def _decision(recipe: Recipe, kind: str) -> str:
     return KINDS[kind].format(threshold=recipe.threshold)
 
 
-def _results(recipe: Recipe, report: dict[str, Any]) -> list[str]:
-    present = next(iter(next(iter(report["summary"].values())).values()))
+def _results(recipe: Recipe, report: RunReport) -> list[str]:
+    present = next(iter(next(iter(report.summary.values())).values()))
     shown = [name for name in SHOWN if name in present]
     rows = [
         [split, _decision(recipe, kind), *(mean_std(metrics.get(name)) for name in shown)]
-        for split, kinds in report["summary"].items()
+        for split, kinds in report.summary.items()
         for kind, metrics in kinds.items()
     ]
     blocks = [table(["split", "decision", *shown], rows, names=2)]
-    if report["published"]:
-        printed = ", ".join(f"{name} {value}" for name, value in report["published"].items())
+    if report.published:
+        printed = ", ".join(f"{name} {value}" for name, value in report.published.items())
         row = f" for its row “{recipe.table_row}”" if recipe.table_row else ""
         blocks.append(f"The paper printed{row}, with its own encoder and split: {printed}.")
     return [*blocks, spread(report)]
 
 
-def _thresholds(best: dict[str, Any]) -> dict[str, list[str]]:
+def _thresholds(best: SeedRun) -> dict[str, list[str]]:
     """The section on thresholds, if labels have any."""
-    if "thresholds" not in best:
+    if best.thresholds is None:
         return {}
-    split = "test" if "test" in best else "validation"
+    split = "validation" if best.test is None else "test"
     rows = []
-    for name, values in best[split]["tuned"]["per_label"].items():
-        numbers = [best["thresholds"][name], values["precision"], values["recall"], values["f1"]]
+    for name, values in best.figures(split)["tuned"]["per_label"].items():
+        numbers = [best.thresholds[name], values["precision"], values["recall"], values["f1"]]
         rows.append([plain(name), *(f"{number:.3f}" for number in numbers), str(values["support"])])
     header = ["label", "threshold", "precision", "recall", "F1", "rows"]
     return {f"Thresholds and {split} scores per label": [table(header, rows)]}

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text that the cards of generators share."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
+from ..run_report import RunReport, SeedRun
 from . import corpus_of
-from .cards import Card, Figure, chose_an_epoch, inline, measured_split, spread, table, terms_of, training
+from .cards import Card, Figure, chose_an_epoch, inline, spread, table, terms_of, training
 
 
 def generator_card(
     recipe: Recipe,
-    report: dict[str, Any],
-    best: dict[str, Any],
+    report: RunReport,
+    best: SeedRun,
     *,
     corpora: Sequence[str],
     about: str,
@@ -35,8 +36,8 @@ def generator_card(
         each: what is cut to `max_length`.
         sections: further sections.
     """
-    perplexity = report["summary"][measured_split(report)]["teacher_forcing"]["perplexity"]["mean"]
-    rows = [[name, mean_std(kinds["teacher_forcing"]["perplexity"])] for name, kinds in report["summary"].items()]
+    perplexity = report.summary[report.measured_split]["teacher_forcing"]["perplexity"]["mean"] or math.nan
+    rows = [[name, mean_std(kinds["teacher_forcing"]["perplexity"])] for name, kinds in report.summary.items()]
     terms = "; ".join(f"{name} ({terms_of(recipe, corpus_of(name))})" for name in corpora)
     return Card(
         pipeline_tag="text-generation",
@@ -58,8 +59,8 @@ def generator_card(
                 best,
                 data=f"Corpora: {terms}. Options: {inline(recipe.dataset_options) or 'none'}. Rows:",
                 repeated="Rows",
-                start=f"Parameters: {best['parameters']:,}",
-                chosen=f"the epoch with the lowest {best['selected_by']}" if chose_an_epoch(best) else None,
+                start=f"Parameters: {best.parameters:,}",
+                chosen=f"the epoch with the lowest {best.selected_by}" if chose_an_epoch(best) else None,
                 cut=f"At most {recipe.max_length} tokens for each {each}",
             ),
             **sections,

@@ -17,6 +17,7 @@ from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..io.files import filling
 from ..recipes import Recipe
+from ..run_report import SeedRun
 from ..runtime.plain import text_processing
 from . import task_of_rows
 from .base import HeldOut
@@ -34,7 +35,7 @@ FEWEST_ROWS = 20  # of a validation part that tells something
 def finish_classifier(
     predictor: Any,
     recipe: Recipe,
-    run: dict[str, Any],
+    run: SeedRun,
     splits: DatasetDict,
     folder: Path,
     **settings: Any,
@@ -65,7 +66,7 @@ def finish_classifier(
 
 def held_out(
     recipe: Recipe,
-    run: dict[str, Any],
+    run: SeedRun,
     probabilities: dict[str, np.ndarray],
     splits: DatasetDict,
     folder: Path,
@@ -86,7 +87,7 @@ def held_out(
     several = gold["validation"].ndim == 2
     labelled = slice(None) if several else gold["validation"] >= 0  # not every turn of a dialogue has a label
     if len(gold["validation"][labelled]):
-        run["temperature"] = temperature = metrics.fit_temperature(
+        run.temperature = temperature = metrics.fit_temperature(
             gold["validation"][labelled], probabilities["validation"][labelled]
         )
         probabilities = {
@@ -96,7 +97,7 @@ def held_out(
     thresholds = None
     if several:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
-        run["thresholds"] = dict(zip(names, thresholds, strict=True))
+        run.thresholds = dict(zip(names, thresholds, strict=True))
     known, decided = gold["validation"][labelled], probabilities["validation"][labelled]
     if several:
         known, decided = known > 0, decided > np.asarray(thresholds)
@@ -104,7 +105,7 @@ def held_out(
         one_hot = np.eye(len(names), dtype=bool)
         known, decided = one_hot[known], one_hot[decided.argmax(axis=1)]
     if found := one_answer(known, decided, names):
-        run["one_answer"] = found
+        run.one_answer = found
         logger.warning("%s", one_answer_line(found))
     rules = {}
     try:
@@ -114,13 +115,13 @@ def held_out(
     except ValueError as error:  # the training shall not be lost
         logger.warning("no abstention is stored: %s `hf-emotion analyze RUN --abstain` stores one", error)
     if rules:
-        run["answers"] = {
+        run.answers = {
             split: measure_rules(rules, gold[split], scores, thresholds, names)
             for split, scores in probabilities.items()
         }
     if model is not None:
         # Not named `temperature`: transformers takes that for an argument of `generate` and drops it.
-        model.config.calibration_temperature = run.get("temperature")
+        model.config.calibration_temperature = run.temperature
         if thresholds is not None:
             model.config.thresholds = thresholds
         for rule in text_processing.RULES:
@@ -129,7 +130,7 @@ def held_out(
     for split, scores in probabilities.items():
         decisions = None if thresholds is None else scores > np.asarray(thresholds)
         votes = votes_of(splits[split])
-        run[split] = at_thresholds(
+        figures = at_thresholds(
             recipe.dataset,
             gold[split],
             scores,
@@ -137,8 +138,9 @@ def held_out(
             recipe.threshold,
             decisions,
             votes,
-            run.get("temperature") or 1.0,
+            run.temperature or 1.0,
         )
+        setattr(run, split, figures)
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from ..io.files import filling
 from ..recipes import Recipe
+from ..run_report import SeedRun
 from .base import Prepared
 from .saving import save_model
 
@@ -45,18 +46,19 @@ def perplexity(losses: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 def finish(
-    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> None:
     """
     Put the perplexities of the validation and the test part into `run`: per token of the tokenizer, the end of each reply
     included. Write the checkpoint into `folder`.
     """
-    run["parameters"] = prepared.model.num_parameters()
+    run.parameters = prepared.model.num_parameters()
     encoded: dict[str, Dataset] = prepared.rest
     for split, rows in encoded.items():
         # Not `evaluate`: after it, early stopping would look for a metric of the validation part.
         measured = trainer.predict(rows, metric_key_prefix=split).metrics
-        run[split] = {"teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}}
+        figures = {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}
+        setattr(run, split, {"teacher_forcing": figures})
     model = trainer.whole_model()
     if folder is not None:
         with filling(folder) as temporary:

@@ -17,6 +17,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from ..io.files import write_text
 from ..metrics import sign_of
 from ..recipes import Recipe
+from ..run_report import SeedRun
 from .memory import freed_memory_kept
 from .survive import Survival, check_same_data, kept_in, last_whole_checkpoint, stopped_at
 
@@ -88,7 +89,7 @@ def training_arguments(
 
 def fit(
     trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path, data: str
-) -> dict[str, Any]:
+) -> SeedRun:
     """
     Train and return the facts of the training. With `resume`, go on from the last whole checkpoint, if there is one. The main
     process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus.
@@ -134,17 +135,17 @@ def fit(
         logger.warning(
             "`metric_for_best_model` %s was never a number on the validation part: the last weights are kept", metric
         )
-    return {
-        "seed": seed,
-        "train_minutes": minutes,
-        "resumed": last is not None,
-        "data": data,
-        "epochs": trainer.state.epoch,
-        "best_dev_metric": value if math.isfinite(value) else None,
-        "selected_by": metric,
-        "best_step": best_step,
-        "history": [entry for entry in state.log_history if "loss" in entry or "eval_loss" in entry],
-    }
+    return SeedRun(
+        seed=seed,
+        train_minutes=minutes,
+        resumed=last is not None,
+        data=data,
+        epochs=trainer.state.epoch,
+        best_dev_metric=value if math.isfinite(value) else None,
+        selected_by=metric,
+        best_step=best_step,
+        history=[entry for entry in state.log_history if "loss" in entry or "eval_loss" in entry],
+    )
 
 
 def metric_of(arguments: TrainingArguments) -> str:
@@ -152,20 +153,20 @@ def metric_of(arguments: TrainingArguments) -> str:
     return (arguments.metric_for_best_model or "loss").removeprefix("eval_")
 
 
-def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> dict[str, Any]:
+def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> SeedRun:
     """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on the validation part."""
     if trainer.is_world_process_zero():
         write_text(recipe_file, recipe.to_yaml())
     metric = metric_of(trainer.args)
     value = trainer.evaluate()[f"eval_{metric}"]
-    return {
-        "seed": seed,
-        "train_minutes": 0.0,
-        "resumed": False,
-        "data": data,
-        "epochs": 0,
-        "best_dev_metric": value if math.isfinite(value) else None,
-        "selected_by": metric,
-        "best_step": None,
-        "history": [],
-    }
+    return SeedRun(
+        seed=seed,
+        train_minutes=0.0,
+        resumed=False,
+        data=data,
+        epochs=0,
+        best_dev_metric=value if math.isfinite(value) else None,
+        selected_by=metric,
+        best_step=None,
+        history=[],
+    )

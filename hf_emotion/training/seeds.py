@@ -19,9 +19,9 @@ from ..data.splits import fingerprint, label_names
 from ..data.votes import COLUMN as VOTES
 from ..io.files import filling, write_json
 from ..recipes import Recipe
+from ..run_report import SeedRun, best_run
 from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
-from ..tasks.cards import best_run
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
 from ..tasks.saving import save_model
@@ -48,7 +48,7 @@ def train_seed(
     resume: bool,
     recipe_file: Path,
     main_process: bool,
-) -> tuple[dict[str, Any], HeldOut | None]:
+) -> tuple[SeedRun, HeldOut | None]:
     """
     Train one seed, write its checkpoint and predictions, and return its entry in `runs` and its predictions. The recipe is
     written to `recipe_file` when the training starts. Only the main process predicts and writes.
@@ -73,7 +73,7 @@ def fit_model(
     recipe_file: Path,
     fields: dict[str, Any] | None = None,
     method: str | None = None,
-) -> tuple[EmotionTrainer, Prepared, dict[str, Any]]:
+) -> tuple[EmotionTrainer, Prepared, SeedRun]:
     """
     Train one model, by one of the recipe's methods for few rows if it has some. Returns its trainer (with the weights that were
     best on the validation part), what was prepared, and its entry in `runs`.
@@ -144,9 +144,11 @@ def fit_model(
         else:
             run = measured(trainer, whole, seed, recipe_file, data)
     if method is not None:
-        run["train_minutes"] += before
+        run.train_minutes += before
     names = label_names(splits["train"]) if weights else ()
-    return trainer, prepared, run | {field: dict(zip(names, own, strict=True)) for field, own in weights.items()}
+    for name, own in weights.items():
+        setattr(run, name, dict(zip(names, own, strict=True)))
+    return trainer, prepared, run
 
 
 def _weighs_itself(recipe: Recipe) -> bool:
@@ -156,19 +158,21 @@ def _weighs_itself(recipe: Recipe) -> bool:
 
 def _fit_best(
     task: Task, recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path
-) -> tuple[EmotionTrainer, Prepared, dict[str, Any]]:
+) -> tuple[EmotionTrainer, Prepared, SeedRun]:
     """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on the validation part."""
-    best, tried = None, {}
+    best, chosen = None, ""
+    tried: dict[str, dict[str, Any]] = {}
     for method in recipe.few_shot:
         fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
         run = fitted[2]
-        tried[method] = {name: run[name] for name in ("best_dev_metric", "train_minutes")}
-        found = "not a number" if run["best_dev_metric"] is None else f"{run['best_dev_metric']:.3f}"
-        logger.warning("%s: %s on the validation part %s", method, run["selected_by"], found)
+        tried[method] = {"best_dev_metric": run.best_dev_metric, "train_minutes": run.train_minutes}
+        found = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
+        logger.warning("%s: %s on the validation part %s", method, run.selected_by, found)
         if best is None or best_run([best[2], run]) is run:
-            best = *fitted[:2], run | {"few_shot": {"chosen": method, "tried": tried}}
+            best, chosen = fitted, method
     assert best is not None
-    best[2]["train_minutes"] = sum(entry["train_minutes"] for entry in tried.values())
+    best[2].few_shot = {"chosen": chosen, "tried": tried}
+    best[2].train_minutes = sum(one["train_minutes"] for one in tried.values())
     return best
 
 
@@ -214,7 +218,7 @@ def _train_parts(
     recipe_file: Path,
     main_process: bool,
     parts: list[Part],
-) -> tuple[dict[str, Any], HeldOut | None]:
+) -> tuple[SeedRun, HeldOut | None]:
     """
     Train one model for each part, in its own folder, which `predict` can read. Finished models are not trained again. Returns
     their joint entry in `runs`, and the probabilities of all rows.
@@ -244,29 +248,29 @@ def _train_parts(
                 continue
             with filling(place) as temporary:
                 save_model(model, prepared.tokenizer, temporary)
-            write_json(finished, run)
+            write_json(finished, run.to_dict())
             shutil.rmtree(place / "checkpoints", ignore_errors=True)
         else:
-            entries.append(json.loads(finished.read_text(encoding="utf-8")))
-            check_same_data(entries[-1].get("data"), fingerprint(own), finished)
+            entries.append(SeedRun.from_dict(json.loads(finished.read_text(encoding="utf-8")), str(finished)))
+            check_same_data(entries[-1].data, fingerprint(own), finished)
         if not main_process:
             continue
         predictor = cast(LabelPredictor, task.predictor(*load_any(str(place)), max_length=recipe.max_length))
         for split, scores in probabilities.items():
             if len(part.rows[split]):
                 scores[part.rows[split]] = predictor.of_rows(own[split], progress=True)
-    found = [entry["best_dev_metric"] for entry in entries]
-    run = {
-        "seed": seed,
-        "train_minutes": sum(entry["train_minutes"] for entry in entries),
-        "resumed": any(entry["resumed"] for entry in entries),
-        "data": fingerprint(splits),
-        "epochs": entries[0]["epochs"],
+    found = [entry.best_dev_metric for entry in entries]
+    run = SeedRun(
+        seed=seed,
+        train_minutes=sum(entry.train_minutes for entry in entries),
+        resumed=any(entry.resumed for entry in entries),
+        data=fingerprint(splits),
+        epochs=entries[0].epochs,
         # A mean over fewer models says something else.
-        "best_dev_metric": None if None in found else float(np.mean(found)),
-        "selected_by": entries[0]["selected_by"],
-        "best_step": None,
-        "history": [],
-        "contexts": entries,
-    }
+        best_dev_metric=None if None in found else float(np.mean(found)),
+        selected_by=entries[0].selected_by,
+        best_step=None,
+        history=[],
+        contexts=entries,
+    )
     return run, held_out(recipe, run, probabilities, splits, folder) if main_process else None

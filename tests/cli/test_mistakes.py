@@ -993,7 +993,7 @@ def test_a_model_that_gives_one_answer(base_bert, single_label, tmp_path, caplog
     always = lambda self, rows, progress=False: np.tile(np.float32([0.2, 0.5, 0.3]), (len(rows), 1))  # noqa: E731
     monkeypatch.setattr(Predictor, "of_rows", always)
     recipe = recipe_for(base_bert, {"num_train_epochs": 1}, dataset="files", train_fraction=1.0)
-    (run,) = train(recipe, tmp_path / "run", data_dir=data)["runs"]
+    (run,) = train(recipe, tmp_path / "run", data_dir=data).to_dict()["runs"]
     assert run["one_answer"]["labels"] == ["joy"] and run["one_answer"]["share"] == 1
     assert run["one_answer"]["gold_share"] < 0.6
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")

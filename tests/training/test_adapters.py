@@ -144,7 +144,7 @@ def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
 
 def test_the_adapter_of_the_best_seed(base_bert, tmp_path):
     recipe = adapter_recipe(base_bert, {"r": 2}, {"max_steps": 1}, seeds=[3, 8])
-    report = train(recipe, tmp_path / "run")
+    report = train(recipe, tmp_path / "run").to_dict()
     best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
     assert files_in(tmp_path / "run" / "adapter") == files_in(tmp_path / "run" / f"seed-{best}" / "adapter")
     # Again over the files of a process that was killed at the end.

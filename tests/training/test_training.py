@@ -248,7 +248,7 @@ class TestRunFolder:
 
     def test_without_evaluations_the_last_weights_are_measured(self, base_bert, feelings, tmp_path, no_plots):
         recipe = feelings_recipe(base_bert, {"eval_strategy": "no"}, seeds=[3, 8])
-        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
         for run in report["runs"]:
             assert run["best_dev_metric"] == pytest.approx(run["validation"]["fixed"]["macro_f1"], abs=1e-6)
             assert run["best_step"] is None and run["selected_by"] == "macro_f1"
@@ -260,7 +260,7 @@ class TestRunFolder:
         found = []
         for drop_last in (False, True):
             arguments = {"dataloader_drop_last": drop_last, "per_device_eval_batch_size": 3, "max_steps": 1}
-            run = train(feelings_recipe(base_bert, arguments, seeds=[3]), tmp_path / str(drop_last), data_dir=feelings)
+            run = train(feelings_recipe(base_bert, arguments, seeds=[3]), tmp_path / str(drop_last), data_dir=feelings).to_dict()
             assert run["rows"]["validation"] % 3
             found.append(run["runs"][0]["best_dev_metric"])
         assert found[0] == found[1] > 0
@@ -333,7 +333,7 @@ class TestRunFolder:
         monkeypatch.setattr(EmotionTrainer, "evaluate", evaluate)
         arguments = {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 6}
         recipe = feelings_recipe(base_bert, {**arguments, "load_best_model_at_end": not last})
-        (run,) = train(recipe, tmp_path / "run", data_dir=feelings)["runs"]
+        (run,) = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()["runs"]
         assert run["best_step"] == (None if last else 6)
         assert run["best_dev_metric"] == pytest.approx(run["validation"]["fixed"]["macro_f1"], abs=1e-6)
         card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
@@ -524,7 +524,7 @@ class TestSeeds:
             return found._replace(metrics=found.metrics | {"eval_macro_f1": float("nan")})
 
         monkeypatch.setattr(EmotionTrainer, "evaluation_loop", evaluation_loop)
-        report = train(dataclasses.replace(recipe, seeds=[3]), tmp_path / "run", data_dir=feelings)
+        report = train(dataclasses.replace(recipe, seeds=[3]), tmp_path / "run", data_dir=feelings).to_dict()
         assert report["runs"][0]["best_dev_metric"] is None and "was never a number" in caplog.text
         assert report_of(tmp_path / "run")["runs"][0]["best_dev_metric"] is None
 
@@ -544,7 +544,7 @@ class TestSeeds:
         assert set(files_in(output)) == set(files_in(two_seeds))
         # Then it is finished: the files of the best seed do not replace those of the run, which may have been changed.
         (output / "config.json").write_text("{}", encoding="utf-8")
-        assert train(recipe, output, data_dir=feelings, resume=True) == after
+        assert train(recipe, output, data_dir=feelings, resume=True).to_dict() == after
         assert (output / "config.json").read_text(encoding="utf-8") == "{}" and len(steps) == 2 * 6
 
 
@@ -587,7 +587,7 @@ class TestResume:
     def test_an_interrupted_run_ends_like_another(self, interrupted, uninterrupted, recipe, feelings, steps, no_plots):
         assert not (interrupted / "metrics.json").exists()
         assert not (interrupted / "model.safetensors").exists()
-        report = train(recipe, interrupted, data_dir=feelings, resume=True)
+        report = train(recipe, interrupted, data_dir=feelings, resume=True).to_dict()
         assert len(steps) == 2 * 6  # epochs 2 and 3
         assert report["runs"][0]["resumed"] is True and report["runs"][0]["epochs"] == 3
         found, expected = weights(interrupted), weights(uninterrupted)
@@ -647,7 +647,7 @@ class TestResume:
         with (output / "README.md").open("a", encoding="utf-8") as card:
             card.write("Mine.")
         before = {name: (output / name).read_bytes() for name in files_in(output)}
-        report = train(recipe, output, data_dir=feelings, resume=True)
+        report = train(recipe, output, data_dir=feelings, resume=True).to_dict()
         assert steps == [] and "finished already" in caplog.text
         assert report == report_of(uninterrupted)
         shutil.copytree(feelings, tmp_path / "other")
@@ -658,7 +658,7 @@ class TestResume:
 
     def test_nothing_to_resume_is_a_run_from_the_start(self, tmp_path, base_bert, feelings, steps, no_plots):
         recipe = feelings_recipe(base_bert, {"num_train_epochs": 1})
-        report = train(recipe, tmp_path / "new", data_dir=feelings, resume=True)
+        report = train(recipe, tmp_path / "new", data_dir=feelings, resume=True).to_dict()
         assert len(steps) == 6 and report["runs"][0]["resumed"] is False
 
 
@@ -746,7 +746,7 @@ class TestKinds:
                 "logging_steps": 1,
             }
             recipe = feelings_recipe(base_bert, arguments, model_type=model_type, model_config={})
-            report = train(recipe, tmp_path / f"run-{batch}", data_dir=feelings)
+            report = train(recipe, tmp_path / f"run-{batch}", data_dir=feelings).to_dict()
             losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
             found.append((weights(tmp_path / f"run-{batch}"), losses))
         (large, large_losses), (small, small_losses) = found
@@ -760,18 +760,18 @@ class TestKinds:
 
     def test_early_stopping(self, tmp_path, base_bert, feelings, no_plots):
         recipe = feelings_recipe(base_bert, {"num_train_epochs": 6, "learning_rate": 0.0}, early_stopping_patience=1)
-        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
         assert report["runs"][0]["epochs"] == 2
 
     def test_it_learns(self, tmp_path, base_bert, feelings, no_plots):
         recipe = feelings_recipe(base_bert, {"num_train_epochs": 12, "learning_rate": 5e-3}, model_config={})
-        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
         assert report["summary"]["test"]["tuned"]["macro_f1"]["mean"] > 0.85
 
     def test_fewer_rows_to_measure_on(self, tmp_path, base_bert, feelings, no_plots):
         """A part that is smaller stays whole; the analysis finds the texts of the rows that were drawn."""
         recipe = feelings_recipe(base_bert, {"num_train_epochs": 1}, max_eval_rows=5)
-        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
         assert report["rows"] == {"train": 48, "validation": 5, "test": 5} and report["max_eval_rows"] == 5
         ids = pyarrow.parquet.read_table(tmp_path / "run" / "predictions.parquet")["id"].to_pylist()
         lines = [int(row_id.split("-")[1]) for row_id in ids if row_id.startswith("test")]
@@ -814,7 +814,7 @@ class TestKinds:
             dataset_options={"taxonomy": "ekman"},
             train_fraction=0.5,
         )
-        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
         assert list(report["runs"][0]["thresholds"]) == list(EKMAN)
         assert report["rows"]["train"] == 14 and report["dataset_options"] == {"taxonomy": "ekman"}
 
@@ -851,7 +851,7 @@ class TestInputs:
         encoder = DistilBertModel(DistilBertConfig(vocab_size=words, dim=16, n_heads=2, n_layers=1, hidden_dim=24))
         encoder.save_pretrained(base)
         recipe = feelings_recipe(base, model_config={"sentence_representation": "cls", "head_bias_init": "prior"})
-        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
         assert report["model_type"] == "label-aware"
         model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
         assert type(model) is LabelAwareForSequenceClassification

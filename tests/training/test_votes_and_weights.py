@@ -86,7 +86,7 @@ def dev_rows(run: Path) -> tuple[np.ndarray, list[list[str]]]:
 
 @pytest.mark.parametrize("model_type", [None, "label-aware-bert"])
 def test_the_dev_loss_is_the_cross_entropy_with_the_votes(model_type, voted, base_bert, tmp_path):
-    report = train(recipe(base_bert, model_type=model_type, **VOTED), tmp_path / "run", data_dir=voted)
+    report = train(recipe(base_bert, model_type=model_type, **VOTED), tmp_path / "run", data_dir=voted).to_dict()
     figures = report["runs"][0]["validation"]["argmax"]
     scores, labels = dev_rows(tmp_path / "run")
     votes = np.asarray(load_dataset_for("files", voted, votes=list(FEELINGS))["validation"]["votes"][:])
@@ -104,7 +104,7 @@ def test_votes_are_learnt_as_they_are(voted, base_bert, tmp_path):
     arguments |= {"eval_strategy": "no", "save_strategy": "no", "lr_scheduler_type": "constant"}
     nearer = {}
     for name, changes in (("soft", VOTED), ("hard", {**VOTED, "soft_labels": False})):
-        report = train(recipe(base_bert, arguments, **changes), tmp_path / name, data_dir=voted)
+        report = train(recipe(base_bert, arguments, **changes), tmp_path / name, data_dir=voted).to_dict()
         nearer[name] = report["runs"][0]["test"]["argmax"]
     assert nearer["soft"]["cross_entropy"] < nearer["hard"]["cross_entropy"] - 0.1
     assert nearer["soft"]["soft_micro_f1"] > nearer["hard"]["soft_micro_f1"]
@@ -130,7 +130,7 @@ def test_accumulated_batches_are_one_large_batch(voted, base_bert, tmp_path):
             "logging_steps": 1,
         }
         own = recipe(base_bert, arguments, class_weights={"joy": 5}, **VOTED)
-        report = train(own, tmp_path / str(batch), data_dir=voted)
+        report = train(own, tmp_path / str(batch), data_dir=voted).to_dict()
         losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
         found.append((load_file(tmp_path / str(batch) / "model.safetensors"), losses))
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-3)
@@ -144,7 +144,7 @@ def test_weights_of_a_run(several, single_label, feelings, base_bert, tmp_path):
     data = feelings if several else single_label
     asked = {"class_weights": {"joy": 4}} | ({"positive_weights": "balanced"} if several else {})
     own = recipe(base_bert, **asked, **(SEVERAL if several else {}))
-    report = train(own, tmp_path / "run", data_dir=data)
+    report = train(own, tmp_path / "run", data_dir=data).to_dict()
     (run,) = report["runs"]
     assert run["class_weights"] == {"anger": 1, "joy": 4, "neutral": 1}
     scores, labels = dev_rows(tmp_path / "run")
@@ -187,7 +187,7 @@ def test_other_classifiers_take_weights(kind, aspect_bert, places, tmp_path, mon
         own = targeted_recipe(
             aspect_bert, ONCE, dataset="files", dataset_options=options, class_weights="balanced", **changes
         )
-    (run,) = train(own, tmp_path / "run", data_dir=data)["runs"]
+    (run,) = train(own, tmp_path / "run", data_dir=data).to_dict()["runs"]
     for entry in run.get("contexts", [run]):
         used = entry["class_weights"]
         rare, common = ("bad", "good") if kind != "dialogues" else ("neutral", "joy")

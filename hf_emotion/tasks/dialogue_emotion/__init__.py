@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
+from ...run_report import RunReport, SeedRun
 from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
@@ -67,7 +68,7 @@ class DialogueEmotion(Task["DialoguePredictor"]):
     def finish(
         self,
         recipe: Recipe,
-        run: dict[str, Any],
+        run: SeedRun,
         trainer: Any,
         prepared: Prepared,
         splits: DatasetDict,
@@ -77,7 +78,7 @@ class DialogueEmotion(Task["DialoguePredictor"]):
 
         return finish(recipe, run, trainer, prepared, splits, folder)
 
-    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
         return card(folder, recipe, report, best)

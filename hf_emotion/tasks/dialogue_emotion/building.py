@@ -17,6 +17,7 @@ from ...data.splits import label_names, map_rows
 from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ...modeling.text_processing import encoder_positions, number_speakers
 from ...recipes import Recipe
+from ...run_report import SeedRun
 from ...runtime.base_models import base_to_build_on, not_found
 from ...runtime.batching import encode_texts
 from ...runtime.languages import languages_of, set_languages
@@ -265,7 +266,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
 
 
 def finish(
-    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> HeldOut | None:
     model, tokenizer = trainer.whole_model(), prepared.tokenizer
     if folder is None:

@@ -2,14 +2,14 @@
 """The model card of a model of dialogues."""
 
 from pathlib import Path
-from typing import Any
 
 from ...recipes import Recipe
+from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration
 from ..classifier_cards import classifier_card
 
 
-def card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     return classifier_card(
         recipe,
         report,

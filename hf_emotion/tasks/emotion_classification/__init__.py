@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...data.lazily import datasets
 from ...data.lazily import numpy as np
 from ...data.splits import label_names, multi_hot
+from ...run_report import RunReport, SeedRun
 from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
@@ -65,7 +66,7 @@ class EmotionClassification(Task["Predictor"]):
     def owns(self, config: Any) -> bool:
         return True
 
-    def ran(self, report: dict[str, Any]) -> bool:
+    def ran(self, report: RunReport) -> bool:
         return True
 
     def texts(self, rows: Dataset) -> list[str]:
@@ -104,7 +105,7 @@ class EmotionClassification(Task["Predictor"]):
     def finish(
         self,
         recipe: Recipe,
-        run: dict[str, Any],
+        run: SeedRun,
         trainer: Any,
         prepared: Prepared,
         splits: DatasetDict,
@@ -114,7 +115,7 @@ class EmotionClassification(Task["Predictor"]):
 
         return finish(recipe, run, trainer, prepared, splits, folder)
 
-    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
         return card(folder, recipe, report, best)

@@ -17,6 +17,7 @@ from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
 from ...modeling.configuration_label_aware import BERT_TYPES
 from ...recipes import Recipe
+from ...run_report import SeedRun
 from ...runtime.base_models import not_found, resolve_base_model
 from ...runtime.loading import read_config
 from ...runtime.plain import text_processing
@@ -124,7 +125,7 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
 
 
 def finish(
-    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> HeldOut | None:
     model, gate, tokenizer = trainer.whole_model(), prepared.rest, prepared.tokenizer
     if folder is None:

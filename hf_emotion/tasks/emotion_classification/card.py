@@ -2,9 +2,9 @@
 """The model card of a classifier of texts."""
 
 from pathlib import Path
-from typing import Any
 
 from ...recipes import Recipe
+from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration
 from ..classifier_cards import classifier_card
 
@@ -28,8 +28,8 @@ GATES = {
 }
 
 
-def card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
-    return classifier_card(recipe, report, best, about=_about(recipe), use=_use(recipe, "thresholds" in best))
+def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+    return classifier_card(recipe, report, best, about=_about(recipe), use=_use(recipe, best.thresholds is not None))
 
 
 def _gating(recipe: Recipe) -> str:

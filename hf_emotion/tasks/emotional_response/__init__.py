@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
+from ...run_report import RunReport, SeedRun
 from ..base import Task
 from .corpora import CORPORA
 
@@ -76,7 +77,7 @@ class EmotionalResponse(Task["ReplyGenerator"]):
     def finish(
         self,
         recipe: Recipe,
-        run: dict[str, Any],
+        run: SeedRun,
         trainer: Any,
         prepared: Prepared,
         splits: DatasetDict,
@@ -86,7 +87,7 @@ class EmotionalResponse(Task["ReplyGenerator"]):
 
         finish(recipe, run, trainer, prepared, splits, folder)
 
-    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
         return card(folder, recipe, report, best)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...recipes import Recipe
+from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration, plain
 from ..generator_cards import generator_card
 
@@ -16,8 +17,8 @@ MODULATED = {
 }
 
 
-def card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
-    emotions = list(report["class_counts"])
+def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+    emotions = list(report.class_counts)
     return generator_card(
         recipe,
         report,

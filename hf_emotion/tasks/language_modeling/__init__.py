@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...run_report import RunReport, SeedRun
 from ..base import Task
 from .corpora import CORPORA
 
@@ -56,7 +57,7 @@ class LanguageModeling(Task[Any]):
     def finish(
         self,
         recipe: Recipe,
-        run: dict[str, Any],
+        run: SeedRun,
         trainer: Any,
         prepared: Prepared,
         splits: DatasetDict,
@@ -66,7 +67,7 @@ class LanguageModeling(Task[Any]):
 
         finish(recipe, run, trainer, prepared, splits, folder)
 
-    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
         return card(folder, recipe, report, best)

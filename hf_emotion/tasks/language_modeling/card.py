@@ -2,15 +2,15 @@
 """The model card of a language model."""
 
 from pathlib import Path
-from typing import Any
 
 from ...recipes import SCRATCH, Recipe
+from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration
 from ..generator_cards import generator_card
 from .loading import DEFAULT_CORPORA
 
 
-def card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     base = base_names(recipe)[1]
     start = "trained from the start" if base == SCRATCH else f"trained further from `{base}`"
     return generator_card(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
+from ...run_report import RunReport, SeedRun
 from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
@@ -57,8 +58,8 @@ class TargetedSentiment(Task["TargetedPredictor"]):
     def owns(self, config: Any) -> bool:
         return getattr(config, "aspects", None) is not None
 
-    def ran(self, report: dict[str, Any]) -> bool:
-        return report["contexts"] is not None
+    def ran(self, report: RunReport) -> bool:
+        return report.contexts is not None
 
     def texts(self, rows: Dataset) -> list[str]:
         return list(rows["text"])
@@ -120,7 +121,7 @@ class TargetedSentiment(Task["TargetedPredictor"]):
     def finish(
         self,
         recipe: Recipe,
-        run: dict[str, Any],
+        run: SeedRun,
         trainer: Any,
         prepared: Prepared,
         splits: DatasetDict,
@@ -130,7 +131,7 @@ class TargetedSentiment(Task["TargetedPredictor"]):
 
         return finish(recipe, run, trainer, prepared, splits, folder)
 
-    def card(self, folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
         return card(folder, recipe, report, best)
@@ -171,7 +172,7 @@ class TargetedSentiment(Task["TargetedPredictor"]):
         return figures(self, result, dataset, split, all_figures)
 
     def aspect_errors(
-        self, report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
+        self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
     ) -> dict[str, Any] | None:
         from .evaluating import aspect_errors
 
@@ -194,7 +195,7 @@ class TargetedSentiment(Task["TargetedPredictor"]):
 
         return word_scores(predictor, reading, label, method)
 
-    def guidance(self, report: dict[str, Any]) -> Guidance | None:
+    def guidance(self, report: RunReport) -> Guidance | None:
         from .guidance import of_run
 
         return of_run(report)

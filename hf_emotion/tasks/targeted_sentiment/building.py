@@ -11,6 +11,7 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ...recipes import Recipe
+from ...run_report import SeedRun
 from .. import corpus_of
 from ..base import HeldOut, MainProcessFirst, Part, Prepared
 from ..held_out import finish_classifier
@@ -113,7 +114,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, 
 
 
 def finish(
-    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> HeldOut | None:
     model, tokenizer = trainer.whole_model(), prepared.tokenizer
     if folder is None:

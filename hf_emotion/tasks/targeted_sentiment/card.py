@@ -2,9 +2,9 @@
 """The model card of a model of targets and aspects."""
 
 from pathlib import Path
-from typing import Any
 
 from ...recipes import Recipe
+from ...run_report import RunReport, SeedRun
 from .. import corpus_of
 from ..cards import MODEL, Card, base_names, code, configuration, plain
 from ..classifier_cards import CORPUS_SHOWN, KINDS, classifier_card
@@ -20,15 +20,15 @@ ABOUT = {
 }
 
 
-def card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> Card:
-    contexts = report["contexts"]
+def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+    contexts = report.contexts or {}
     named = {"Aspects": contexts["aspects"], "Targets": contexts["targets"]}
     return classifier_card(
         recipe,
         report,
         best,
         about=_about(recipe),
-        use=_use(folder, recipe, best["seed"], contexts["targets"]),
+        use=_use(folder, recipe, best.seed, contexts["targets"]),
         tag="aspect-based-sentiment-analysis",
         indexed=dict.fromkeys(KINDS, CORPUS_SHOWN),
         gives="sentiments",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...metrics.numbers import mean
+from ...run_report import RunReport
 from .. import corpus_of
 from .predictor import TargetedPredictor
 from .rows import none_label
@@ -21,7 +22,7 @@ def loader_options(predictor: TargetedPredictor, dataset: str) -> dict[str, Any]
 
 
 def aspect_errors(
-    report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
+    report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
 ) -> dict[str, Any] | None:
     """For each aspect its rows, accuracy and three kinds of errors; None without a label "none"."""
     name = none_label(names)
@@ -29,7 +30,8 @@ def aspect_errors(
         return None
     none = names.index(name)
     result = {}
-    aspects, targets = report["contexts"]["aspects"], report["contexts"]["targets"]
+    contexts = report.contexts or {}
+    aspects, targets = contexts["aspects"], contexts["targets"]
     # the end of a row's id -> its aspect
     asked = {
         f"/{aspect}" if target is None else f"/{target}/{aspect}": aspect

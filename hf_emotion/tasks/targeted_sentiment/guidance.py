@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from ...data.splits import label_names
 from ...modeling.text_processing import model_inputs
+from ...run_report import RunReport
 from ..base import Guidance
 from ..loading import load_split
 from .predictor import TargetedPredictor
@@ -24,16 +25,16 @@ BINS = 50  # bins of a histogram
 GUIDED = ("cg-bert", "qacg-bert")
 
 
-def of_run(report: dict[str, Any]) -> Guidance | None:
+def of_run(report: RunReport) -> Guidance | None:
     """
     A function (run, split, data_dir) -> `describe` with a histogram for each NAME, for the run of this metrics.json; None: no
     gates.
     """
-    return partial(_of_run, report) if report["model_type"] in GUIDED else None
+    return partial(_of_run, report) if report.model_type in GUIDED else None
 
 
-def _of_run(report: dict[str, Any], run: Path, split: str, data_dir: str | Path | None) -> dict[str, Any]:
-    rows, values = collect(run, report["dataset"], data_dir, split, options=report["dataset_options"])
+def _of_run(report: RunReport, run: Path, split: str, data_dir: str | Path | None) -> dict[str, Any]:
+    rows, values = collect(run, report.dataset, data_dir, split, options=report.dataset_options)
     return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
 
 

@@ -598,7 +598,7 @@ class TestOtherForms:
             }
             config = {**WIDE, "attention_probs_dropout_prob": 0.0}
             recipe = dialogue_recipe(base, arguments, dataset="dialogue_files", model_config=config)
-            report = train(recipe, tmp_path / f"run-{batch}", data_dir=own_files)
+            report = train(recipe, tmp_path / f"run-{batch}", data_dir=own_files).to_dict()
             losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
             found.append((load_file(tmp_path / f"run-{batch}" / "model.safetensors"), losses))
         (large, large_losses), (small, small_losses) = found

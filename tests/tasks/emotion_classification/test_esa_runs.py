@@ -532,7 +532,7 @@ class TestOtherRuns:
     def test_multi_label_data(self, base_roberta, tmp_path, no_plots):
         config = {"class_balanced_beta": 0.99, "tfidf_gating": "filter", "initializer_range": 0.3}
         recipe = recipe_for(base_roberta, name="multi", model_type="roberta-esa", model_config=config)
-        report = train(recipe, tmp_path / "run")
+        report = train(recipe, tmp_path / "run").to_dict()
         model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
         assert model.config.problem_type == "multi_label_classification"
         assert model.config.class_counts == list(report["class_counts"].values())
@@ -558,7 +558,7 @@ class TestOtherRuns:
                 dataset_options={"dedupe": True},
                 model_config={"class_balanced_beta": beta, "classifier_dropout": 0.0},
             )
-            report = train(recipe, tmp_path / f"{beta}", data_dir=emotion6)
+            report = train(recipe, tmp_path / f"{beta}", data_dir=emotion6).to_dict()
             assert report["class_counts"] == class_counts_by_hand(emotion6)
             losses[beta] = report["runs"][0]["history"][0]["loss"]
         assert losses[0.9] < 0.7 * losses[None]  # (1 - 0.9) / (1 - 0.9^n) < 0.4 for n ≥ 3
@@ -568,7 +568,7 @@ class TestOtherRuns:
         given = DatasetDict({"train": splits["train"].select(range(24)), "validation": splits["test"]})
         before = {split: (dataset, dataset[:]) for split, dataset in given.items()}
         recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, train_fraction=0.5, **KINDS["esa_tfidf"])
-        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "nowhere", splits=given)
+        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "nowhere", splits=given).to_dict()
         assert list(given) == ["train", "validation"]
         for split, (dataset, content) in before.items():
             assert given[split] is dataset and dataset[:] == content

@@ -189,7 +189,7 @@ def test_several_labels_and_a_share_of_the_rows(base_bert, feelings, tmp_path):
     recipe = few_recipe(
         base_bert, ["contrastive"], train_fraction=0.8, shots=3, dataset_options={"label_separator": "|"}
     )
-    report = train(recipe, tmp_path / "run", data_dir=feelings)
+    report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
     assert report["rows"]["train"] < 20 and min(report["class_counts"].values()) >= 3
     assert set(report["runs"][0]["thresholds"]) == set(FEELINGS)
     assert "probability" in invoke("predict", tmp_path / "run", "so happy")
@@ -203,12 +203,12 @@ def test_two_labels(base_bert, tmp_path):
     ]
     for part in ("train", "dev", "test"):
         write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], rows)
-    report = train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=tmp_path / "data")
+    report = train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=tmp_path / "data").to_dict()
     assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
 
 
 def test_all_rows_where_a_label_has_fewer(base_bert, single_label, tmp_path, caplog):
-    report = train(few_recipe(base_bert, ["linear"], shots=1000), tmp_path / "run", data_dir=single_label)
+    report = train(few_recipe(base_bert, ["linear"], shots=1000), tmp_path / "run", data_dir=single_label).to_dict()
     assert report["rows"]["train"] + report["rows"]["validation"] == 48 and "`shots` 1000" in caplog.text
 
 

@@ -738,7 +738,7 @@ class TestJudges:
         recipe = recipe_of(
             bert, {"num_train_epochs": 6, "learning_rate": 5e-3}, model_type="label-aware-bert", name="judge"
         )
-        report = train(recipe, tmp_path / "run", data_dir=data)
+        report = train(recipe, tmp_path / "run", data_dir=data).to_dict()
         assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == accuracy
         assert report["class_counts"] == {"joy": 20, "sadness": 20}
         predictor = load_predictor(tmp_path / "run")

@@ -252,7 +252,7 @@ class TestRunFolder:
     def test_fewer_rows_to_measure_on(self, aspect_bert, corpora, tmp_path, no_plots):
         """Whole groups of aspects, without which the metrics of the corpus are not defined; the analysis finds their texts."""
         recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, max_eval_rows=21)
-        report = train(recipe, tmp_path / "run", data_dir=corpora)
+        report = train(recipe, tmp_path / "run", data_dir=corpora).to_dict()
         assert report["rows"]["validation"] == report["rows"]["test"] == 20
         for split in ("validation", "test"):
             groups = Counter(row["id"].rpartition("/")[0] for row in rows_of(tmp_path / "run", split))
@@ -1365,7 +1365,7 @@ class TestOneModelPerContext:
             patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
             with pytest.raises(Captured):
                 train(files_recipe, output, data_dir=places)
-        report = train(files_recipe, output, data_dir=places, resume=True)
+        report = train(files_recipe, output, data_dir=places, resume=True).to_dict()
         assert len(steps) == 8  # the first context is at its end already
         (run,) = report["runs"]
         assert run["resumed"] is True and [part["resumed"] for part in run["contexts"]] == [True, False, False, False]
@@ -1408,7 +1408,7 @@ class TestOneModelPerContext:
     def test_several_seeds(self, argv, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         output = tmp_path / "run"
-        report = train(recipe, output, data_dir=places)
+        report = train(recipe, output, data_dir=places).to_dict()
         assert [run["seed"] for run in report["runs"]] == [3, 8]
         assert {path.name for path in output.iterdir() if path.is_dir()} == {"seed-3", "seed-8"}
         best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run reports, metrics.json. Nobody else knows its keys."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .io.files import write_json
+from .metrics import sign_of
+
+
+METRICS = "metrics.json"  # the file in a run folder
+
+# "argmax", "fixed" and "tuned" thresholds or "teacher_forcing" -> metric -> figure; "per_label" and "confusion" are no plain figures
+Figures: TypeAlias = dict[str, dict[str, Any]]
+
+
+@dataclass
+class Record:
+    """Something that JSON holds as an object; fields that are None by default are left out where they are None."""
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str) -> Any:
+        """ValueError, which names `where`, for an object that lacks a field or has unknown ones."""
+        known = {one.name: one for one in fields(cls)}
+        needed = {name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING}
+        if not isinstance(values, dict) or not needed <= values.keys() <= known.keys():
+            raise ValueError(f"{where} is not whole, or of another version: take the file of the finished run.")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What JSON holds."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        optional = {one.name for one in fields(self) if one.default is None}
+        return {name: value for name, value in own.items() if value is not None or name not in optional}
+
+
+@dataclass
+class SeedRun(Record):
+    """
+    What the training with one seed gave.
+
+    Attributes:
+        seed: the seed.
+        train_minutes: without evaluation after the training.
+        resumed: whether it was interrupted and went on.
+        data: a fingerprint of the rows that it was trained on.
+        epochs: as many as were trained.
+        best_dev_metric: the metric `selected_by` on the validation part; None: it was not a number.
+        best_step: the optimizer step whose weights were kept; None: the last.
+        history: the Trainer's log entries with losses and evaluations.
+        few_shot: {"chosen", "tried"}: the methods for few rows.
+        class_weights, positive_weights: label -> weight, where the recipe asks for them.
+        contexts: one entry for each model, where each target and aspect has its own.
+        parameters: of models that write.
+        temperature: what logits are divided by, fitted on the validation part.
+        thresholds: label -> threshold, tuned on the validation part, if a row may have several labels.
+        one_answer: see `tasks.held_out.one_answer`.
+        answers: split -> figures of the rule of `abstain` or `prediction_sets`.
+        validation, test: figures; None: there is no such part.
+    """
+
+    seed: int
+    train_minutes: float
+    resumed: bool
+    data: str
+    epochs: float
+    best_dev_metric: float | None
+    selected_by: str
+    best_step: int | None
+    history: list[dict[str, float]]
+    few_shot: dict[str, Any] | None = None
+    class_weights: dict[str, float] | None = None
+    positive_weights: dict[str, float] | None = None
+    contexts: list[SeedRun] | None = None
+    parameters: int | None = None
+    temperature: float | None = None
+    thresholds: dict[str, float] | None = None
+    one_answer: dict[str, Any] | None = None
+    answers: dict[str, Any] | None = None
+    validation: Figures | None = None
+    test: Figures | None = None
+
+    def figures(self, split: str) -> Figures:
+        """The figures of a split, none without it."""
+        return getattr(self, split) or {}
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str) -> SeedRun:
+        run = super().from_dict(values, where)
+        if run.contexts is not None:
+            run.contexts = [SeedRun.from_dict(own, where) for own in run.contexts]
+        return run
+
+    def to_dict(self) -> dict[str, Any]:
+        own = super().to_dict()
+        return own if self.contexts is None else own | {"contexts": [run.to_dict() for run in self.contexts]}
+
+
+@dataclass
+class RunReport(Record):
+    """
+    What a run says of itself.
+
+    Attributes:
+        name ... max_eval_rows: those of the recipe; `threshold` and `published`, too.
+        rows: split -> number of rows.
+        duplicates: see `duplicates_between_splits`.
+        class_counts: label -> training rows with it; empty without labels.
+        agreement: split -> agreement of the annotators, where there are votes.
+        contexts: `aspects`, `targets` and `target_texts` of targeted sentiment; None elsewhere.
+        summary: split -> thresholds -> metric -> {"mean", "std"} over the seeds.
+        runs: one entry for each seed.
+        environment: versions and hardware.
+    """
+
+    name: str
+    model_type: str | None
+    base_model: str | None
+    dataset: str
+    dataset_options: dict[str, Any]
+    train_fraction: float
+    shots: int | None
+    max_eval_rows: int | None
+    rows: dict[str, int]
+    duplicates: dict[str, int]
+    class_counts: dict[str, int]
+    agreement: dict[str, dict]
+    contexts: dict[str, Any] | None
+    threshold: float
+    published: dict[str, float]
+    summary: dict[str, dict[str, dict[str, dict[str, float | None]]]]
+    runs: list[SeedRun]
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> RunReport:
+        """
+        The report of a run folder.
+
+        Raises:
+            FileNotFoundError: no finished run folder.
+            ValueError: the file is not what a run writes.
+        """
+        path = folder / METRICS
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{folder} is not a finished run folder: it has no {METRICS}. `hf-emotion train RECIPE --output {folder}` writes it, with "
+                "--resume if it was interrupted."
+            )
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is not valid JSON ({error}): take the file of the finished run.") from error
+        return cls.from_dict(values, str(path))
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str = METRICS) -> RunReport:
+        report = super().from_dict(values, where)
+        if not isinstance(report.runs, list) or not report.runs:
+            raise ValueError(f"{where} has no entry in `runs`: take the file of the finished run.")
+        report.runs = [SeedRun.from_dict(own, f"`runs` in {where}") for own in report.runs]
+        return report
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"runs": [run.to_dict() for run in self.runs]}
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / METRICS, self.to_dict())
+
+    @property
+    def best(self) -> SeedRun:
+        """The seed whose weights stand for the run, see `best_run`."""
+        return best_run(self.runs)
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a row may have several labels."""
+        return self.runs[0].thresholds is not None
+
+    @property
+    def measured_split(self) -> str:
+        """The part whose figures stand for the run."""
+        return "test" if "test" in self.summary else "validation"
+
+
+def best_run(runs: Iterable[SeedRun]) -> SeedRun:
+    """
+    The seed that was best on the validation part (generators: by perplexity). A seed whose metric is not a number is never the best,
+    unless none is: then it is the first.
+    """
+
+    def value(run: SeedRun) -> float:
+        written = run.figures("validation").get("teacher_forcing")
+        metric, found = ("perplexity", written["perplexity"]) if written else (run.selected_by, run.best_dev_metric)
+        return -math.inf if found is None or not math.isfinite(found) else sign_of(metric) * found
+
+    return max(runs, key=value)  # the first of equals
