@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from .io.files import write_json
-from .metrics import sign_of
 
 
 METRICS = "metrics.json"  # the file in a run folder
@@ -194,6 +193,7 @@ def best_run(runs: Iterable[SeedRun]) -> SeedRun:
     The seed that was best on the validation part (generators: by perplexity). A seed whose metric is not a number is never the best,
     unless none is: then it is the first.
     """
+    from .metrics import sign_of  # with its libraries; who reads a report need not wait for them
 
     def value(run: SeedRun) -> float:
         written = run.figures("validation").get("teacher_forcing")

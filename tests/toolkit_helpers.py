@@ -3,6 +3,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from hf_emotion import load_dataset_for
 from hf_emotion.cli import app
 from hf_emotion.io.paths import open_file
 from hf_emotion.recipes import Recipe, make_recipe
+from hf_emotion.run_report import RunReport, SeedRun
 
 
 TESTS = Path(__file__).parent
@@ -248,6 +250,26 @@ def write_places(folder: Path) -> Path:
 def files_in(folder: Path) -> dict[str, bytes]:
     """Content of every file below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def seed_run(**fields) -> SeedRun:
+    """The entry of a seed with these fields; the others say nothing."""
+    empty: dict = {
+        "seed": 1,
+        "train_minutes": 1.0,
+        "resumed": False,
+        "data": "",
+        "epochs": 1.0,
+        "best_dev_metric": 0.5,
+    }
+    return SeedRun(**{**empty, "selected_by": "loss", "best_step": None, "history": [], **fields})
+
+
+def run_report(**fields) -> RunReport:
+    """A report with these fields; the others say nothing."""
+    empty = {one.name: {} for one in dataclasses.fields(RunReport)}
+    empty |= {"name": "a", "model_type": None, "base_model": None, "dataset": "files", "train_fraction": 1.0}
+    return RunReport(**{**empty, "shots": None, "max_eval_rows": None, "contexts": None, "threshold": 0.3, **fields})
 
 
 def report_of(run: Path) -> dict:

@@ -82,7 +82,7 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def print_report(report: RunReport, all_figures: bool = False) -> None:
+def print_report(report: "RunReport", all_figures: bool = False) -> None:
     """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
     from ..tasks import headline, task_of_run

@@ -54,8 +54,8 @@ def ready(
     for folder in built_models():
         recipe = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
         report = RunReport.read(folder)
-        figures = next(iter(report.summary.get(report.measured_split, {}).values()), {})
-        shown = f"{report.dataset} {figures['macro_f1']['mean']:.3f}" if "macro_f1" in figures else ""
+        found = next(iter(report.summary.get(report.measured_split, {}).values()), {})
+        shown = f"{report.dataset} {found['macro_f1']['mean']:.3f}" if "macro_f1" in found else ""
         size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6
         classes = str(len(report.class_counts))
         rows.append([folder.name, recipe["description"], classes, shown, f"{size:.1f} MB", recipe["base_model"], ""])

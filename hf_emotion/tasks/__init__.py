@@ -10,13 +10,14 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..run_report import RunReport
 from . import dialogue_emotion, emotion_classification, emotional_response, language_modeling, targeted_sentiment
 from .base import Corpus, Task
 
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from ..run_report import RunReport
 
 # In the order in which corpora are listed. A more special task comes after a more general one.
 TASKS: list[Task[Any]] = [
@@ -84,7 +85,7 @@ def task_of_pipeline(name: str) -> Task:
     return next((task for task in TASKS if task.name == name), TASKS[0])
 
 
-def task_of_run(report: RunReport) -> Task:
+def task_of_run(report: "RunReport") -> Task:
     """The task of a finished run, from its metrics.json."""
     task = task_of_type(report.model_type)
     return task or next(task for task in reversed(TASKS) if task.stock and task.ran(report))

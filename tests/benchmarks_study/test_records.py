@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
-from toolkit_helpers import ROOT, recipe_for, write_csv, write_iemocap
+from toolkit_helpers import ROOT, recipe_for, run_report, seed_run, write_csv, write_iemocap
 
 from benchmarks.study import baselines, plan, records, tables
 from benchmarks.study.tables import GOEMOTIONS_LABELS
@@ -50,17 +50,16 @@ def write_run(folder: Path, name: str, figures: dict[int, float], **changes) -> 
         }
         fixed = {"macro_f1": value, "micro_f1": 0.5, "per_label": per_label, "confusions": [{"gold": "joy"}] * 20}
         splits = {split: {"fixed": fixed, "tuned": {"macro_f1": value + 0.01}} for split in ("validation", "test")}
-        runs.append({"seed": seed, "train_minutes": 10.0 * seed, "epochs": 2.0, "thresholds": {}, **splits})
-    report = {
-        "name": recipe.name,
-        "base_model": recipe.base_model,
-        "rows": {"train": 43410, "test": 5427},
-        "duplicates": {"train & test": 32},
-        "summary": summarize(runs),
-        "runs": runs,
-        "environment": {"torch": "2"},
-    }
-    (folder / "metrics.json").write_text(json.dumps(report))
+        runs.append(seed_run(seed=seed, train_minutes=10.0 * seed, epochs=2.0, thresholds={}, **splits))
+    run_report(
+        name=recipe.name,
+        base_model=recipe.base_model,
+        rows={"train": 43410, "test": 5427},
+        duplicates={"train & test": 32},
+        summary=summarize(runs),
+        runs=runs,
+        environment={"torch": "2"},
+    ).write(folder)
     return folder
 
 

@@ -23,7 +23,7 @@ from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPip
 from hf_emotion.modeling.text_processing import check_text, read_turn, targets_in, temperature_of
 from huggingface_hub import constants
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
-from toolkit_helpers import recipe_for, targeted_recipe, write_csv
+from toolkit_helpers import recipe_for, seed_run, targeted_recipe, write_csv
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -50,9 +50,9 @@ from hf_emotion.data.splits import label_names
 from hf_emotion.io.launched import processes
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
+from hf_emotion.run_report import best_run
 from hf_emotion.runtime.ready import cache_folder
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.emotion_classification.building import fit_tfidf_gate
 from hf_emotion.tasks.emotional_response.building import build_generator
@@ -381,18 +381,19 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
         arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
     plateau = arguments_of(tmp_path, metric_for_best_model=metric, lr_scheduler_type="reduce_lr_on_plateau")
     assert plateau.lr_scheduler_kwargs["mode"] == ("max" if greater else "min")
-    runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": seed / 10} for seed in (1, 2)]
-    assert best_run(runs)["seed"] == (2 if greater else 1)
+    runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=seed / 10) for seed in (1, 2)]
+    assert best_run(runs).seed == (2 if greater else 1)
 
 
 @pytest.mark.parametrize("metric", ["macro_f1", "loss"])
 def test_a_seed_whose_metric_is_no_number_is_never_the_best(metric):
     for value in (None, float("nan"), -0.5):
         values = {1: None, 2: float("nan"), 3: value, 4: None}
-        runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": values[seed]} for seed in values]
-        assert best_run(runs)["seed"] == (3 if value == -0.5 else 1)
-        replies = [{"seed": seed, "validation": {"teacher_forcing": {"perplexity": values[seed]}}} for seed in values]
-        assert best_run(replies)["seed"] == (3 if value == -0.5 else 1)
+        runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=values[seed]) for seed in values]
+        assert best_run(runs).seed == (3 if value == -0.5 else 1)
+        measured = {seed: {"teacher_forcing": {"perplexity": values[seed]}} for seed in values}
+        replies = [seed_run(seed=seed, validation=figures) for seed, figures in measured.items()]
+        assert best_run(replies).seed == (3 if value == -0.5 else 1)
 
 
 @pytest.mark.parametrize("metric", ["kappa", "macro_fi", "eval_perplexity"])

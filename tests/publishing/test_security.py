@@ -16,7 +16,7 @@ import pytest
 import torch
 from model_cases import BY_ID
 from safetensors.torch import load_file, save_file
-from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, write_run
+from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, run_report, seed_run, write_run
 from transformers import AutoModel, BertConfig
 
 import hf_emotion.serving.demo as demo
@@ -488,15 +488,14 @@ def test_names_in_a_card_are_text(tmp_path):
     assert plain(hostile) == "&lt;script&gt;alert(1)&lt;/script&gt;\\|x # y"
     assert plain("joy & fear 😂") == "joy &amp; fear 😂"
     scores = {"f1": 0.5, "precision": 0.5, "recall": 0.5, "support": 1}
-    best = {"seed": 1, "thresholds": {hostile: 0.5}, "train_minutes": 1.0, "best_dev_metric": 0.5, "best_step": 8}
-    best["test"] = {"tuned": {"per_label": {hostile: scores}}}
+    best = seed_run(thresholds={hostile: 0.5}, test={"tuned": {"per_label": {hostile: scores}}})
     figures = {"test": {"tuned": {"macro_f1": {"mean": 0.5, "std": None}}}}
-    report = {
-        "model_type": "cg-bert",
-        **{"contexts": {"aspects": [hostile], "targets": [hostile], "target_texts": [hostile]}, "summary": figures},
-        **{"class_counts": {hostile: 1}, "published": {}, "rows": {"train": 1}, "duplicates": {}, "runs": [best]},
-        "environment": {"device": "CPU", "threads": 1, "python": "3", "torch": "2", "transformers": "5"},
-    }
+    report = run_report(
+        model_type="cg-bert",
+        contexts={"aspects": [hostile], "targets": [hostile], "target_texts": [hostile]},
+        **{"summary": figures, "class_counts": {hostile: 1}, "rows": {"train": 1}, "runs": [best]},
+        environment={"device": "CPU", "threads": 1, "python": "3", "torch": "2", "transformers": "5"},
+    )
     recipe = recipe_for(tmp_path, dataset="files", description=hostile, model_type="cg-bert", model_config={})
     write_card(tmp_path, recipe, report, best)
     card = (tmp_path / "README.md").read_text()

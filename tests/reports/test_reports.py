@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 from rich.cells import cell_len
-from toolkit_helpers import drawn_pictures, files_in
+from toolkit_helpers import drawn_pictures, files_in, run_report, seed_run
 
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports import card
@@ -288,7 +288,7 @@ def test_a_card_holds_what_the_task_says(tmp_path, monkeypatch):
     task = SimpleNamespace(card=lambda *given: asked.append(given) or said)
     monkeypatch.setattr(card, "task_of_run", lambda report: task)
     recipe = make_recipe({"name": "a|b", "base_model": "some/base", "dataset": "goemotions", "paper": "Frost 1999"})
-    report, best = {"summary": {"validation": {}}}, {"seed": 3}
+    report, best = run_report(summary={"validation": {}}), seed_run(seed=3)
     card.write_card(tmp_path, recipe, report, best)
     assert asked == [(tmp_path, recipe, report, best)]
     written = ModelCard.load(tmp_path / "README.md")
@@ -327,10 +327,10 @@ def test_curves_of_a_training(measured, right, files, tmp_path, monkeypatch):
         {"step": 1, "loss": 2.0},
         {"step": 1, "eval_loss": 1.5, "eval_macro_f1": 0.25, "eval_perplexity": 8.0},
     ]
-    run = {"seed": 3, "selected_by": "perplexity", "history": history, "validation": measured}
+    run = seed_run(seed=3, selected_by="perplexity", history=history, validation=measured)
     drawn, save = [], plots.save_figure
     monkeypatch.setattr(plots, "save_figure", lambda figure, *rest: drawn.append(figure) or save(figure, *rest))
-    plots.write_plots(tmp_path, {"name": "a", "threshold": 0.3, "runs": [run]}, run)
+    plots.write_plots(tmp_path, run_report(runs=[run]), run)
     assert len(files_in(tmp_path)) == len(drawn) == files
     _, axes = drawn[0].axes
     assert axes.get_ylabel() == right

@@ -23,6 +23,7 @@ from hf_emotion.cli import app
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing import hub
 from hf_emotion.publishing.release import check
+from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.loading import auto_class_of
 from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
 from hf_emotion.tasks.base import AnyPredictor, LabelPredictor
@@ -86,7 +87,7 @@ def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
     report = report_of(run)
     config = transformers.AutoConfig.from_pretrained(run)
     task = task_of(config)
-    assert task.name == case.task and task_of_run(report) is task
+    assert task.name == case.task and task_of_run(RunReport.read(run)) is task
     auto_class = getattr(transformers, auto_class_of(config, task.auto_class))
     _, loading = auto_class.from_pretrained(run, output_loading_info=True)
     assert not loading["missing_keys"] and not loading["unexpected_keys"]

@@ -38,6 +38,7 @@ from toolkit_helpers import (
     one_thread,
     recipe_for,
     report_of,
+    seed_run,
     travelling,
     write_csv,
 )
@@ -71,6 +72,7 @@ from hf_emotion.io.files import creating, filling, replacing, write_json
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.figures import write_plots
+from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import summarize
 from hf_emotion.runtime.unread import said_once
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
@@ -260,7 +262,9 @@ class TestRunFolder:
         found = []
         for drop_last in (False, True):
             arguments = {"dataloader_drop_last": drop_last, "per_device_eval_batch_size": 3, "max_steps": 1}
-            run = train(feelings_recipe(base_bert, arguments, seeds=[3]), tmp_path / str(drop_last), data_dir=feelings).to_dict()
+            run = train(
+                feelings_recipe(base_bert, arguments, seeds=[3]), tmp_path / str(drop_last), data_dir=feelings
+            ).to_dict()
             assert run["rows"]["validation"] % 3
             found.append(run["runs"][0]["best_dev_metric"])
         assert found[0] == found[1] > 0
@@ -340,9 +344,10 @@ class TestRunFolder:
         assert ("the epoch that was best on the validation part" in card) is not last
 
     def test_plots(self, tiny_run, tmp_path):
-        report = report_of(tiny_run) | {"name": "top_$5_vs_$10"}  # no formula
+        report = RunReport.read(tiny_run)
+        report.name = "top_$5_vs_$10"  # no formula
         with drawn_pictures():
-            write_plots(tmp_path, report, report["runs"][0])
+            write_plots(tmp_path, report, report.runs[0])
         for name in ("training_curve.png", "per_label_f1.png"):
             content = (tmp_path / name).read_bytes()
             assert content.startswith(b"\x89PNG") and len(content) > 5000
@@ -415,8 +420,8 @@ class TestCard:
         from hf_emotion.reports.card import write_card
 
         recipe = load_recipe("goemotions/laa_cb")
-        report = {**report_of(tiny_run), "published": recipe.published}
-        write_card(tmp_path, recipe, report, report["runs"][0])
+        report = dataclasses.replace(RunReport.read(tiny_run), published=recipe.published)
+        write_card(tmp_path, recipe, report, report.runs[0])
         card = ModelCard.load(tmp_path / "README.md")
         assert card.data.base_model == "google-bert/bert-base-cased"
         assert card.data.datasets == ["google-research-datasets/go_emotions"]
@@ -435,8 +440,8 @@ class TestCard:
     def test_the_licence_of_own_files_is_the_one_that_was_chosen(self, fields, licence, text, tmp_path, tiny_run):
         from hf_emotion.reports.card import write_card
 
-        report = report_of(tiny_run)
-        write_card(tmp_path, make_recipe({"name": "mine", "dataset": "files", **fields}), report, report["runs"][0])
+        report = RunReport.read(tiny_run)
+        write_card(tmp_path, make_recipe({"name": "mine", "dataset": "files", **fields}), report, report.runs[0])
         card = ModelCard.load(tmp_path / "README.md")
         assert card.data.license == licence and text in card.text
         assert ("name their terms here" in card.text) is (not fields)
@@ -478,14 +483,15 @@ class TestSeeds:
 
     def test_three_values(self):
         runs = [
-            {"test": {"fixed": {"macro_f1": value, "per_label": {}, "confusions": []}}} for value in (0.1, 0.2, 0.6)
+            seed_run(test={"fixed": {"macro_f1": value, "per_label": {}, "confusions": []}})
+            for value in (0.1, 0.2, 0.6)
         ]
         expected = {"mean": pytest.approx(0.3), "std": pytest.approx(math.sqrt((0.04 + 0.01 + 0.09) / 2))}
         assert summarize(runs) == {"test": {"fixed": {"macro_f1": expected}}}
 
     def test_figures_that_are_undefined(self):
         # top3_accuracy of a corpus without a row of several labels
-        runs = [{"test": {"fixed": {"top3_accuracy": float("nan")}}} for _ in range(2)]
+        runs = [seed_run(test={"fixed": {"top3_accuracy": float("nan")}}) for _ in range(2)]
         found = summarize(runs)["test"]["fixed"]["top3_accuracy"]
         assert math.isnan(found["mean"]) and math.isnan(found["std"])
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ...data.lazily import datasets
 from ...data.lazily import numpy as np
 from ...data.splits import label_names, multi_hot
-from ...run_report import RunReport, SeedRun
 from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
+    from ...run_report import RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
     from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared, Table

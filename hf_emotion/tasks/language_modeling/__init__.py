@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...run_report import RunReport, SeedRun
 from ..base import Task
 from .corpora import CORPORA
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
+    from ...run_report import RunReport, SeedRun
     from ..base import MainProcessFirst, Prepared
     from ..cards import Card
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
-from ...run_report import RunReport, SeedRun
 from ..base import FileColumns, Task, choices
 from .corpora import CORPORA
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
+    from ...run_report import RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
     from ..base import Answer, Guidance, HeldOut, MainProcessFirst, Page, Part, PipelineFunction, Prepared, Table

@@ -68,6 +68,7 @@ from hf_emotion import (
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
+from hf_emotion.run_report import RunReport
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
@@ -1515,9 +1516,9 @@ class TestCard:
         assert_same_entries(found[0], expected)
 
     def test_figures_that_are_undefined(self, cg_run, tmp_path):
-        report = report_of(cg_run)
-        report["summary"]["test"]["argmax"]["precision"] = {"mean": float("nan"), "std": None}
-        write_card(tmp_path, load_recipe(cg_run / "recipe.yaml"), report, report["runs"][0])
+        report = RunReport.read(cg_run)
+        report.summary["test"]["argmax"]["precision"] = {"mean": float("nan"), "std": None}
+        write_card(tmp_path, load_recipe(cg_run / "recipe.yaml"), report, report.runs[0])
         assert "value: .nan" not in (tmp_path / "README.md").read_text()
         names = {result.metric_name for result in ModelCard.load(tmp_path / "README.md").data.eval_results}
         assert "recall (argmax)" in names and "precision (argmax)" not in names
