@@ -28,8 +28,14 @@ class Record:
         """ValueError, which names `where`, for an object that lacks a field or has unknown ones."""
         known = {one.name: one for one in fields(cls)}
         needed = {name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING}
-        if not isinstance(values, dict) or not needed <= values.keys() <= known.keys():
-            raise ValueError(f"{where} is not whole, or of another version: take the file of the finished run.")
+        if not isinstance(values, dict):
+            raise ValueError(
+                f"{where} must hold a JSON object, got {type(values).__name__}: take the file of the finished run."
+            )
+        if wrong := sorted(needed - values.keys() | values.keys() - known.keys()):
+            raise ValueError(
+                f"{where} is not whole, or of another version (see {wrong}): take the file of the finished run."
+            )
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,6 +98,8 @@ class SeedRun(Record):
     @classmethod
     def from_dict(cls, values: Any, where: str) -> SeedRun:
         run = super().from_dict(values, where)
+        if not isinstance(run.seed, int):  # it becomes part of a path
+            raise ValueError(f"`seed` must be an integer, got {run.seed!r}, in {where}.")
         if run.contexts is not None:
             run.contexts = [SeedRun.from_dict(own, where) for own in run.contexts]
         return run

@@ -476,8 +476,7 @@ def write_run(folder: Path, name: str = "tiny", code: str = "print('no model')",
     text = yaml.safe_dump({key: value for key, value in metadata.items() if value is not None})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(f"---\n{text}---\n\n# {name}\n\n```python\n{code}\n```\n", encoding="utf-8")
-    report = {"name": name, "base_model": str(folder / "base"), "runs": [{"seed": 3, "best_dev_metric": 0.5}]}
-    (folder / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+    run_report(name=name, base_model=str(folder / "base"), runs=[seed_run(seed=3)]).write(folder)
     return folder
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, and what importing the package costs."""
 
+import dataclasses
 import importlib
 import io
 import json
@@ -24,6 +25,8 @@ from toolkit_helpers import (
     one_thread,
     recipe_for,
     report_of,
+    run_report,
+    seed_run,
     targeted_recipe,
     write_csv,
     write_jsonl,
@@ -219,14 +222,9 @@ class TestTrain:
         from hf_emotion.cli.printing import print_report
 
         figures = {"macro_f1": {"mean": 0.5, "std": None}, "micro_f1": {"mean": 0.6, "std": None}}
-        report = {
-            "name": "x",
-            "model_type": "label-aware-bert",
-            "threshold": 0.3,
-            "published": {"macro_f1": 0.52},
-            "runs": [{}],
-        }
-        print_report({**report, "summary": {"test": {"fixed": figures, "tuned": figures}}})
+        summary = {"test": {"fixed": figures, "tuned": figures}}
+        report = run_report(model_type="label-aware-bert", published={"macro_f1": 0.52}, runs=[seed_run()])
+        print_report(dataclasses.replace(report, summary=summary))
         rows = cells(capsys.readouterr().out)
         assert rows[1:] == [["macro_f1", "0.5000", "0.5000", "0.52"], ["micro_f1", "0.6000", "0.6000", "-"]]
 

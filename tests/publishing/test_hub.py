@@ -25,7 +25,7 @@ from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
 from model_cases import BY_ID, HUB_CASES, TINY_BERT, leaves
 from safetensors.torch import load_file, save_file
-from toolkit_helpers import EXAMPLE, NAME, ROOT, files_in, invoke, write_run
+from toolkit_helpers import EXAMPLE, NAME, ROOT, files_in, invoke, seed_run, write_run
 from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
@@ -38,6 +38,7 @@ from hf_emotion.publishing.release import (
     stage,
     write_handler,
 )
+from hf_emotion.run_report import RunReport
 from hf_emotion.tasks import corpora
 from hf_emotion.tasks.base import OWN_TERMS
 
@@ -179,7 +180,7 @@ def test_a_dry_run_lists_the_files_and_sends_nothing(run, monkeypatch, unchecked
     lines = invoke("push", run, "--repo-id", NAME, "--dry-run").splitlines()
     listed = {line.split()[1]: int(line.split()[0].replace(",", "")) for line in lines[:-2]}
     assert set(listed) == PUBLISHED and listed["model.safetensors"] == 7
-    assert lines[-2].split() == [str(sum(listed.values())), "bytes", "in", "8", "files"]
+    assert lines[-2].split() == [f"{sum(listed.values()):,}", "bytes", "in", "8", "files"]
     assert lines[-1] == "dry run: nothing was sent"
     assert {path: (run / path).stat() for path in files_in(run)} == before
 
@@ -390,7 +391,7 @@ def test_no_server(hub, api, run, waits):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda run: (run / "metrics.json").unlink(), "not the folder of a finished run: it has no metrics.json"),
+        (lambda run: (run / "metrics.json").unlink(), "is not a finished run folder: it has no metrics.json"),
         (lambda run: (run / "README.md").unlink(), "has no model card"),
         (lambda run: (run / "config.json").unlink(), "holds no model: it has no config.json"),
         (lambda run: (run / "model.safetensors").unlink(), "has no weights: model.safetensors is missing"),
@@ -400,7 +401,7 @@ def test_no_server(hub, api, run, waits):
 )
 def test_runs_that_lack_something(hub, api, run, change, message):
     change(run)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         push(run, NAME, api=api)
     assert hub.received == []
 
@@ -517,9 +518,9 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
         "model = AutoModelForSequenceClassification.from_pretrained(**place)\n"
         'print(pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(**place))("joy"))',
     )
-    runs = [{"seed": 3, "best_dev_metric": 0.4}, {"seed": 8, "best_dev_metric": 0.5}]
-    report = json.loads((contexts / "metrics.json").read_text())
-    (contexts / "metrics.json").write_text(json.dumps({**report, "runs": runs}))
+    report = RunReport.read(contexts)
+    report.runs = [seed_run(seed=3, best_dev_metric=0.5), seed_run(seed=8, best_dev_metric=0.4)]  # losses
+    report.write(contexts)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     for seed, name in ((3, "calm"), (8, "calm"), (8, "price")):
         stock = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), num_labels=seed, **sizes))

@@ -450,8 +450,8 @@ def test_names_of_runs_stay_in_their_folder(run, tmp_path, name):
 @pytest.mark.parametrize("seed", ["../../other", None, [], {}])
 def test_seeds_of_runs_stay_in_their_folder(run, tmp_path, seed):
     (run / "config.json").unlink()
-    edit_json(run / "metrics.json", runs=[{"seed": seed, "best_dev_metric": 1}, {"seed": seed, "best_dev_metric": 0}])
-    with pytest.raises(ValueError, match="has no whole entry in `runs`"):
+    edit_json(run / "metrics.json", runs=[vars(seed_run(seed=seed)) for _ in range(2)])
+    with pytest.raises(ValueError, match="`seed` must be"):
         stage(run, tmp_path / "staged", NAME)
 
 

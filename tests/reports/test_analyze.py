@@ -18,13 +18,24 @@ import pyarrow.parquet
 import pytest
 import torch
 from sklearn.metrics import f1_score, precision_score, recall_score
-from toolkit_helpers import drawn_pictures, files_in, invoke, one_thread, report_of, write_csv, write_dialogues
+from toolkit_helpers import (
+    drawn_pictures,
+    files_in,
+    invoke,
+    one_thread,
+    report_of,
+    run_report,
+    seed_run,
+    write_csv,
+    write_dialogues,
+)
 
 from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
 from hf_emotion.reports.finished_runs import examples, read_predictions
+from hf_emotion.run_report import RunReport
 from hf_emotion.tasks.held_out import _write_predictions, labelled_units
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.tasks.targeted_sentiment.guidance import histogram
@@ -79,23 +90,22 @@ def write_run(
     kinds = ("fixed", "tuned") if multi_label else ("argmax",)
     per_label = {label: {"precision": 0.5, "recall": 0.25, "f1": 0.4, "support": 3} for label in names}
     figures = {kind: {"macro_f1": 0.4, "per_label": per_label} for kind in kinds}
+    thresholds = THRESHOLDS if multi_label else None
     runs = [
-        {"seed": seed, "best_dev_metric": 1 / seed, "train_minutes": 1.0, "history": [], "temperature": TEMPERATURE}
-        | dict.fromkeys(parts, figures)
-        | ({"thresholds": THRESHOLDS} if multi_label else {})
+        seed_run(seed=seed, best_dev_metric=-1 / seed, temperature=TEMPERATURE, thresholds=thresholds)
         for seed in seeds
     ]
-    report = {
-        "name": name, "model_type": None, "base_model": "tiny", "dataset": dataset,
+    for run in runs:
+        run.__dict__.update(dict.fromkeys(parts, figures))
+    folder.mkdir(parents=True)
+    fields = {
+        "name": name, "base_model": "tiny", "dataset": dataset,
         "dataset_options": {"id_column": "id", "label_separator": "|", "labels": NAMES} if multi_label else {},
-        "train_fraction": 1.0, "rows": {split: len(rows) for split, rows in parts.items()}, "contexts": None,
-        "threshold": 0.3, "published": {"macro_f1": 0.46},
+        "rows": {split: len(rows) for split, rows in parts.items()}, "published": {"macro_f1": 0.46},
         "summary": {split: {kind: {"macro_f1": {"mean": 0.4, "std": None}} for kind in kinds} for split in parts},
         "runs": runs, "environment": {"device": "CPU", "threads": 1, "torch": "2", "transformers": "5"},
-        **changes,
     }  # fmt: skip
-    folder.mkdir(parents=True)
-    (folder / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+    run_report(**fields | changes).write(folder)
     (folder / "config.json").write_text(json.dumps({"thresholds": [0.4], "model_type": "bert"}), encoding="utf-8")
     write_predictions(folder, parts, names)
     return folder
@@ -376,9 +386,9 @@ class TestLess:
         run = write_run(tmp_path / "run", seeds=(2, 5))
         for seed, rows in ((2, TEST), (5, OTHER)):
             write_predictions(run / f"seed-{seed}", {"validation": dev_rows(seed), "test": rows})
-        report = report_of(run)
-        report["runs"][1]["temperature"] = 2.0
-        (run / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+        report = RunReport.read(run)
+        report.runs[1].temperature = 2.0
+        report.write(run)
         result = analyze(run)
         shares = [2 / 6, 3 / 6]
         assert result["best_seed"] == 2
@@ -497,7 +507,7 @@ class TestLess:
     def test_a_generator(self, tmp_path):
         figures = {"teacher_forcing": {"perplexity": 8.5, "tokens": 7}}
         summary = {"test": {"teacher_forcing": {"perplexity": {"mean": 8.5, "std": None}}}}
-        runs = [{"seed": 1, "train_minutes": 1.0, "history": [], "validation": figures, "test": figures}]
+        runs = [seed_run(validation=figures, test=figures)]
         run = write_run(tmp_path / "run", model_type="gpt2-mod-ln", runs=runs, summary=summary)
         assert "hf-emotion evaluate" in analyze(run)["left_out"]["analysis"]
         assert "8.5000" in page(run / "report.html").text
@@ -587,7 +597,7 @@ def seeded_run(
         own = [(f"t{i}", [names[label]], scores[i].tolist()) for i, label in enumerate(gold)]
         rows[seed] = dict.fromkeys(parts, own)
     dev = {seed: 1 / (number + 1) for number, seed in enumerate(shares)}
-    runs = [{"seed": seed, "best_dev_metric": dev[seed]} for seed in shares]
+    runs = [seed_run(seed=seed, best_dev_metric=-dev[seed]) for seed in shares]
     first = next(iter(shares))
     scores_of = {seed: np.array([scores for *_, scores in own[parts[-1]]]) for seed, own in rows.items()}
     f1 = [metrics.classification(gold, scores, names)["macro_f1"] for scores in scores_of.values()]
@@ -681,9 +691,9 @@ class TestCompareOverSeeds:
             run = write_run(tmp_path / name, name=name, seeds=(1, 2))
             for seed in (1, 2):
                 write_predictions(run / f"seed-{seed}", {"validation": dev_rows(), "test": parts})
-            report = report_of(run)
-            report["runs"][1]["thresholds"] = dict.fromkeys(NAMES, 0.65)
-            (run / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+            report = RunReport.read(run)
+            report.runs[1].thresholds = dict.fromkeys(NAMES, 0.65)
+            report.write(run)
             runs.append(run)
         fixed, tuned = compare(runs)["tests"]
         expected = []

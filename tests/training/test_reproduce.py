@@ -2,7 +2,7 @@
 """`hf-emotion reproduce`: the recipes of a table over seeds, beside the published figures."""
 
 import pytest
-from toolkit_helpers import cells, report_of
+from toolkit_helpers import cells, report_of, run_report, seed_run
 
 from hf_emotion.runs import reproduce as module
 from hf_emotion.runs.reproduce import reproduce
@@ -46,7 +46,7 @@ def trained(monkeypatch):
         output.mkdir(parents=True, exist_ok=True)
         (seed,) = recipe.seeds
         figures = {"fixed": {"macro_f1": 0.50 + (seed - 42) * 0.03}, "tuned": {"macro_f1": 0.6}}
-        return {"runs": [{"seed": seed, "validation": {}, "test": figures}]}
+        return run_report(runs=[seed_run(seed=seed, test=figures)])
 
     monkeypatch.setattr(module, "train", train)
     return found

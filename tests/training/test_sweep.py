@@ -7,7 +7,16 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from toolkit_helpers import drawn_pictures, feelings_rows, files_in, invoke, one_thread, write_csv
+from toolkit_helpers import (
+    drawn_pictures,
+    feelings_rows,
+    files_in,
+    invoke,
+    one_thread,
+    run_report,
+    seed_run,
+    write_csv,
+)
 from transformers import TrainerControl
 
 import hf_emotion
@@ -137,8 +146,8 @@ def trainings(monkeypatch):
             for callback in fit._watchers.get():
                 metrics = {"eval_macro_f1": value, "eval_loss": -value}
                 callback.on_evaluate(args, SimpleNamespace(global_step=step, max_steps=3), TrainerControl(), metrics)
-        run = {"best_dev_metric": -value if made.lower else value, "selected_by": args.metric_for_best_model}
-        return {"runs": [run]}
+        dev = -value if made.lower else value
+        return run_report(runs=[seed_run(best_dev_metric=dev, selected_by=args.metric_for_best_model)])
 
     monkeypatch.setattr(module, "train", train)
     monkeypatch.setattr(module, "write_sweep", lambda *arguments: None)
@@ -231,7 +240,7 @@ class TestTrials:
             output.mkdir(parents=True)
             rates.append(recipe.training_arguments["learning_rate"])
             dev = None if len(rates) == 2 else rates[-1] * 1000
-            return {"runs": [{"best_dev_metric": dev, "selected_by": "macro_f1"}]}
+            return run_report(runs=[seed_run(best_dev_metric=dev, selected_by="macro_f1")])
 
         monkeypatch.setattr(module, "train", train)
         result = module.sweep(recipe, [RATE], 6, tmp_path / "sweep")

@@ -280,8 +280,8 @@ class TestRunFolder:
             )
             for drop_last in (False, True)
         ]
-        assert runs[0]["rows"]["validation"] % 3
-        assert runs[0]["runs"][0]["best_dev_metric"] == runs[1]["runs"][0]["best_dev_metric"] is not None
+        assert runs[0].rows["validation"] % 3
+        assert runs[0].best.best_dev_metric == runs[1].best.best_dev_metric is not None
 
     @pytest.mark.parametrize("fails", [False, True])
     def test_each_training_has_a_tracker_run_of_its_own(self, fails):

@@ -37,6 +37,7 @@ from toolkit_helpers import (
     places_rows,
     recipe_for,
     report_of,
+    seed_run,
     semeval2014_sentences,
     sentihood_gold,
     sentihood_sentences,
@@ -1394,16 +1395,15 @@ class TestOneModelPerContext:
         values = [0.5, None if missing else 0.9, 0.1, 0.2]
 
         def fit_model(task, recipe, seed, *others):
-            run = {"train_minutes": 0.0, "resumed": False, "epochs": 1, "selected_by": "loss"}
-            return Mock(), Mock(), run | {"best_dev_metric": values.pop(0)}
+            return Mock(), Mock(), seed_run(best_dev_metric=values.pop(0))
 
         monkeypatch.setattr(seeds, "fit_model", fit_model)
         recipe = make_recipe({"name": "contexts", "one_model_per_context": True, **FILES})
         splits = load_dataset_for("files", places, **recipe.dataset_options)
         task = task_of_rows(splits["train"])
         run, _ = seeds.train_seed(task, recipe, 3, tmp_path, splits, False, tmp_path / "recipe.yaml", False)
-        assert values == [] and run["selected_by"] == "loss"
-        assert run["best_dev_metric"] == (None if missing else pytest.approx(0.425))
+        assert values == [] and run.selected_by == "loss"
+        assert run.best_dev_metric == (None if missing else pytest.approx(0.425))
 
     @pytest.mark.slow
     def test_several_seeds(self, argv, aspect_bert, places, tmp_path, no_plots):
