@@ -22,7 +22,6 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePath
 from typing import Any
 
-import yaml
 from huggingface_hub import ModelCard
 from huggingface_hub.utils import validate_repo_id
 
@@ -448,63 +447,17 @@ def _text_of(path: Path) -> str:
         return file.read(min(int.from_bytes(file.read(8), "little"), MOST_NOTES)).decode(errors="replace")
 
 
-# Programs for a model: a Space that shows it, and the handler of an Inference Endpoint
+# The handler of an Inference Endpoint
 
 REQUIREMENTS = "transformers>=5.17,<6\n"
-SPACE = "space_app.py", "# The functions of the model's task", "# The page.\n"  # the file, and lines of it
-HANDLER = "endpoint_handler.py", "# The function of the model's task", "# The class.\n"
-
-
-def write_space(folder: Path, repo_id: str, model: Path) -> None:
-    """Write the files of a Gradio Space into a folder that is new or holds them: a text box for the model `repo_id`, whose files lie in `model`."""
-    name = _pipeline_of(model, "a Space shows", "--space")
-    task = task_of_pipeline(name)
-    if task.ask is None:
-        raise ValueError(
-            f"a Space shows what a model answers, and one for {task.name} answers nothing: leave out --space."
-        )
-    metadata = {
-        "title": PurePath(repo_id).name,
-        "sdk": "gradio",
-        "app_file": "app.py",
-        "license": "apache-2.0",
-        "models": [repo_id],
-    }
-    files = {
-        "app.py": _program(SPACE, name, task.ask, task.choices).replace(MODEL, repo_id),
-        "requirements.txt": f"gradio>=6\ntorch\n{REQUIREMENTS}",
-        "README.md": f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\n"
-        f"Shows [{repo_id}](https://huggingface.co/{repo_id}).\n",
-    }
-    if is_taken(folder):  # perhaps by a dry run
-        if not folder.is_dir() or {path: (folder / path).read_bytes() for path in files_in(folder)} != {
-            path: text.encode() for path, text in files.items()
-        }:
-            raise FileExistsError(
-                f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
-            )
-        return
-    with filling(folder) as temporary:
-        for path, text in files.items():
-            write_text(temporary / path, text)
 
 
 def write_handler(model: Path) -> None:
     """Write the handler of an Inference Endpoint beside a model, and what it needs."""
-    name = _pipeline_of(model, "an endpoint has", "--handler")
-    task = task_of_pipeline(name)
-    if task.respond is None:
-        raise ValueError(
-            f"an endpoint tells what a model answers, and one for {task.name} answers nothing: leave out --handler."
-        )
-    write_text(model / "handler.py", _program(HANDLER, name, task.respond))
-    write_text(model / "requirements.txt", REQUIREMENTS)
-
-
-def _pipeline_of(model: Path, what: str, option: str) -> str:
-    """The name of the pipeline of the model in a folder."""
     if not (model / "config.json").is_file():
-        raise ValueError(f"{what} one model, and this run has one for each target and aspect: leave out {option}.")
+        raise ValueError(
+            "an endpoint has one model, and this run has one for each target and aspect: leave out --handler."
+        )
     names = _read_json(model / "config.json").get("custom_pipelines") or {}
     stock = ("text-classification", "sentiment-analysis")  # a model that they must not read names them, too
     name = next((name for name in names if name not in stock), "text-classification")
@@ -512,13 +465,13 @@ def _pipeline_of(model: Path, what: str, option: str) -> str:
         raise ValueError(
             f'config.json names the pipeline {name!r}: its name must be of small letters, digits and "-".'
         )
-    return name
-
-
-def _program(template: tuple[str, str, str], pipeline: str, *functions: Any) -> str:
-    """A program for the pipeline of this name: that of the template, and in it the functions of the task."""
-    file, start, end = template
-    program = Path(__file__).with_name(file).read_text(encoding="utf-8").replace("PIPELINE", pipeline)
-    before, _, rest = program.partition(start)
-    _, _, after = rest.partition(end)
-    return "\n\n".join([before.rstrip() + "\n", *map(inspect.getsource, functions), after.lstrip()])
+    task = task_of_pipeline(name)
+    if task.respond is None:
+        raise ValueError(
+            f"an endpoint tells what a model answers, and one for {task.name} answers nothing: leave out --handler."
+        )
+    program = Path(__file__).with_name("endpoint_handler.py").read_text(encoding="utf-8").replace("PIPELINE", name)
+    before, _, rest = program.partition("# The function of the model's task")
+    _, _, after = rest.partition("# The class.\n")
+    write_text(model / "handler.py", f"{before}\n{inspect.getsource(task.respond)}\n\n{after.lstrip()}")
+    write_text(model / "requirements.txt", REQUIREMENTS)

@@ -55,11 +55,6 @@ class later:
         return later, (package, f"{file}.{name}")
 
 
-def choices(run) -> dict[str, list[str]]:
-    """What a user of most Spaces chooses besides the text: nothing. It becomes part of their app.py."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """
@@ -201,7 +196,7 @@ METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `
 @dataclass(frozen=True)
 class Page:
     """
-    The page of `demo` for a model.
+    What the page of the service shows of a model.
 
     Attributes:
         box: label of the box for the text.
@@ -363,16 +358,13 @@ class Task:
         word_scores: (predictor, reading, label, method) -> (words,) scores for such a question; None: it ranks no words.
         guidance: metrics.json of a run -> a function (run, split, data_dir) -> the entry "context_guidance" of its analysis; None:
             contexts do not guide its model.
-        page: predictor -> `Page`; None: `demo` does not show its models.
+        page: predictor -> `Page`; None: `serve` does not serve its models.
         remote: (`hf_emotion.runtime.remote.Client`, taxonomy=...) -> what `predict` asks in the place of a predictor; `taxonomy` only where
             `predictor_options` has it. None: no command asks a service for it.
         service: predictor -> `hf_emotion.tasks.service.Service`; None: `serve` does not serve its models.
 
     Publishing (`exporting.py`, `hub_programs.py`):
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
-        ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
-            one becomes part of the Space's program. None: there is no Space for its models.
-        choices: pipeline -> {label: names}, what a user of the Space chooses beside a text.
         respond: (pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON. The source of this function becomes part of
             the handler of its repository. None: there is no endpoint for its models.
     """
@@ -433,6 +425,4 @@ class Task:
     remote: Callable[..., Any] | None = None
     service: Callable[..., Service] | None = None
     exporter: Callable[[], Exporter] | None = None
-    ask: Callable[..., list[dict[str, Any]]] | None = None
-    choices: Callable[..., dict[str, list[str]]] = choices
     respond: Callable[..., list[Any]] | None = None

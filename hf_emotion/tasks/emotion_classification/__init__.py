@@ -58,6 +58,5 @@ TASK = Task(
     service=later(__name__, "service.service"),
     remote=later(__name__, "remote.RemotePredictor"),
     exporter=later(__name__, "exporting.exporter"),
-    ask=later(__name__, "hub_programs.ask"),
     respond=later(__name__, "hub_programs.respond"),
 )

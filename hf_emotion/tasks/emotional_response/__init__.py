@@ -37,7 +37,5 @@ TASK = Task(
     page=later(__name__, "page.page"),
     service=later(__name__, "service.service"),
     exporter=later(__name__, "exporting.exporter"),
-    ask=later(__name__, "hub_programs.ask"),
-    choices=later(__name__, "hub_programs.choices"),
     respond=later(__name__, "hub_programs.respond"),
 )
