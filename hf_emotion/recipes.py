@@ -362,12 +362,7 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     if isinstance(overrides, str):
         raise ValueError(f"`overrides` must be a list, got the string {overrides!r}: write [{overrides!r}].")
     path = find_recipe(name)
-    try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
+    values = read_yaml_file(path)
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
     # The corpus first, so that the options that come with it are not dropped.
     for override in sorted(overrides, key=lambda text: not text.startswith("dataset=")):
@@ -420,6 +415,17 @@ def read_yaml(text: str) -> Any:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
+def read_yaml_file(path: Path) -> dict[str, Any]:
+    """The `key: value` lines of a YAML file; ValueError, which names it, if it holds something else."""
+    try:
+        values = read_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
+    return values
+
+
 def read_value(text: str) -> Any:
     """
     The value of a `key=value`, read as YAML. It is the text itself if that is no YAML or empty as YAML (`|`, `,`, `#text`),
@@ -446,6 +452,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         value = read_value(text)
     except ValueError as error:
         raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
+    set_field(values, key, value)
+
+
+def set_field(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set one field, or one in a field ("model_config.pooling"), in the fields of a recipe."""
     fields = [field.name for field in dataclasses.fields(Recipe)]
     nested = (
         "dataset_options",
