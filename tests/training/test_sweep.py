@@ -88,8 +88,8 @@ class TestSpace:
     @pytest.mark.parametrize(
         ("space", "message"),
         [
-            ({"learning_rat": [1, 2]}, "did you mean `training_arguments.learning_rate`"),
-            ({"model_config.class_balanced_bet": [0.1, 0.2]}, "did you mean `model_config.class_balanced_beta`"),
+            ({"learning_rat": [1, 2]}, "Did you mean 'training_arguments.learning_rate'"),
+            ({"model_config.class_balanced_bet": [0.1, 0.2]}, "Did you mean 'model_config.class_balanced_beta'"),
             ({"per_device_train_batch_size": {"low": 0, "high": 8}}, "must be at least 1"),
             ({"label_smoothing_factor": {"low": 0.0, "high": 1.0}}, "below 1"),
             ({"max_length": {"low": 8.5, "high": 64.0}}, "max_length"),
