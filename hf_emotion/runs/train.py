@@ -94,12 +94,12 @@ def _alone_in(output: Path) -> Iterator[None]:
     new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
     taken = f"another process trains in {output}: wait until it has finished, or choose another --output."
-    with locking(output, taken):
-        try:
+    try:
+        with locking(output, taken):
             yield
-        finally:
-            if new and not any(output.iterdir()):
-                output.rmdir()
+    finally:
+        if new and not any(output.iterdir()):
+            output.rmdir()
 
 
 def _train(
@@ -231,7 +231,7 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
                 f"the run folder {output} exists and is not empty: choose another with --output, or continue it with --resume."
             )
     elif not recipe_file.is_file():
-        if output.exists() and any(output.iterdir()):
+        if is_taken(output):
             raise FileExistsError(
                 f"--resume: {output} is not a run folder (it has no recipe.yaml): choose another with --output."
             )

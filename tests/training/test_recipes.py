@@ -212,7 +212,9 @@ class TestFinding:
 
     def test_unknown(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(FileNotFoundError, match="no recipe 'goemotions/laa_c': .* Did you mean 'goemotions/laa_c[be]'"):
+        with pytest.raises(
+            FileNotFoundError, match="no recipe 'goemotions/laa_c': .* Did you mean 'goemotions/laa_c[be]'"
+        ):
             find_recipe("goemotions/laa_c")
         with pytest.raises(FileNotFoundError, match="'quickstart'"):
             find_recipe("zzzzzzzz")
