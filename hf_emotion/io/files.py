@@ -144,6 +144,17 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(finite_or_none(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def read_object(path: Path, remedy: str) -> dict[str, Any]:
+    """The object in a JSON file; ValueError, which ends in the remedy, if there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON ({error}): {remedy}.") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}: {remedy}.")
+    return value
+
+
 def finite_or_none(value: Any) -> Any:
     """The value with None for NaN and infinities, at any depth: JSON has neither."""
     if isinstance(value, float) and not math.isfinite(value):

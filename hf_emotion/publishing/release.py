@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -30,6 +31,7 @@ import hf_emotion.modeling
 from ..io.files import (
     filling,
     is_taken,
+    read_object,
     sha256_of,
     write_json,
     write_text,
@@ -45,6 +47,8 @@ from .without_base import complete, place_bases, with_base
 
 
 logger = logging.getLogger(__name__)
+
+_read_json = partial(read_object, remedy="take the file of the finished run")
 
 # Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
 # recipes (which name local folders).
@@ -191,18 +195,6 @@ def _report_of(run: Path) -> dict[str, Any]:
     report = _read_json(_inside(run, "metrics.json"))
     check_name(report.get("name"), f"`name` in {run / 'metrics.json'}")
     return report
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON ({error}): take the file of the finished run.") from error
-    if not isinstance(value, dict):
-        raise ValueError(
-            f"{path} must hold a JSON object, got {type(value).__name__}: take the file of the finished run."
-        )
-    return value
 
 
 def _models(run: Path, report: dict[str, Any]) -> dict[str, Path]:

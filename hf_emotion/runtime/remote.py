@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..io.progress import progress_bar
+from .batching import check_top_k
 from .sharing import TOO_MANY_TOKENS
-from .unread import Unread
+from .unread import Counts, Unread, warn_unread
 
 
 try:
@@ -134,6 +135,34 @@ class Client:
                 raise OSError(NOT_OURS.format(self.url)) from error
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+
+class Remote:
+    """
+    A model behind a service, with what all predictors have for `predict`. A subclass has `task`, `predict_quietly` and `of_items`.
+
+    Attributes:
+        units: what the model reads, for warnings.
+    """
+
+    multi_label = False
+    units = "texts"
+    check_top_k = staticmethod(check_top_k)
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.labels: list[str] = client.about["labels"]
+        self.max_length: int = client.about["max_length"]
+        self.identity = client.identity
+
+    def predict(self, *args: Any, **options: Any) -> tuple[list[list[dict[str, Any]]], Unread]:
+        """As `predict_quietly`, with warnings."""
+        results, unread = self.predict_quietly(*args, **options)  # type: ignore[attr-defined]
+        self.warn_unread(unread.counts)
+        return results, unread
+
+    def warn_unread(self, counts: Counts) -> None:
+        warn_unread(counts, "what the service reads", self.client.about["languages"], self.units)
 
 
 class _TooMuch(ValueError):
