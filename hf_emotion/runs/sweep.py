@@ -15,7 +15,7 @@ import yaml
 from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
-from ..io.files import is_taken, locking, write_csv, write_json, write_text
+from ..io.files import locking, write_csv, write_json, write_text
 from ..io.launched import processes
 from ..metrics import sign_of
 from ..recipes import Recipe, make_recipe, read_yaml, set_field
@@ -24,7 +24,7 @@ from ..tasks.loading import load_dataset_for
 from ..training.fit import metric_of, watched_by
 from ..training.recipe_checks import check_parts
 from ..training.survive import check_same_data
-from .train import train
+from .train import check_output, train
 
 
 if TYPE_CHECKING:
@@ -98,18 +98,20 @@ def sweep(
     settings: dict[str, Any] = {
         "recipe": dataclasses.asdict(recipe),
         "space": {key: distribution_to_json(one) for key, one in distributions.items()},
+        "data": None,
     }
-    _check_output(output, settings, resume)
+    check_output(output, SETTINGS, lambda text: _settings_in(text) | {"data": None} == settings, resume)
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     splits.pop("test", None)
     settings["data"] = fingerprint(splits)
     if (output / SETTINGS).is_file():
-        check_same_data(_settings_in(output).get("data"), settings["data"], output)
+        before = _settings_in((output / SETTINGS).read_text(encoding="utf-8"))
+        check_same_data(before.get("data"), settings["data"], output)
     output.mkdir(parents=True, exist_ok=True)
     with locking(
         output, f"another process sweeps in {output}: wait until it has finished, or choose another --output."
     ):
-        write_text(output / SETTINGS, _text(settings))
+        write_text(output / SETTINGS, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
         study = _open_study(output, recipe)
         while len(done := _done(study)) < trials:
             _run_trial(study, recipe, distributions, len(done), trials, output, data_dir)
@@ -148,32 +150,10 @@ def own_values(recipe: Recipe, space: "Mapping[str, BaseDistribution]") -> dict[
     return own
 
 
-def _settings_in(output: Path) -> dict[str, Any]:
-    """The recipe and the space of the sweep in a folder, and the fingerprint of its corpus."""
-    found = read_yaml((output / SETTINGS).read_text(encoding="utf-8"))
+def _settings_in(text: str) -> dict[str, Any]:
+    """The recipe and the space of a sweep, and the fingerprint of its corpus."""
+    found = read_yaml(text)
     return found if isinstance(found, dict) else {}
-
-
-def _text(settings: dict[str, Any]) -> str:
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-
-
-def _check_output(output: Path, settings: dict[str, Any], resume: bool) -> None:
-    before = output / SETTINGS
-    if not resume:
-        if is_taken(output):
-            raise FileExistsError(
-                f"the folder {output} exists and is not empty: choose another with --output, or go on in it with --resume."
-            )
-    elif not before.is_file():
-        if is_taken(output):
-            raise FileExistsError(
-                f"--resume: {output} is no sweep (it has no {SETTINGS}): choose another with --output."
-            )
-    elif _text({**_settings_in(output), "data": None}) != _text({**settings, "data": None}):
-        raise ValueError(
-            f"--resume: {before} has another recipe or space than this command. Give the same as before, or another --output."
-        )
 
 
 def _open_study(output: Path, recipe: Recipe) -> "Study":

@@ -217,11 +217,11 @@ class TestTrials:
     def test_what_resume_refuses(self, recipe, trainings, tmp_path):
         module.sweep(recipe, RATE, 1, tmp_path / "sweep")
         for changed, space in ((recipe, BOTH), (dataclasses.replace(recipe, max_length=9), RATE)):
-            with pytest.raises(ValueError, match="another recipe or space"):
+            with pytest.raises(ValueError, match="is not the recipe of this command"):
                 module.sweep(changed, space, 2, tmp_path / "sweep", resume=True)
         (tmp_path / "other" / "file").parent.mkdir()
         (tmp_path / "other" / "file").touch()
-        with pytest.raises(FileExistsError, match="is no sweep"):
+        with pytest.raises(FileExistsError, match="nothing was begun in"):
             module.sweep(recipe, RATE, 2, tmp_path / "other", resume=True)
 
     def test_resume_refuses_other_rows(self, trainings, tmp_path):
