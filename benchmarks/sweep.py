@@ -21,7 +21,7 @@ from hf_emotion.io.files import write_json
 from hf_emotion.metrics.significance import over_seeds
 
 
-SPACE = ("learning_rate=1e-5..1e-3:log", "per_device_train_batch_size=8,16,32")
+SPACE = {"learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}, "per_device_train_batch_size": [8, 16, 32]}
 
 
 def measured(recipe: Any, folder: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 
 import copy
 import dataclasses
-import difflib
 import math
 import re
 import typing
@@ -15,6 +14,8 @@ from typing import Any
 import yaml
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
+
+from .io.names import did_you_mean
 
 
 WEIGHTS = ("class_weights", "positive_weights")  # fields with weights of labels
@@ -278,9 +279,8 @@ def check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
     """ValueError with the nearest known key unless the key is known."""
     known = list(known)
     if key not in known:
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-        hint = f"did you mean `{prefix}{near[0]}`?" if near else f"the keys are {sorted(known)}."
-        raise ValueError(f"unknown recipe key `{prefix}{key}`: {hint}")
+        hint = did_you_mean(key, {name: prefix + name for name in known}) or f" The keys are {sorted(known)}."
+        raise ValueError(f"unknown recipe key `{prefix}{key}`.{hint}")
 
 
 def _as_number(key: str, value: Any, hint: Any) -> Any:
@@ -322,7 +322,7 @@ def find_recipe(name: str | Path) -> Path:
     `configs/` and the `.yaml`).
 
     Raises:
-        FileNotFoundError: with the nearest known names.
+        FileNotFoundError: with the nearest known name.
     """
     path = Path(name)
     if path.is_file():
@@ -332,8 +332,8 @@ def find_recipe(name: str | Path) -> Path:
     if packaged.is_file():
         return packaged
     known = [recipe_name(path) for path in packaged_recipes()]
-    near = difflib.get_close_matches(short, known, n=3) or known
-    raise FileNotFoundError(f"no recipe {str(name)!r}: neither a file nor a recipe of the package; try one of {near}.")
+    hint = did_you_mean(short, known) or f" The names are {known}."
+    raise FileNotFoundError(f"no recipe {str(name)!r}: neither a file nor a recipe of the package.{hint}")
 
 
 def packaged_recipes() -> list[Path]:
@@ -362,12 +362,7 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     if isinstance(overrides, str):
         raise ValueError(f"`overrides` must be a list, got the string {overrides!r}: write [{overrides!r}].")
     path = find_recipe(name)
-    try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
+    values = read_yaml_file(path)
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
     # The corpus first, so that the options that come with it are not dropped.
     for override in sorted(overrides, key=lambda text: not text.startswith("dataset=")):
@@ -420,6 +415,17 @@ def read_yaml(text: str) -> Any:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
+def read_yaml_file(path: Path) -> dict[str, Any]:
+    """The `key: value` lines of a YAML file; ValueError, which names it, if it holds something else."""
+    try:
+        values = read_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
+    return values
+
+
 def read_value(text: str) -> Any:
     """
     The value of a `key=value`, read as YAML. It is the text itself if that is no YAML or empty as YAML (`|`, `,`, `#text`),
@@ -446,6 +452,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         value = read_value(text)
     except ValueError as error:
         raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
+    set_field(values, key, value)
+
+
+def set_field(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set one field, or one in a field ("model_config.pooling"), in the fields of a recipe."""
     fields = [field.name for field in dataclasses.fields(Recipe)]
     nested = (
         "dataset_options",
@@ -462,19 +473,14 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         if head not in nested:
             raise ValueError(f"unknown recipe key `{key}`: only {', '.join(nested)} have keys inside.")
         values[head] = {**(values[head] if isinstance(values.get(head), dict) else {}), rest: value}
-    elif key not in fields and key in {field.name for field in dataclasses.fields(_training_arguments_class())}:
+    elif key not in fields and key in (
+        arguments := {field.name for field in dataclasses.fields(_training_arguments_class())}
+    ):
         values["training_arguments"] = {**(values.get("training_arguments") or {}), key: value}
     elif key not in fields:
-        arguments = [f"training_arguments.{field.name}" for field in dataclasses.fields(_training_arguments_class())]
-        inner = ["dataset_options.taxonomy", "dataset_options.dedupe", "dataset_options.label_separator"]
-        known = fields + inner + arguments
-        near = [
-            name
-            for name in known
-            if name.split(".")[-1] in difflib.get_close_matches(key, [n.split(".")[-1] for n in known], n=1)
-        ]
-        raise ValueError(
-            f"unknown recipe key `{key}`{f': did you mean `{near[0]}`?' if near else f'; the keys are {fields}.'}"
-        )
+        known = {name: f"training_arguments.{name}" for name in arguments}
+        known |= {name: f"dataset_options.{name}" for name in ("taxonomy", "dedupe", "label_separator")}
+        hint = did_you_mean(key, known | dict(zip(fields, fields, strict=True))) or f" The keys are {fields}."
+        raise ValueError(f"unknown recipe key `{key}`.{hint}")
     else:
         values[key] = value

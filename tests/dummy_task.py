@@ -135,11 +135,7 @@ def prepare(recipe, splits) -> Prepared:
 
 
 def finish(recipe, run, trainer, prepared, splits, folder):
-    model = trainer.whole_model()
-    if folder is None:
-        return None
-    predictor = PairPredictor(model, prepared.tokenizer, max_length=recipe.max_length)
-    return finish_classifier(predictor, recipe, run, splits, folder)
+    return finish_classifier(PairPredictor, recipe, run, trainer, prepared, splits, folder)
 
 
 def card(folder, recipe, report, best) -> Card:

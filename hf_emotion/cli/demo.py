@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion demo`."""
 
-import sys
+import webbrowser
 from typing import Annotated
 
 import typer
 
-from .options import checked
-from .printing import quiet
+from ..serving.settings import Settings
+from .options import Dtype
+from .serve import check, serve_here
 
 
 def demo(
     checkpoints: Annotated[
-        list[str],
-        typer.Argument(help="Run folders, local folders or Hub ids, all of one kind; compared side by side."),
+        list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models, for any tasks.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 7860,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 0,
+    dtype: Dtype = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address, open no browser.")] = False,
 ) -> None:
-    """Serve a page to try checkpoints in a browser: predictions, heat maps, replies. Needs no network."""
-    for checkpoint in checkpoints:
-        checked(checkpoint)
-    quiet()
-    from ..serving.demo import serve
-
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        print(f"warning: whoever reaches {host}:{port} can use the page, there is no login", file=sys.stderr)
-    serve(checkpoints, host, port)
+    """Try models in the browser: opens the page of `serve`, which only this machine reaches. Needs no network."""
+    check(checkpoints, dtype)
+    settings = Settings(checkpoints=checkpoints, loading={"dtype": dtype} if dtype else {}, log="errors")
+    serve_here(settings, "127.0.0.1", port, show=None if no_browser else webbrowser.open)

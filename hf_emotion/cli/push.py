@@ -19,12 +19,6 @@ def push(
         bool, typer.Option("--dry-run", help="Check everything, list the files, send nothing.")
     ] = False,
     tag: Annotated[str | None, typer.Option(help="New tag for the commit.")] = None,
-    space: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the files of a Gradio Space for the model into this folder, which is new or holds them."
-        ),
-    ] = None,
     handler: Annotated[
         bool, typer.Option("--handler", help="Also publish handler.py, with which Inference Endpoints answer.")
     ] = False,
@@ -51,7 +45,7 @@ def push(
     from ..publishing.hub import push as run_push
 
     done = run_push(
-        *(run, repo_id, private, revision, create_pr, tag, dry_run, space),
+        *(run, repo_id, private, revision, create_pr, tag, dry_run),
         trust_remote_code=trust_remote_code,
         handler=handler,
         merge=merge,
@@ -59,8 +53,6 @@ def push(
         licence=licence,
         show=_print_sizes,
     )
-    if space is not None:
-        print(f"Space written to {space}; publish it with: hf upload REPO {space} . --repo-type space")
     if dry_run:
         print("dry run: nothing was sent")
     elif done["changed"]:

@@ -3,8 +3,9 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -99,12 +100,7 @@ def serve(
     most = max_replicas or least
     if most < least:
         raise typer.BadParameter(f"--max-replicas must be at least --min-replicas, got {most} and {least}.")
-    for checkpoint in checkpoints:
-        checked(checkpoint)
-    from ..runtime.exported import is_light
-    from ..runtime.ready import for_prediction
-
-    quiet(needs_transformers=not all(is_light(Path(for_prediction(name, dtype=dtype))) for name in checkpoints))
+    check(checkpoints, dtype)
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
         print(
@@ -137,8 +133,29 @@ def serve(
 
         run_with_ray(settings, host, port, least, most, max_ongoing_requests or 128)
         return
+    serve_here(settings, host, port, max_connections)
+
+
+def check(checkpoints: list[str], dtype: str | None = None) -> None:
+    """Check names before the imports, which take seconds; those of transformers only where a model needs it."""
+    for checkpoint in checkpoints:
+        checked(checkpoint)
+    from ..runtime.exported import is_light
+    from ..runtime.ready import for_prediction
+
+    quiet(needs_transformers=not all(is_light(Path(for_prediction(name, dtype=dtype))) for name in checkpoints))
+
+
+def serve_here(
+    settings: Settings,
+    host: str,
+    port: int,
+    max_connections: int | None = None,
+    show: Callable[[str], Any] | None = None,
+) -> None:
+    """Serve from this process until Ctrl+C. `show` gets the address."""
     from ..serving.service import build
     from ..serving.web import run
 
     logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
-    run(build(settings), host, port, timeout, max_connections)
+    run(build(settings), host, port, settings.timeout, max_connections, show)

@@ -13,9 +13,11 @@ from .printing import print_table, quiet
 def sweep(
     recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
     space: Annotated[
-        list[str],
+        Path,
         typer.Option(
-            help="A field and what to try, KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=VALUE,VALUE; may be repeated."
+            exists=True,
+            dir_okay=False,
+            help="YAML file with what to try of each field: `KEY: {low: 1, high: 9}`, maybe with `log: true` or a `step`, or a list of values.",
         ),
     ],
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, those before --resume included.")] = 20,
@@ -30,15 +32,17 @@ def sweep(
     Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part. The test part
     is not measured.
     """
+    from ..recipes import read_yaml_file
     from ..training.recipe_checks import load_recipe
 
+    values = read_yaml_file(space)
     checked = load_recipe(recipe, list(set_ or []))
     quiet()
     from ..runs.sweep import BEST, PLOT
     from ..runs.sweep import sweep as run
 
     output = output or Path("runs") / f"{checked.name}-sweep"
-    result = run(checked, space, trials, output, data_dir, resume)
+    result = run(checked, values, trials, output, data_dir, resume)
     order = sorted(result["trials"], key=lambda trial: trial["number"] != result["best"])
     rows = [
         [

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..io.files import filling, refuse_taken
+from ..io.files import filling, read_object, refuse_taken
 from ..tasks.saving import save_model
 from .roberta import bert_to_roberta
 from .state_dicts import (
@@ -125,13 +125,7 @@ def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
         raise FileNotFoundError(
             f"no configuration: {' or '.join(map(str, candidates))} is missing. Give the JSON file with the sizes as `config`."
         )
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
-    return values
+    return read_object(path, "take the file that came with the checkpoint")
 
 
 def _load_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:

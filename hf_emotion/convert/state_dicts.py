@@ -9,7 +9,6 @@ Shapes: d hidden size, h heads, d_h = d/h, C labels.
 """
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -284,9 +283,7 @@ def _make_config(
         elif name in known:
             values[name] = value
         elif name not in SILENT_ENTRIES:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean `{near[0]}`?" if near else f"the keys are {known}."
-            raise ValueError(f"unknown configuration key `{name}`: {hint}")
+            raise ValueError(f"unknown configuration key `{name}`: the keys are {known}.")
     id2label = values.get("id2label")
     if id2label is not None:
         if not isinstance(id2label, Mapping) or {str(i) for i in id2label} != {str(i) for i in range(len(id2label))}:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import re
@@ -13,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..io.names import did_you_mean
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
@@ -165,12 +165,10 @@ def is_number(text: str) -> bool:
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
     """The message for a row with an unknown name: it lists the known names and suggests the nearest."""
-    of_folded = {folded(other): other for other in known}
-    near = difflib.get_close_matches(folded(name), of_folded, n=1)
     return (
-        f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; "
-        f"{f'did you mean {of_folded[near[0]]!r}? The' if near else 'the'} {kind}s are {list(known)}"
-        + ("" if given else f"; to allow it, list all {kind}s in `{kind}s`")
+        f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; the {kind}s are {list(known)}"
+        + ("." if given else f"; to allow it, list all {kind}s in `{kind}s`.")
+        + did_you_mean(folded(name), {folded(other): other for other in known})
     )
 
 

@@ -9,17 +9,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from .paths import ending
 
 
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+LOCK = ".lock"  # while a process works in a folder
 
 
 @contextmanager
@@ -77,7 +74,7 @@ def sampled_sha256_of(path: Path, pieces: int = 64, size: int = 4096) -> str:
 
 def is_taken(folder: Path) -> bool:
     """Whether `folder` cannot be a new folder: it holds something, is a file, or is a link to what does not exist."""
-    return os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir()))
+    return os.path.lexists(folder) and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir()))
 
 
 def refuse_taken(folder: Path) -> None:
@@ -107,29 +104,20 @@ def creating(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def locking(folder: Path, taken: str) -> Iterator[None]:
-    """
-    Hold the lock of a folder. On Windows, and on file systems without locks, this does nothing.
+    """Hold the lock of a folder. FileExistsError with the message `taken`: another process has it."""
+    from filelock import FileLock, Timeout  # an import that most commands need not wait for
 
-    Args:
-        taken: the message if another process has it.
-
-    Raises:
-        FileExistsError: another process has it.
-    """
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
+    lock = FileLock(folder / LOCK, thread_local=False)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FileExistsError(taken) from error
-        except OSError:  # some network file systems
-            pass
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise FileExistsError(taken) from error
+    try:
         yield
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # Windows removes no open file, but there `release` does
+            (folder / LOCK).unlink()
+        lock.release()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -154,6 +142,17 @@ def as_text(cell: str) -> str:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, never half of it; NaN and infinities become null."""
     write_text(path, json.dumps(finite_or_none(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_object(path: Path, remedy: str) -> dict[str, Any]:
+    """The object in a JSON file; ValueError, which ends in the remedy, if there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid JSON ({error}): {remedy}.") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}: {remedy}.")
+    return value
 
 
 def finite_or_none(value: Any) -> Any:

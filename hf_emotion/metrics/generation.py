@@ -308,8 +308,8 @@ def reply_metrics(
         progress: see `bertscore`.
 
     Returns:
-        `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity` with
-        `perplexity_backend`; `bertscore_precision`, `bertscore_recall`, `bertscore_f1`. Fractions in [0, 1], except lengths and
+        `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity`;
+        `bertscore_precision`, `bertscore_recall`, `bertscore_f1`. Fractions in [0, 1], except lengths and
         perplexities.
 
     Raises:
@@ -330,7 +330,7 @@ def reply_metrics(
     if judge_probabilities is not None:
         result = hits_at_k(judge_probabilities, labels, label_names=label_names) | result
     if ngram_model is not None:
-        result |= {"perplexity": ngram_model.perplexity(replies), "perplexity_backend": ngram_model.backend}
+        result["perplexity"] = ngram_model.perplexity(replies)
     if encoder is not None:
         model, tokenizer, *layer = encoder
         scores = bertscore(replies, references, model, tokenizer, layer[0] if layer else None, progress)

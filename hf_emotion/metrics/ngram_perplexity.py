@@ -2,14 +2,10 @@
 """Perplexity of replies under an n-gram model of human replies."""
 
 import math
-import shutil
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
-from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,7 +13,6 @@ from .words import words
 
 
 RARE = "<rare>"
-_RESERVED = {"<s>", "</s>", "<unk>"}  # lmplz refuses texts that hold these
 
 
 class NgramPerplexity:
@@ -31,52 +26,28 @@ class NgramPerplexity:
     >>> model.perplexity(replies)  # doctest: +SKIP
     87.3
 
-    Attributes:
-        backend: "kenlm", the paper's: modified Kneser-Ney as KenLM's `lmplz` estimates it; or "interpolated", our own:
-            interpolated Kneser-Ney with one discount per order, D = n₁ / (n₁ + 2·n₂) of the order's counts (Ney et al. 1994;
-            0.5 where n₁ or n₂ is 0). Their perplexities differ a little: never compare across backends.
+    The paper has KenLM's modified Kneser-Ney. This is interpolated Kneser-Ney with one discount per order, D = n₁ / (n₁ + 2·n₂) of the
+    order's counts (Ney et al. 1994; 0.5 where n₁ or n₂ is 0), whose perplexities differ a little from those.
     """
 
-    def __init__(
-        self,
-        order: int = 5,
-        backend: Literal["kenlm", "interpolated"] | None = None,
-        discount: float | None = None,
-        vocabulary_size: int | None = None,
-    ):
+    def __init__(self, order: int = 5, discount: float | None = None, vocabulary_size: int | None = None):
         """
         Args:
             order: words per n-gram, at least 2.
-            backend: default: "kenlm" where the package `kenlm` and its program `lmplz` are installed, else "interpolated".
-            discount: for "interpolated" only: in [0, 1], one for all orders; default: estimated for each.
+            discount: in [0, 1], one for all orders; default: estimated for each.
             vocabulary_size: number of possible words. All unknown words then share the probability of `RARE` equally, so
                 that the perplexity can be compared with that of a model over the same words; default: `RARE` is one
                 word.
 
         Raises:
             ValueError: a value outside its range.
-            ImportError: the backend is "kenlm", which is not installed.
         """
         if order < 2:
             raise ValueError(f"`order` must be at least 2, got {order}.")
-        if backend not in (None, "kenlm", "interpolated"):
-            raise ValueError(f"`backend` must be 'kenlm' or 'interpolated', got {backend!r}.")
         if discount is not None and not 0 <= discount <= 1:
             raise ValueError(f"`discount` must lie in [0, 1], got {discount}.")
-        if backend is None:
-            backend = "kenlm" if _has_kenlm() and discount is None else "interpolated"
-        elif backend == "kenlm":
-            if discount is not None:
-                raise ValueError(
-                    "`discount` is for the backend 'interpolated': KenLM estimates its own; leave it out."
-                )
-            if not _has_kenlm():
-                raise ImportError(
-                    "the backend 'kenlm' needs the package `kenlm` (pip install kenlm) and KenLM's program `lmplz` on the "
-                    "PATH, which the package does not hold: build it from github.com/kpu/kenlm, or leave out `backend`."
-                )
-        self.order, self.backend, self.discount, self.vocabulary_size = order, backend, discount, vocabulary_size
-        self._model: _KenLM | _KneserNey | None = None
+        self.order, self.discount, self.vocabulary_size = order, discount, vocabulary_size
+        self._model: _KneserNey | None = None
         self._vocabulary: set[str] = set()
 
     def fit(self, replies: Sequence[str]) -> Self:
@@ -85,17 +56,13 @@ class NgramPerplexity:
             raise ValueError(f"`replies` must be a list of at least one human reply, got {replies!r}.")
         sentences = [words(reply) for reply in replies]
         counts = Counter(chain.from_iterable(sentences))
-        self._vocabulary = {word for word, count in counts.items() if count > 1} - _RESERVED - {RARE}
+        self._vocabulary = {word for word, count in counts.items() if count > 1} - {RARE}
         if self.vocabulary_size is not None and len(counts) > self.vocabulary_size:
             raise ValueError(
                 f"`vocabulary_size` must be at least the {len(counts)} different words of the replies, got "
                 f"{self.vocabulary_size}."
             )
-        sentences = [self._known(sentence) for sentence in sentences]
-        if self.backend == "kenlm":
-            self._model = _KenLM(sentences, self.order)
-        else:
-            self._model = _KneserNey(sentences, self.order, self.discount)
+        self._model = _KneserNey([self._known(sentence) for sentence in sentences], self.order, self.discount)
         return self
 
     def log_probabilities(self, replies: Iterable[str]) -> np.ndarray:
@@ -203,45 +170,3 @@ def _find(keys: np.ndarray, known: np.ndarray, first_word: np.ndarray, base: int
     wanted = known * base + first_word
     found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where((known >= 0) & (keys[found] == wanted), found, -1)
-
-
-class _KenLM:
-    def __init__(self, sentences: Sequence[Sequence[str]], order: int):
-        import kenlm
-
-        with tempfile.TemporaryDirectory() as folder:
-            text, arpa = Path(folder) / "replies.txt", Path(folder) / "model.arpa"
-            text.write_text("".join(" ".join(sentence) + "\n" for sentence in sentences), encoding="utf-8")
-            command = [
-                "lmplz",
-                "-o",
-                order,
-                "-S",
-                "1G",
-                "-T",
-                folder,
-                "--discount_fallback",
-                "--text",
-                text,
-                "--arpa",
-                arpa,
-            ]
-            done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(
-                    f"lmplz failed with exit code {done.returncode}: {done.stderr.strip()[-500:]}\nThe backend 'interpolated' "
-                    "does not need it."
-                )
-            config = kenlm.Config()
-            config.show_progress = False
-            self.model = kenlm.Model(str(arpa), config)
-
-    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        scores = [score for sentence in sentences for score, *_ in self.model.full_scores(" ".join(sentence))]
-        return np.array(scores, dtype=np.float64) * math.log(10)
-
-
-def _has_kenlm() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("kenlm") is not None and shutil.which("lmplz") is not None

@@ -22,7 +22,7 @@ from ..runtime.onnx import DECODER, is_exported
 from ..runtime.ready import with_weights
 from ..tasks import packaged_corpus, task_of, task_of_rows
 from ..tasks.base import Task
-from ..tasks.exporting import Exporter, distinct_texts, filled
+from ..tasks.exporting import Exporter, distinct_texts
 from ..tasks.loading import load_split, options_for, trained_on
 
 
@@ -164,8 +164,7 @@ def read_texts(path: Path, checkpoint: str | Path) -> list:
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one per line.")
-    exporter = task_of(read_config(with_weights(checkpoint))).exporter
-    return filled(lines) if exporter is None else exporter().of_lines(lines)
+    return task_of(read_config(with_weights(checkpoint))).exporter().of_lines(lines)
 
 
 def _items(

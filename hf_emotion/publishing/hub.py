@@ -24,7 +24,6 @@ from .release import (
     matches,
     stage,
     write_handler,
-    write_space,
 )
 
 
@@ -43,7 +42,6 @@ def push(
     create_pr: bool = False,
     tag: str | None = None,
     dry_run: bool = False,
-    space: str | Path | None = None,
     api: HfApi | None = None,
     trust_remote_code: bool = False,
     handler: bool = False,
@@ -63,8 +61,6 @@ def push(
         create_pr: open a pull request instead of writing to main.
         tag: a new tag for the commit.
         dry_run: check everything and send nothing.
-        space: also write the files of a Gradio Space that shows the model into this new or empty folder, or one that holds them
-            already.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
         trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
             hf-emotion's.
@@ -97,11 +93,6 @@ def push(
         check_licence(
             licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe beside the run"
         )
-    if dry_run and space is not None and "/" not in repo_id:
-        raise ValueError(
-            f"`space` names the repository of the model, and without a push nobody knows the namespace of {repo_id!r}: write "
-            "NAMESPACE/NAME."
-        )
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
         if not (api.token or get_token()):
@@ -117,8 +108,6 @@ def push(
         files = {path: (folder / path).stat().st_size for path in files_in(folder)}
         if show is not None:
             show(files)
-        if space is not None:
-            write_space(Path(space), repo_id, folder)
         if dry_run:
             return {"files": files}
         return {"files": files, **_upload(api, repo_id, folder, private, revision, create_pr, tag)}

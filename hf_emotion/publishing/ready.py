@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes ready models as ordinary checkpoints."""
 
-import difflib
 from pathlib import Path
 
 from ..io.files import creating, refuse_taken
+from ..io.names import did_you_mean
 from ..runtime.ready import PLACE, ReadyModel, ready_models
 from ..runtime.ready_checkpoint import write_checkpoint
 
@@ -20,10 +20,7 @@ def write_ready(name: str, output: str | Path) -> None:
     """
     known = [model.name for model in ready_models()]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        raise ValueError(
-            f"no ready model {name!r}{f': did you mean {near[0]!r}?' if near else f'; there are {known}.'}"
-        )
+        raise ValueError(f"no ready model {name!r}: there are {known}.{did_you_mean(name, known)}")
     output = Path(output)
     refuse_taken(output)
     with creating(output) as folder:

@@ -19,10 +19,10 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
-import yaml
 from huggingface_hub import ModelCard
 from huggingface_hub.utils import validate_repo_id
 
@@ -31,6 +31,7 @@ import hf_emotion.modeling
 from ..io.files import (
     filling,
     is_taken,
+    read_object,
     sha256_of,
     write_json,
     write_text,
@@ -47,6 +48,8 @@ from .without_base import complete, place_bases, with_base
 
 
 logger = logging.getLogger(__name__)
+
+_read_json = partial(read_object, remedy="take the file of the finished run")
 
 # Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
 # recipes (which name local folders).
@@ -189,18 +192,6 @@ def _report_of(run: Path) -> RunReport:
     report = RunReport.read(run)
     check_name(report.name, f"`name` in {run / METRICS}")
     return report
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON ({error}): take the file of the finished run.") from error
-    if not isinstance(value, dict):
-        raise ValueError(
-            f"{path} must hold a JSON object, got {type(value).__name__}: take the file of the finished run."
-        )
-    return value
 
 
 def _models(run: Path, report: RunReport) -> dict[str, Path]:
@@ -440,54 +431,17 @@ def _text_of(path: Path) -> str:
         return file.read(min(int.from_bytes(file.read(8), "little"), MOST_NOTES)).decode(errors="replace")
 
 
-# Programs for a model: a Space that shows it, and the handler of an Inference Endpoint
+# The handler of an Inference Endpoint
 
 REQUIREMENTS = "transformers>=5.17,<6\n"
-SPACE = "space_app.py", "# The functions of the model's task", "# The page.\n"  # the file, and lines of it
-HANDLER = "endpoint_handler.py", "# The function of the model's task", "# The class.\n"
-
-
-def write_space(folder: Path, repo_id: str, model: Path) -> None:
-    """Write the files of a Gradio Space into a folder that is new or holds them: a text box for the model `repo_id`, whose files lie in `model`."""
-    name = _pipeline_of(model, "a Space shows", "--space")
-    functions = task_of_pipeline(name).space()
-    metadata = {
-        "title": PurePath(repo_id).name,
-        "sdk": "gradio",
-        "app_file": "app.py",
-        "license": "apache-2.0",
-        "models": [repo_id],
-    }
-    files = {
-        "app.py": _program(SPACE, name, *functions).replace(MODEL, repo_id),
-        "requirements.txt": f"gradio>=6\ntorch\n{REQUIREMENTS}",
-        "README.md": f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\n"
-        f"Shows [{repo_id}](https://huggingface.co/{repo_id}).\n",
-    }
-    if is_taken(folder):  # perhaps by a dry run
-        if not folder.is_dir() or {path: (folder / path).read_bytes() for path in files_in(folder)} != {
-            path: text.encode() for path, text in files.items()
-        }:
-            raise FileExistsError(
-                f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
-            )
-        return
-    with filling(folder) as temporary:
-        for path, text in files.items():
-            write_text(temporary / path, text)
 
 
 def write_handler(model: Path) -> None:
     """Write the handler of an Inference Endpoint beside a model, and what it needs."""
-    name = _pipeline_of(model, "an endpoint has", "--handler")
-    write_text(model / "handler.py", _program(HANDLER, name, task_of_pipeline(name).respond()))
-    write_text(model / "requirements.txt", REQUIREMENTS)
-
-
-def _pipeline_of(model: Path, what: str, option: str) -> str:
-    """The name of the pipeline of the model in a folder."""
     if not (model / "config.json").is_file():
-        raise ValueError(f"{what} one model, and this run has one for each target and aspect: leave out {option}.")
+        raise ValueError(
+            "an endpoint has one model, and this run has one for each target and aspect: leave out --handler."
+        )
     names = _read_json(model / "config.json").get("custom_pipelines") or {}
     stock = ("text-classification", "sentiment-analysis")  # a model that they must not read names them, too
     name = next((name for name in names if name not in stock), "text-classification")
@@ -495,13 +449,9 @@ def _pipeline_of(model: Path, what: str, option: str) -> str:
         raise ValueError(
             f'config.json names the pipeline {name!r}: its name must be of small letters, digits and "-".'
         )
-    return name
-
-
-def _program(template: tuple[str, str, str], pipeline: str, *functions: Any) -> str:
-    """A program for the pipeline of this name: that of the template, and in it the functions of the task."""
-    file, start, end = template
-    program = Path(__file__).with_name(file).read_text(encoding="utf-8").replace("PIPELINE", pipeline)
-    before, _, rest = program.partition(start)
-    _, _, after = rest.partition(end)
-    return "\n\n".join([before.rstrip() + "\n", *map(inspect.getsource, functions), after.lstrip()])
+    respond = task_of_pipeline(name).respond()
+    program = Path(__file__).with_name("endpoint_handler.py").read_text(encoding="utf-8").replace("PIPELINE", name)
+    before, _, rest = program.partition("# The function of the model's task")
+    _, _, after = rest.partition("# The class.\n")
+    write_text(model / "handler.py", f"{before}\n{inspect.getsource(respond)}\n\n{after.lstrip()}")
+    write_text(model / "requirements.txt", REQUIREMENTS)

@@ -107,9 +107,6 @@ body { margin: 0 auto; padding: 1rem; max-width: 60rem; color: var(--ink); backg
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.3rem; }
 pre { white-space: pre-wrap; font: inherit; border-left: 3px solid var(--line); padding-left: .6rem; }
-"""
-
-MAP_STYLE = """
 h2 { font-size: 1.1rem; margin: 2rem 0 0; }
 p.unit, footer { color: var(--soft); font-size: .9rem; margin: .2rem 0; }
 dl { margin: .5rem 0; overflow-wrap: anywhere; } dt { font-weight: 600; padding-top: .5rem; border-top: 1px solid var(--line); }
@@ -127,17 +124,9 @@ def to_html(explanation: Explanation) -> str:
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{escape(_title(explanation))}: {escape(explanation.text[:80])}</title><style>{STYLE}{MAP_STYLE}</style></head><body>",
+        f"<title>{escape(_title(explanation))}: {escape(explanation.text[:80])}</title><style>{STYLE}</style></head><body>",
         f"<h1>{escape(_title(explanation))}</h1><pre>{escape(explanation.text)}</pre>",
-        maps_to_html(explanation),
-        "</body></html>\n",
     ]
-    return "\n".join(parts)
-
-
-def maps_to_html(explanation: Explanation) -> str:
-    """The heat maps with their notes, for a page that has `MAP_STYLE` and sets its colours, as `STYLE` does."""
-    parts = []
     for heat in explanation.maps:
         number = _number(heat)
         parts.append(f'<h2>{escape(heat.title)}</h2><p class="unit">{escape(_subtitle(heat))}</p><dl>')
@@ -151,10 +140,11 @@ def maps_to_html(explanation: Explanation) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in explanation.notes)
     signed = any(heat.signed for heat in explanation.maps)
     legend = "<li>purple: above 0; orange and underlined twice: below 0</li>" if signed else ""
-    parts.append(
+    parts += [
         f"<footer><ul>{notes}{legend}</ul><p>{escape(explanation.checkpoint)} ({escape(explanation.model_type)}), "
-        f"{explanation.seconds:.2f} s</p></footer>"
-    )
+        f"{explanation.seconds:.2f} s</p></footer>",
+        "</body></html>\n",
+    ]
     return "\n".join(parts)
 
 

@@ -3,11 +3,10 @@
 
 import dataclasses
 import importlib.util
-import json
 import logging
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,20 +15,21 @@ import yaml
 from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
-from ..io.files import is_taken, locking, write_csv, write_json, write_text
+from ..io.files import locking, write_csv, write_json, write_text
 from ..io.launched import processes
 from ..metrics import sign_of
-from ..recipes import Recipe, read_yaml
+from ..recipes import Recipe, make_recipe, read_yaml, set_field
 from ..reports.figures import write_sweep
 from ..tasks.loading import load_dataset_for
 from ..training.fit import metric_of, watched_by
+from ..training.recipe_checks import check_parts
 from ..training.survive import check_same_data
-from .space import Dimension, own_values, read_space, with_values
-from .train import train
+from .train import check_output, train
 
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
+    from optuna.distributions import BaseDistribution
 
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ SEED = 0
 
 def sweep(
     recipe: Recipe,
-    space: Sequence[str],
+    space: Mapping[str, Any],
     trials: int = 20,
     output: str | Path | None = None,
     data_dir: str | Path | None = None,
@@ -53,11 +53,12 @@ def sweep(
 
     Optuna's TPE chooses the values, at a fixed seed; a trial ends early if after an evaluation it is worse than the median of
     the earlier trials at the same evaluation (from the sixth trial on; not with `few_shot`). The first trial has the recipe's own
-    values, if they lie in the space. A trial trains the first seed of the recipe.
+    values, where they lie in the space. A trial trains the first seed of the recipe.
 
     Args:
         recipe: see `load_recipe`.
-        space: "KEY=LOW..HIGH", "KEY=LOW..HIGH:log" or "KEY=VALUE,VALUE"; keys as in `train --set`.
+        space: {key as in `train --set`: {"low": ..., "high": ...} or a list of values}. Between whole ends whole numbers are tried; with
+            "log": True their logarithms are drawn evenly, with a "step" only multiples of it above "low".
         trials: number of trials, those before `resume` included.
         output: the folder, default `runs/NAME-sweep`; new or empty, unless `resume`. It gets `trials.csv`, `trials.json`, `best.yaml`
             (the recipe with the best values), `sweep.png`, the run folder of the best trial, and what `resume` needs.
@@ -71,7 +72,7 @@ def sweep(
     Raises:
         ModuleNotFoundError: Optuna is not installed.
         FileExistsError: `output` holds something and `resume` is not set, or another process sweeps in it.
-        ValueError: a space that does not fit the recipe (see `read_space`), `resume` with another recipe or space or over other rows, no
+        ValueError: a space that does not fit the recipe, `resume` with another recipe or space or over other rows, no
             trial that ended.
         SystemExit: with code 143: the process got SIGTERM; `resume` goes on.
     """
@@ -85,68 +86,77 @@ def sweep(
         raise ValueError(
             "a sweep compares the evaluations of one training, and `one_model_per_context` trains several: set it to false."
         )
-    dimensions = read_space(space, recipe)
+    from optuna.distributions import distribution_to_json
+
+    from .space import read_space  # it needs Optuna
+
+    distributions = read_space(space, recipe)
+    for key, one in distributions.items():
+        for value in getattr(one, "choices", None) or (one.low, one.high):
+            with_values(recipe, {key: value})
     output = Path("runs") / f"{recipe.name}-sweep" if output is None else Path(output)
     settings: dict[str, Any] = {
         "recipe": dataclasses.asdict(recipe),
-        "space": [_plain(dimension) for dimension in dimensions],
+        "space": {key: distribution_to_json(one) for key, one in distributions.items()},
+        "data": None,
     }
-    _check_output(output, settings, resume)
+    check_output(output, SETTINGS, lambda text: _settings_in(text) | {"data": None} == settings, resume)
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     splits.pop("test", None)
     settings["data"] = fingerprint(splits)
     if (output / SETTINGS).is_file():
-        check_same_data(_settings_in(output).get("data"), settings["data"], output)
+        before = _settings_in((output / SETTINGS).read_text(encoding="utf-8"))
+        check_same_data(before.get("data"), settings["data"], output)
     output.mkdir(parents=True, exist_ok=True)
     with locking(
         output, f"another process sweeps in {output}: wait until it has finished, or choose another --output."
     ):
-        write_text(output / SETTINGS, _text(settings))
-        study = _open_study(output, recipe, dimensions)
+        write_text(output / SETTINGS, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+        study = _open_study(output, recipe)
         while len(done := _done(study)) < trials:
-            _run_trial(study, recipe, dimensions, len(done), trials, output, data_dir)
-            _write(study, recipe, dimensions, output)
-        result = _write(study, recipe, dimensions, output)
+            _run_trial(study, recipe, distributions, len(done), trials, output, data_dir)
+            _write(study, recipe, distributions, output)
+        result = _write(study, recipe, distributions, output)
     if result["best"] is None:
         reasons = {trial["error"] for trial in result["trials"] if trial["error"]}
         raise ValueError(f"no trial of the sweep ended: {'; '.join(sorted(reasons))}. Change the recipe or the space.")
-    write_sweep(output / PLOT, result, [(dimension.key, dimension.log) for dimension in dimensions])
+    write_sweep(output / PLOT, result, [(key, getattr(one, "log", False)) for key, one in distributions.items()])
     return result
 
 
-def _plain(dimension: Dimension) -> dict[str, Any]:
-    return {**dataclasses.asdict(dimension), "choices": list(dimension.choices)}
+def with_values(recipe: Recipe, values: Mapping[str, Any], **fields: Any) -> Recipe:
+    """The recipe with other values, keys as in `train --set`, and other fields; ValueError for one that it refuses."""
+    given = {**dataclasses.asdict(recipe), **fields}
+    for key, value in values.items():
+        set_field(given, key, value)
+    return check_parts(make_recipe(given))
 
 
-def _settings_in(output: Path) -> dict[str, Any]:
-    """The recipe and the space of the sweep in a folder, and the fingerprint of its corpus."""
-    found = read_yaml((output / SETTINGS).read_text(encoding="utf-8"))
+def own_values(recipe: Recipe, space: "Mapping[str, BaseDistribution]") -> dict[str, Any]:
+    """The values that the recipe itself has for these fields, where they lie in the space."""
+    fields = recipe.training_arguments | dataclasses.asdict(recipe)
+    own = {}
+    for key, one in space.items():
+        head, _, rest = key.partition(".")
+        value = fields.get(head)
+        if rest:
+            value = value.get(rest) if isinstance(value, dict) else None
+        if (
+            value in one.choices
+            if hasattr(one, "choices")
+            else isinstance(value, int | float) and one.low <= value <= one.high
+        ):
+            own[key] = value
+    return own
+
+
+def _settings_in(text: str) -> dict[str, Any]:
+    """The recipe and the space of a sweep, and the fingerprint of its corpus."""
+    found = read_yaml(text)
     return found if isinstance(found, dict) else {}
 
 
-def _text(settings: dict[str, Any]) -> str:
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-
-
-def _check_output(output: Path, settings: dict[str, Any], resume: bool) -> None:
-    before = output / SETTINGS
-    if not resume:
-        if is_taken(output):
-            raise FileExistsError(
-                f"the folder {output} exists and is not empty: choose another with --output, or go on in it with --resume."
-            )
-    elif not before.is_file():
-        if is_taken(output):
-            raise FileExistsError(
-                f"--resume: {output} is no sweep (it has no {SETTINGS}): choose another with --output."
-            )
-    elif _text({**_settings_in(output), "data": None}) != _text({**settings, "data": None}):
-        raise ValueError(
-            f"--resume: {before} has another recipe or space than this command. Give the same as before, or another --output."
-        )
-
-
-def _open_study(output: Path, recipe: Recipe, space: list[Dimension]) -> "Study":
+def _open_study(output: Path, recipe: Recipe) -> "Study":
     """The study in the folder; trials that were running when it stopped count as failed and are tried again."""
     import optuna
     from optuna.storages import JournalStorage
@@ -190,7 +200,7 @@ def _done(study: "Study") -> list[Any]:
 def _run_trial(
     study: "Study",
     recipe: Recipe,
-    space: list[Dimension],
+    space: "Mapping[str, BaseDistribution]",
     number: int,
     total: int,
     output: Path,
@@ -200,11 +210,10 @@ def _run_trial(
 
     # The trial depends on those before it alone, so that an interrupted sweep goes on as if nothing had happened.
     study.sampler = optuna.samplers.TPESampler(seed=SEED + number, n_startup_trials=RANDOM_TRIALS)
-    own = own_values(recipe, space) if number == 0 else None
-    if own is not None and not study.get_trials(states=(optuna.trial.TrialState.WAITING,)):
-        study.enqueue_trial({one.key: _encoded(own[one.key]) if one.choices else own[one.key] for one in space})
-    trial = study.ask()
-    values = {dimension.key: _suggest(trial, dimension) for dimension in space}
+    if number == 0 and not study.get_trials(states=(optuna.trial.TrialState.WAITING,)):
+        study.enqueue_trial(own_values(recipe, space))
+    trial = study.ask(dict(space))
+    values = {key: trial.params[key] for key in space}
     trial.set_user_attr("values", values)
     trial.set_user_attr("began", time.time())
     shown = ", ".join(f"{key}={_short(value)}" for key, value in values.items())
@@ -266,19 +275,6 @@ class Watch(TrainerCallback):
             raise optuna.TrialPruned
 
 
-def _suggest(trial: "Trial", dimension: Dimension) -> Any:
-    if dimension.choices:
-        return json.loads(trial.suggest_categorical(dimension.key, [_encoded(choice) for choice in dimension.choices]))
-    if dimension.whole:
-        return trial.suggest_int(dimension.key, int(dimension.low), int(dimension.high), log=dimension.log)
-    return trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)
-
-
-def _encoded(value: Any) -> str:
-    """A choice as text: Optuna takes no lists."""
-    return json.dumps(value)
-
-
 def _best(study: "Study") -> Any:
     complete = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
     return max(complete, key=lambda trial: trial.value, default=None)
@@ -288,7 +284,7 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _write(study: "Study", recipe: Recipe, space: list[Dimension], output: Path) -> dict[str, Any]:
+def _write(study: "Study", recipe: Recipe, space: Iterable[str], output: Path) -> dict[str, Any]:
     """Write the table and the best recipe, and return the table."""
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     found = [
@@ -312,10 +308,10 @@ def _write(study: "Study", recipe: Recipe, space: list[Dimension], output: Path)
         "folder": None if best is None else str(output / f"trial-{best.number}"),
     }
     write_json(output / f"{TRIALS}.json", result)
-    header = ["trial", "state", "dev", "seconds", *(dimension.key for dimension in space)]
+    header = ["trial", "state", "dev", "seconds", *space]
     rows = [
         [str(trial["number"]), trial["state"], str(trial["dev"]), f"{trial['seconds']:.1f}"]
-        + [str(trial["values"][dimension.key]) for dimension in space]
+        + [str(trial["values"][key]) for key in space]
         for trial in found
     ]
     write_csv(output / f"{TRIALS}.csv", header, rows)

@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,12 +93,12 @@ def _alone_in(output: Path) -> Iterator[None]:
     new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
     taken = f"another process trains in {output}: wait until it has finished, or choose another --output."
-    with locking(output, taken):
-        try:
+    try:
+        with locking(output, taken):
             yield
-        finally:
-            if new and not any(output.iterdir()):
-                output.rmdir()
+    finally:
+        if new and not any(output.iterdir()):
+            output.rmdir()
 
 
 def _train(
@@ -115,7 +115,7 @@ def _train(
     if splits is not None:
         splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # given splits take no options
     if main_process:
-        _check_output(output, recipe_file, recipe, resume)
+        check_output(output, recipe_file.name, recipe.to_yaml().__eq__, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     else:
@@ -223,21 +223,24 @@ def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
     return DatasetDict({**splits, **drawn})
 
 
-def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool) -> None:
-    if not resume:
-        if is_taken(output):
-            raise FileExistsError(
-                f"the run folder {output} exists and is not empty: choose another with --output, or continue it with --resume."
+def check_output(output: Path, file: str, same: Callable[[str], bool], resume: bool) -> None:
+    """
+    Refuse a folder that holds something, but with `resume` one that was begun by the same command.
+
+    Args:
+        file: name of the file that says how it was begun.
+        same: whether this command is the same, from the text of that file.
+    """
+    if resume and (output / file).is_file():
+        if not same((output / file).read_text(encoding="utf-8")):
+            raise ValueError(
+                f"--resume: {output / file} is not the recipe of this command. Give the same as before, or another --output."
             )
-    elif not recipe_file.is_file():
-        if output.exists() and any(output.iterdir()):
-            raise FileExistsError(
-                f"--resume: {output} is not a run folder (it has no recipe.yaml): choose another with --output."
-            )
-    elif recipe_file.read_text(encoding="utf-8") != recipe.to_yaml():
-        raise ValueError(
-            f"--resume: {recipe_file} is not the recipe of this command. Give the same recipe and overrides as before, or "
-            "another --output."
+    elif is_taken(output):
+        raise FileExistsError(
+            f"--resume: nothing was begun in {output} (it has no {file}): choose another with --output."
+            if resume
+            else f"the folder {output} exists and is not empty: choose another with --output, or go on in it with --resume."
         )
 
 

@@ -9,13 +9,13 @@ Shapes: L tokens, C labels.
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..io.names import did_you_mean
 from .batching import as_texts
 
 
@@ -152,15 +152,15 @@ def refuse_exported(model: Any) -> None:
 
 
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
-    """The index of each name; ValueError for an unknown one, with the nearest names."""
+    """The index of each name; ValueError for an unknown one, with the nearest name."""
     if isinstance(names, str) or not names:
         raise ValueError(f"`{argument}` must be a list of names, at least one; got {names!r}.")
     for name in names:
         if name not in known:
-            near = get_close_matches(str(name), known, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
             few = ", ".join(map(str, known[:30])) + (", ..." if len(known) > 30 else "")
-            raise ValueError(f"`{argument}` has the unknown name {name!r}: {hint}The model knows {few}.")
+            raise ValueError(
+                f"`{argument}` has the unknown name {name!r}: the model knows {few}.{did_you_mean(name, map(str, known))}"
+            )
     return [list(known).index(name) for name in names]
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ..io.files import write_text
+from ..io.files import read_object, write_text
 
 
 # what tokenizer.json does not say; folders exported by older versions lack this file
 TOKENIZER_FACTS = "prediction.json"
+AGAIN = "export the model again"  # what to do with damaged files
 FACTS = ("model_max_length", "padding_side", "pad_token_id", "pad_token_type_id", "unk_token_id")
 
 
@@ -46,7 +47,7 @@ def read_exported_config(folder: Path) -> Any:
         from .loading import read_config
 
         return read_config(folder)
-    fields = _read_json(folder / "config.json")
+    fields = read_object(folder / "config.json", AGAIN)
     try:
         fields["id2label"] = {int(number): name for number, name in fields["id2label"].items()}
     except (KeyError, AttributeError, ValueError) as error:
@@ -54,16 +55,6 @@ def read_exported_config(folder: Path) -> Any:
     encoder = fields.get("encoder_config")
     fields["encoder_config"] = None if encoder is None else ExportedConfig(**encoder)
     return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "_name_or_path": str(folder)})
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}): export the model again.") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} is damaged (it holds no object): export the model again.")
-    return values
 
 
 class _Encoded(dict):
@@ -89,7 +80,7 @@ class ExportedTokenizer:
         """
         from tokenizers import Tokenizer
 
-        facts = _read_json(folder / TOKENIZER_FACTS)
+        facts = read_object(folder / TOKENIZER_FACTS, AGAIN)
         missing = [name for name in FACTS if name not in facts]
         if missing:
             raise ValueError(f"{folder / TOKENIZER_FACTS} lacks {missing}: export the model again.")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the name of a model without asking the Hub. Needs neither torch nor transformers."""
 
-import difflib
 import re
 from pathlib import Path
+
+from ..io.names import did_you_mean
 
 
 RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"
@@ -33,27 +34,22 @@ def check_local(name: str | Path, argument: str) -> None:
     elif path.exists():
         return
     elif is_path(str(name)):
-        near = _near(path)
+        beside = [str(found) for found in path.parent.iterdir() if found.is_dir()] if path.parent.is_dir() else []
         raise FileNotFoundError(
-            f"{argument} {str(name)!r} cannot be loaded: there is no such folder{f'; near it are {near}' if near else ''}. "
-            "A model of the Hub has the form OWNER/NAME."
+            f"{argument} {str(name)!r} cannot be loaded: there is no such folder, and a model of the Hub has the form OWNER/NAME."
+            + did_you_mean(path, beside)
         )
-    elif ready := _near_ready(str(name)):
-        raise FileNotFoundError(
-            f"{argument} {str(name)!r}: there is no such model. Did you mean the ready model {ready!r}?"
-        )
+    elif hint := _near_ready(str(name)):
+        raise FileNotFoundError(f"{argument} {str(name)!r}: there is no such model.{hint}")
 
 
-def _near_ready(name: str) -> str | None:
-    """
-    The ready model whose name is nearly this one; None for the name of a ready model, and for OWNER/NAME, which is a model of the Hub.
-    """
+def _near_ready(name: str) -> str:
+    """A guess which ready model is meant; none for the name of one, and for OWNER/NAME, which is a model of the Hub."""
     from .ready import find_ready, ready_models
 
     if "/" in name or find_ready(name) is not None:
-        return None
-    near = difflib.get_close_matches(name, [model.name for model in ready_models()], n=1, cutoff=0.8)
-    return near[0] if near else None
+        return ""
+    return did_you_mean(name, [model.name for model in ready_models()], cutoff=0.8)
 
 
 def is_path(name: str) -> bool:
@@ -66,16 +62,3 @@ def is_path(name: str) -> bool:
         or name.count("/") > 1
         or (parent != Path() and any(parent.glob(f"*/{RECIPE}")))
     )
-
-
-def _near(path: Path) -> list[str]:
-    """Folders with a name like the path's in the nearest parent folder that exists; if there are none, the runs in it."""
-    parent = path.parent
-    while not parent.is_dir() and parent != parent.parent:
-        path, parent = parent, parent.parent
-    if not parent.is_dir():
-        return []
-    folders = sorted(found.name for found in parent.iterdir() if found.is_dir() and not found.name.startswith("."))
-    names = difflib.get_close_matches(path.name, folders, n=3)
-    names = names or [name for name in folders if (parent / name / RECIPE).is_file()][:5]
-    return [str(parent / name) for name in names]

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model behind a service (`hf-emotion serve`), asked over HTTP. Needs neither torch nor transformers."""
 
-import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..io.progress import progress_bar
-from .unread import Unread
+from .batching import check_top_k
+from .sharing import TOO_MANY_TOKENS
+from .unread import Counts, Unread, warn_unread
+
+
+try:
+    import httpx2 as httpx  # huggingface_hub 2 brings it along
+except ModuleNotFoundError:
+    import httpx  # type: ignore[no-redef]  # huggingface_hub 1 brings this one, which is used in the same way
 
 
 AT_ONCE = 64  # inputs of a request
@@ -19,19 +24,8 @@ CONNECTIONS = 4  # requests at the same time: the service reads them together
 BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
 PATIENCE = 60.0  # seconds during which a busy service is asked again
 OF_THE_SERVICE = ("timeout", "max_inputs", "max_body_bytes", "max_windows", "max_tokens", "page")
-TOO_MANY_TOKENS = "too_many_tokens"  # `type` of the field of a request that shall be sent in parts
 SPARE = 10.0  # seconds for the way to the service and back
 NOT_OURS = "{} answers, but not as `hf-emotion serve` does: check --url."
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows none: the key of the service would go to another host."""
-
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-
-_opener = urllib.request.build_opener(_Redirects)
 
 
 class Client:
@@ -56,7 +50,9 @@ class Client:
         """
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
-        self.url, self._key = url.rstrip("/"), key
+        self.url = url.rstrip("/")
+        # It follows no redirects: the key would go to another host.
+        self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
         self._at_once, self._timeout = AT_ONCE, PATIENCE
         try:
             models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
@@ -110,33 +106,63 @@ class Client:
 
     def _send(self, route: str, body: Any, busy: Sequence[int] = BUSY) -> Any:
         """The answer of a route, asked again while the service is `busy`, which are HTTP statuses."""
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        data = None if body is None else json.dumps(body).encode()
-        if data is not None and len(data) > (most := self.about["max_body_bytes"]):
+        data = b"" if body is None else json.dumps(body).encode()
+        if data and len(data) > (most := self.about["max_body_bytes"]):
             # The service would close the connection before it has read all, and its refusal could be lost.
             raise _TooMuch(f"{self.url}: a request may have {most:,} bytes at most, and this one has {len(data):,}")
         end, pause = time.monotonic() + PATIENCE, 0.05
         while True:
             try:
-                request = urllib.request.Request(self.url + route, data, headers)
-                with _opener.open(request, timeout=self._timeout) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                if error.code not in busy or time.monotonic() > end:
-                    raise _failure(self.url, error) from error
-            except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+                answer = self._http.request(
+                    "POST" if data else "GET",
+                    self.url + route,
+                    content=data,
+                    headers={"Content-Type": "application/json"},
+                    timeout=self._timeout,
+                )
+                if answer.is_success:
+                    return answer.json()
+                if answer.status_code not in busy or time.monotonic() > end:
+                    raise _failure(self.url, answer)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
                 # A service that has answered before may be starting again; otherwise there is none.
                 if not hasattr(self, "about") or time.monotonic() > end:
-                    reason = getattr(error, "reason", None) or str(error) or type(error).__name__
                     raise OSError(
-                        f"no answer from {self.url} ({reason}): is the service running? hf-emotion serve MODEL starts one."
+                        f"no answer from {self.url} ({str(error) or type(error).__name__}): is the service running? hf-emotion serve "
+                        "MODEL starts one."
                     ) from error
-            except ValueError as error:
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
                 raise OSError(NOT_OURS.format(self.url)) from error
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+
+class Remote:
+    """
+    A model behind a service, with what all predictors have for `predict`. A subclass has `task`, `predict_quietly` and `of_items`.
+
+    Attributes:
+        units: what the model reads, for warnings.
+    """
+
+    multi_label = False
+    units = "texts"
+    check_top_k = staticmethod(check_top_k)
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.labels: list[str] = client.about["labels"]
+        self.max_length: int = client.about["max_length"]
+        self.identity = client.identity
+
+    def predict(self, *args: Any, **options: Any) -> tuple[list[list[dict[str, Any]]], Unread]:
+        """As `predict_quietly`, with warnings."""
+        results, unread = self.predict_quietly(*args, **options)  # type: ignore[attr-defined]
+        self.warn_unread(unread.counts)
+        return results, unread
+
+    def warn_unread(self, counts: Counts) -> None:
+        warn_unread(counts, "what the service reads", self.client.about["languages"], self.units)
 
 
 class _TooMuch(ValueError):
@@ -147,28 +173,28 @@ class _TooSlow(OSError):
     """The service did not answer in time."""
 
 
-def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
+def _failure(url: str, response: httpx.Response) -> Exception:
     """The exception for an answer that tells an error."""
     answer = {}
     try:
-        answer = json.load(error)
+        answer = response.json()
         message = answer["error"]
     except (ValueError, KeyError, TypeError):
-        message = error.reason
-    if error.code == 401:
+        message = response.reason_phrase
+    if (status := response.status_code) == 401:
         return OSError(f"{url}: {message}. Set HF_EMOTION_API_KEY to the key of the service.")
-    if error.code == 404:
+    if status == 404:
         return OSError(NOT_OURS.format(url))
-    if 300 <= error.code < 400:
-        return OSError(f"{url} sends requests on to {error.headers.get('Location')}: give that address with --url.")
-    if error.code == 504:
+    if response.is_redirect:
+        return OSError(f"{url} sends requests on to {response.headers['Location']}: give that address with --url.")
+    if status == 504:
         return _TooSlow(
             f"{url}: {message}. It is too busy or too slow: ask later, or start it with a longer --timeout."
         )
     kinds: dict[int, type[Exception]] = {413: _TooMuch, 422: ValueError}
-    if error.code == 422 and any(field.get("type") == TOO_MANY_TOKENS for field in answer.get("detail", ())):
+    if status == 422 and any(field.get("type") == TOO_MANY_TOKENS for field in answer.get("detail", ())):
         return _TooMuch(f"{url}: {message}")
-    return kinds.get(error.code, OSError)(f"{url}: {message}")
+    return kinds.get(status, OSError)(f"{url}: {message}")
 
 
 def unread_of(results: Sequence[dict[str, Any]]) -> Unread:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves predictions: files, Ray, threads, the demo."""
+"""Serves predictions: files, Ray, threads, over HTTP."""

@@ -33,8 +33,7 @@ from ..data.rows import with_each_key_once
 from ..inference import open_checkpoint
 from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
-from ..runtime.remote import TOO_MANY_TOKENS
-from ..runtime.sharing import Limits, TooManyTokens, limited
+from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .fingerprint import fingerprint
 from .settings import Settings, names_of

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -338,10 +339,23 @@ def url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: Any, host: str, port: int, timeout: float, max_connections: int | None = None) -> None:
-    """Serve an application until SIGINT or SIGTERM; requests in flight get their answers. OSError: the port is not free."""
+def run(
+    app: Any,
+    host: str,
+    port: int,
+    timeout: float,
+    max_connections: int | None = None,
+    show: Callable[[str], Any] | None = None,
+) -> None:
+    """
+    Serve an application until SIGINT or SIGTERM; requests in flight get their answers. `show` gets the address, in a thread of its own.
+    OSError: the port is not free.
+    """
     listening = listen(host, port)
-    print(f"{url_of(host, listening.getsockname()[1])} (Ctrl+C ends it)", flush=True)
+    url = url_of(host, listening.getsockname()[1])
+    print(f"{url} (Ctrl+C ends it)", flush=True)
+    if show is not None:
+        threading.Thread(target=show, args=(url,), daemon=True).start()
     server = Server(app, timeout, allowed_connections(max_connections or MAX_CONNECTIONS))
     # Once all is done, uvicorn sends itself again what it got: that is no failure.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -5,11 +5,11 @@ The tasks and their corpora: the only place that knows how tasks differ.
 Importing this loads nothing heavy: tasks import what their methods need when these are called.
 """
 
-import difflib
 import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..io.names import did_you_mean
 from . import dialogue_emotion, emotion_classification, emotional_response, language_modeling, targeted_sentiment
 from .base import Corpus, Task
 
@@ -48,9 +48,7 @@ def corpus_of(name: str) -> Corpus:
     """The record of a corpus; ValueError for an unknown one, with the nearest name."""
     known = corpora()
     if not isinstance(name, str) or name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
-        hint = f" did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(known)}.")
+        raise ValueError(f"unknown dataset {name!r}: the names are {sorted(known)}.{did_you_mean(name, known.keys())}")
     return known[name]
 
 

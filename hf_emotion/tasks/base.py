@@ -45,11 +45,6 @@ class MainProcessFirst(Protocol):
 PipelineFunction: TypeAlias = Callable[..., Any]
 
 
-def choices(run) -> dict[str, list[str]]:
-    """What a user of most Spaces chooses besides the text: nothing. It becomes part of their app.py."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """
@@ -193,7 +188,7 @@ METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `
 @dataclass(frozen=True)
 class Page:
     """
-    The page of `demo` for a model.
+    What the page of the service shows of a model.
 
     Attributes:
         box: label of the box for the text.
@@ -511,10 +506,6 @@ class Task(Generic[P]):
     def exporter(self) -> Exporter:
         """How its checkpoints are exported."""
         raise self._cannot("exported")
-
-    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
-        """The functions whose source becomes part of a Space's program."""
-        raise self._cannot("shown in a Space")
 
     def respond(self) -> PipelineFunction:
         """(pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON; its source becomes part of the handler."""

@@ -20,7 +20,7 @@ from ..recipes import Recipe
 from ..run_report import SeedRun
 from ..runtime.plain import text_processing
 from . import task_of_rows
-from .base import HeldOut
+from .base import HeldOut, Prepared
 from .corpus_metrics import at_thresholds
 from .saving import save_model
 from .selective import choose_rules, measure_rules
@@ -33,22 +33,27 @@ FEWEST_ROWS = 20  # of a validation part that tells something
 
 
 def finish_classifier(
-    predictor: Any,
+    predictor_of: Callable[..., Any],
     recipe: Recipe,
     run: SeedRun,
+    trainer: Any,
+    prepared: Prepared,
     splits: DatasetDict,
-    folder: Path,
+    folder: Path | None,
     **settings: Any,
-) -> HeldOut:
+) -> HeldOut | None:
     """
     Predict the validation and the test part with a trained classifier, and write the results and the checkpoint.
 
     Args:
-        predictor: the predictor with the trained model.
-        recipe, run, splits, folder: see `Task.finish`; only the first process calls this.
-        settings: arguments of the pipeline that is saved with the model.
+        predictor_of: makes the predictor from the trained model and its tokenizer.
+        recipe, run, trainer, prepared, splits, folder: see `Task.finish`.
+        settings: arguments of the predictor, and of the pipeline that is saved with the model.
     """
-    model, tokenizer = predictor.model, predictor.tokenizer
+    model, tokenizer = trainer.whole_model(), prepared.tokenizer  # all processes have a part in this
+    if folder is None:
+        return None
+    predictor = predictor_of(model, tokenizer, max_length=recipe.max_length, **settings)
     model.config.calibration_temperature = None  # the base model's own
     probabilities = {
         split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"

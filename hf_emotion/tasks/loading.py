@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import logging
@@ -16,6 +15,7 @@ from typing import Any
 
 from ..data.lazily import datasets
 from ..data.splits import check_split, oversample_minorities
+from ..io.names import did_you_mean
 from . import corpus_of, options_of
 from .base import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
@@ -130,10 +130,8 @@ def check_dataset(name: str, options: dict) -> None:
     known = [*options_of(name), "dedupe", "oversample"]
     for option in options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
             raise ValueError(
-                f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else '.'} "
-                f"The options are {known}."
+                f"unknown option {option!r} for the dataset {name!r}: the options are {known}.{did_you_mean(option, known)}"
             )
         parameters = inspect.signature(corpus_of(name).loader, eval_str=True).parameters
         hint = parameters[option].annotation if option in parameters else bool

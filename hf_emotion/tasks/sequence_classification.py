@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds classifiers of texts, with or without aspects, and encodes rows for their training."""
 
-import difflib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from .. import metrics
 from ..data.splits import label_names, map_rows, multi_hot
 from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
+from ..io.names import did_you_mean
 from ..modeling.text_processing import TfidfGate, usable_positions
 from ..recipes import Recipe
 from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
@@ -168,10 +168,9 @@ def _stock_classifier(
         )
     unknown = [name for name in model_config if name in fields and not hasattr(base, name)]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], base.to_dict(), n=1)
         raise ValueError(
-            f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field"
-            + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
+            f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field, leave it out."
+            + did_you_mean(unknown[0], base.to_dict().keys())
         )
     model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
     for name, value in kept.items():

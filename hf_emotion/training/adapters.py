@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a LoRA adapter over a model instead of all its weights (Hu et al. 2022), with PEFT."""
 
-import difflib
 import inspect
 import json
 import shutil
@@ -14,6 +13,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from ..io.files import creating, write_json
+from ..recipes import check_key
 from ..runtime.loading import read_model
 from ..runtime.ready import HUB_IDS
 
@@ -49,10 +49,7 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
     run = fields.pop("start_from", None)
     known = [name for name in inspect.signature(peft.LoraConfig).parameters if name not in ("peft_type", "task_type")]
     for name in fields:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean `adapter.{near[0]}`?" if near else "see the fields of peft.LoraConfig."
-            raise ValueError(f"unknown recipe key `adapter.{name}`: {hint}")
+        check_key(name, known, "adapter.")
     if not {"target_modules", "target_parameters"} & fields.keys():
         fields = {**fields, "target_modules": "all-linear"}
     try:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loss of a training with weights of labels, or on the votes of annotators, in the place of the model's own."""
 
-import difflib
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from torch.nn import functional as F
 
 from ..data.splits import label_names
 from ..data.votes import votes_of
+from ..io.names import did_you_mean
 from ..recipes import WEIGHTS, Recipe
 from ..runtime.plain import text_processing
 from ..runtime.unread import is_new
@@ -128,8 +128,7 @@ def balanced(counts: Sequence[float] | np.ndarray) -> list[float]:
 def _check_names(field: str, weights: dict[str, float], names: Sequence[str]) -> None:
     for name in weights:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}? The" if near else "the"
             raise ValueError(
-                f"`{field}` has a weight for {name!r}, which is no label of the corpus: {hint} labels are {list(names)}."
+                f"`{field}` has a weight for {name!r}, which is no label of the corpus: the labels are {list(names)}."
+                + did_you_mean(name, names)
             )

@@ -2,7 +2,6 @@
 """Trains one seed of a recipe, for any task."""
 
 import dataclasses
-import difflib
 import json
 import logging
 import shutil
@@ -194,10 +193,8 @@ def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
         return
     known = [name for name, value in figures.items() if isinstance(value, float | int)]
     if metric.removeprefix("eval_") not in known:
-        near = difflib.get_close_matches(metric, known, n=1)
         raise ValueError(
-            f"`metric_for_best_model` {metric!r} is not measured on {recipe.dataset}"
-            f"{f', did you mean {near[0]!r}? Choose' if near else ': choose'} one of {['loss', *known]}, or leave it out."
+            f"`metric_for_best_model` {metric!r} is not measured on {recipe.dataset}: choose one of {['loss', *known]}, or leave it out."
         )
 
 

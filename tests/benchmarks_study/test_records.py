@@ -470,7 +470,7 @@ class TestPlan:
         for changes, message in (
             ({"encoder": "large"}, "`encoder` must be one of .*small.*'large'"),
             ({"table": "goemotion"}, "`table` must be one of"),
-            ({"recipe": "goemotions/laa_ce"}, "`recipe`.*did you mean `recipes`"),
+            ({"recipe": "goemotions/laa_ce"}, "`recipe`.*Did you mean 'recipes'"),
             ({"seeds": 0}, "`seeds` must be .* at least 1, got 0"),
             ({"recipes": ["goemotions/laa_ce"] * 2}, "goemotions/laa_ce over small, seed .* twice .*'ahead\\?'"),
         ):

@@ -15,7 +15,7 @@ from nltk.util import everygrams
 from transformers import BertConfig, BertModel
 
 from hf_emotion import metrics
-from hf_emotion.metrics import generation, ngram_perplexity
+from hf_emotion.metrics import generation
 from hf_emotion.metrics.generation import bertscore, hits_at_k
 from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
 from hf_emotion.metrics.words import words
@@ -222,7 +222,7 @@ class TestKneserNey:
     @pytest.mark.parametrize("discount", [0.1, 0.75])
     def test_against_nltk(self, order, discount):
         human, replies = random_replies(1) + HUMAN, random_replies(2, 20) + REPLIES
-        model = NgramPerplexity(order, "interpolated", discount).fit(human)
+        model = NgramPerplexity(order, discount).fit(human)
         reference = KneserNeyInterpolated(order, discount)
         rows = marked(human, human, order)
         # The marks at the start are never predicted.
@@ -239,7 +239,7 @@ class TestKneserNey:
     @pytest.mark.parametrize("discount", [None, 0.4])
     def test_against_dictionaries(self, order, discount):
         human, replies = random_replies(3) + HUMAN, random_replies(4, 10) + REPLIES
-        model = NgramPerplexity(order, "interpolated", discount).fit(human)
+        model = NgramPerplexity(order, discount).fit(human)
         probability = plain_kneser_ney(marked(human, human, order), order, discount)
         expected = [
             probability(row[i], row[i - order + 1 : i])
@@ -249,7 +249,7 @@ class TestKneserNey:
         np.testing.assert_allclose(np.exp(model.log_probabilities(replies)), expected, rtol=1e-12)
 
     def test_probabilities_sum_to_one(self):
-        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        model = NgramPerplexity().fit(HUMAN)
         known = ["i", "am", "so", "happy", "today", "you", "day", "never-seen".replace("-", "")]
         for context in ("", "i am", "you you you you you", "unknown so"):
             length = len(context.split())
@@ -259,48 +259,37 @@ class TestKneserNey:
             assert total + end == pytest.approx(1)
 
     def test_unknown_words_count_as_rare_ones(self):
-        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        model = NgramPerplexity().fit(HUMAN)
         values = [model.perplexity([f"so {word}"]) for word in ("unknown", "kind", "<unk>", "<s>", "<rare>")]
         assert len(set(values)) == 1 and math.isfinite(values[0])
         # Even where no word is rare.
-        assert math.isfinite(NgramPerplexity(backend="interpolated").fit(["a b", "a b"]).perplexity(["c"]))
+        assert math.isfinite(NgramPerplexity().fit(["a b", "a b"]).perplexity(["c"]))
 
     def test_with_a_vocabulary_each_of_its_words_has_its_own_probability(self):
         seen = sorted({word for reply in HUMAN for word in reply.split()})
         vocabulary = [*seen, "new", "newer", "newest"]
-        model = NgramPerplexity(backend="interpolated", vocabulary_size=len(vocabulary)).fit(HUMAN)
+        model = NgramPerplexity(vocabulary_size=len(vocabulary)).fit(HUMAN)
         for context in ("", "i am", "unknown so"):
             length = len(context.split())
             values = model.log_probabilities([f"{context} {word}" for word in vocabulary])
             total = np.exp(values.reshape(len(vocabulary), length + 2)[:, length]).sum()
             assert total + np.exp(model.log_probabilities([context])[-1]) == pytest.approx(1)
         with pytest.raises(ValueError, match="`vocabulary_size` must be at least"):
-            NgramPerplexity(backend="interpolated", vocabulary_size=2).fit(HUMAN)
+            NgramPerplexity(vocabulary_size=2).fit(HUMAN)
 
     def test_perplexity_is_per_token_of_all_replies(self):
-        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        model = NgramPerplexity().fit(HUMAN)
         values = model.log_probabilities(REPLIES)
         assert len(values) == sum(len(reply.split()) + 1 for reply in REPLIES)
         assert model.perplexity(REPLIES) == pytest.approx(math.exp(-values.sum() / len(values)))
         assert math.isnan(model.perplexity([]))
         assert model.perplexity(HUMAN) < model.perplexity(REPLIES)
 
-    def test_backend(self, monkeypatch):
-        monkeypatch.setattr(ngram_perplexity, "_has_kenlm", lambda: True)
-        assert NgramPerplexity().backend == "kenlm"
-        assert NgramPerplexity(discount=0.5).backend == "interpolated"
-        monkeypatch.setattr(ngram_perplexity, "_has_kenlm", lambda: False)
-        assert NgramPerplexity().backend == "interpolated"
-        with pytest.raises(ImportError, match="lmplz"):
-            NgramPerplexity(backend="kenlm")
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             ({"order": 1}, "`order` must be at least 2, got 1"),
-            ({"backend": "srilm"}, "`backend` must be .* got 'srilm'"),
             ({"discount": 1.5}, r"`discount` must lie in \[0, 1\], got 1.5"),
-            ({"discount": 0.5, "backend": "kenlm"}, "leave it out"),
         ],
     )
     def test_errors(self, arguments, message):
@@ -309,20 +298,9 @@ class TestKneserNey:
 
     def test_no_replies(self):
         with pytest.raises(ValueError, match="at least one human reply"):
-            NgramPerplexity(backend="interpolated").fit([])
+            NgramPerplexity().fit([])
         with pytest.raises(RuntimeError, match="call `fit`"):
-            NgramPerplexity(backend="interpolated").perplexity(REPLIES)
-
-    @pytest.mark.skipif(not ngram_perplexity._has_kenlm(), reason="needs the package kenlm and KenLM's lmplz")
-    def test_kenlm(self):
-        human = random_replies(5, 400)
-        replies = [*random_replies(6), "never seen words", "<s> </s> <unk>"]
-        model, other = (NgramPerplexity(3, backend).fit(human) for backend in ("kenlm", "interpolated"))
-        assert NgramPerplexity().backend == "kenlm"
-        assert len(model.log_probabilities(replies)) == len(other.log_probabilities(replies))
-        known = replies[:-2]
-        assert model.perplexity(known) == pytest.approx(other.perplexity(known), rel=0.1)
-        assert math.isfinite(model.perplexity(replies))
+            NgramPerplexity().perplexity(REPLIES)
 
 
 @pytest.fixture(scope="module")
@@ -405,7 +383,7 @@ class TestBertScore:
 
 class TestReplyMetrics:
     def test_joins(self, encoder, tokenizer):
-        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        model = NgramPerplexity().fit(HUMAN)
         labels = [0, 1, 2, 3, 4, 0]
         probabilities = np.random.default_rng(0).random((6, 5))
         names = ["joy", "fear", "calm", "anger", "love"]
@@ -416,7 +394,7 @@ class TestReplyMetrics:
         assert result["stop_words"] == metrics.stop_word_share(REPLIES)
         assert result["average_length"] == metrics.average_length(REPLIES)
         assert result["repetition_rate"] == pytest.approx(1 / 6)
-        assert result["perplexity"] == model.perplexity(REPLIES) and result["perplexity_backend"] == "interpolated"
+        assert result["perplexity"] == model.perplexity(REPLIES)
         assert result["bertscore_f1"] == bertscore(REPLIES, OTHERS, encoder, tokenizer, 1)["f1"]
         assert {name: result[name] for name in result if "hits" in name or name == "per_emotion"} == hits_at_k(
             probabilities, labels, label_names=names

@@ -7,13 +7,12 @@ import copy
 import io
 import json
 import os
-import runpy
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import compatibility
 import huggingface_hub
@@ -687,14 +686,14 @@ def test_a_broken_download_goes_on_where_it_stopped(hub, online, tmp_path):
 def test_commands(command, run):
     done = subprocess.run([sys.executable, "-P", *command, "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    for option in ("--repo-id", "--private", "--revision", "--create-pr", "--dry-run", "--tag", "--space"):
+    for option in ("--repo-id", "--private", "--revision", "--create-pr", "--dry-run", "--tag"):
         assert option in done.stdout
 
 
-def test_push_of_the_command_line(hub, online, unchecked, run, monkeypatch, tmp_path, argv):
+def test_push_of_the_command_line(hub, online, unchecked, run, monkeypatch, argv):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.url)
     monkeypatch.setenv("HF_TOKEN", hub.writer)
-    result = argv("push", run, "--repo-id", NAME, "--space", tmp_path / "space")
+    result = argv("push", run, "--repo-id", NAME)
     assert result.code == 0, result.err
     assert result.out.splitlines()[-1].startswith("published: ") and "        7  model.safetensors" in result.out
     assert "holds these files already" in argv("push", run, "--repo-id", NAME).out
@@ -702,94 +701,6 @@ def test_push_of_the_command_line(hub, online, unchecked, run, monkeypatch, tmp_
     result = argv("push", run, "--repo-id", NAME)
     assert result.code == 1 and result.err.startswith("error: the Hub knows no such token (401)")
     assert "hf_wrong" not in result.err + result.out
-
-
-# The Space
-
-
-@pytest.fixture
-def space(run, tmp_path, unchecked) -> Path:
-    push(run, NAME, dry_run=True, space=tmp_path / "space")
-    return tmp_path / "space"
-
-
-def test_files_of_a_space(space, run):
-    assert set(files_in(space)) == {"README.md", "app.py", "requirements.txt"}
-    metadata = ModelCard.load(space / "README.md", ignore_metadata_errors=True).data.to_dict()
-    assert metadata["sdk"] == "gradio" and metadata["app_file"] == "app.py" and metadata["models"] == [NAME]
-    assert "transformers" in (space / "requirements.txt").read_text()
-    push(run, NAME, dry_run=True, space=space)  # the same files
-    (space / "mine.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="--space"):
-        push(run, NAME, dry_run=True, space=space)
-
-
-HTML, JOY = "<script>alert(1)</script>", {"label": "joy", "score": 0.75}
-
-
-@pytest.mark.parametrize(
-    ("task", "text", "found", "headers"),
-    [
-        ("text-classification", HTML, [JOY], ["label", "score"]),
-        ("targeted-sentiment", HTML, [{"target": "a", "aspect": "b", **JOY}], ["target", "aspect", "label", "score"]),
-        (
-            *("dialogue-emotion", f"Ann: hi\n\n{HTML}", [{"speaker": "Ann", "utterance": HTML, **JOY, "scores": {}}]),
-            ["speaker", "utterance", "label", "score"],
-        ),
-        ("emotional-response", HTML, [{"emotion": "joy", "generated_text": HTML}], ["generated_text"]),
-    ],
-)
-def test_what_a_space_shows(run, unchecked, tmp_path, monkeypatch, task, text, found, headers):
-    """Gradio is not needed to see it: a stand-in notes the components and what they get."""
-    config = json.loads((run / "config.json").read_text())
-    pipelines = {} if task == "text-classification" else {"custom_pipelines": {task: {}}}
-    (run / "config.json").write_text(json.dumps({**config, **pipelines}))
-    push(run, NAME, dry_run=True, space=tmp_path / "space")
-    made = []
-
-    class Component:
-        def __init__(self, *arguments, **options):
-            made.append((arguments, options))
-            self.arguments, self.options = arguments, options
-
-        __enter__ = lambda self: self  # noqa: E731
-        __exit__ = lambda self, *exception: None  # noqa: E731
-        click = launch = lambda self, *arguments: made.append((arguments, {}))
-
-    gradio = ModuleType("gradio")
-    gradio.__getattr__ = lambda name: type(name, (Component,), {})
-    calls = []
-
-    def answer(inputs, **options):
-        calls.append(inputs)
-        assert not options or options["truncation"]  # a text longer than the model's positions
-        return found
-
-    def pipeline(name, **options):
-        assert name == task and options["model"] == NAME
-        return answer
-
-    answer.model = SimpleNamespace(config=SimpleNamespace(emotions=["joy"]))
-    monkeypatch.setitem(sys.modules, "gradio", gradio)
-    monkeypatch.setattr("transformers.pipeline", pipeline)
-    program = tmp_path / "space" / "app.py"
-    app = runpy.run_path(str(program), run_name="__main__")
-    assert app["MODEL"] == NAME
-    chosen = ["joy"] if task == "emotional-response" else []
-    offered = [options for _, options in made if "choices" in options]
-    assert offered == [{"choices": ["joy"], "label": "Emotion"}] * len(chosen)
-    table = app["table"](text, *chosen)
-    shown = {"score": "0.750"}
-    assert table == {
-        "headers": headers,
-        "data": [[shown.get(name, found[0][name]) for name in headers] for _ in found],
-    }
-    expected = {"emotional-response": (HTML, "joy"), "dialogue-emotion": [("Ann", "hi"), (None, HTML)]}
-    assert calls == [expected.get(task, HTML)]
-    assert app["table"]("  ", *chosen) == {"headers": [], "data": []} and len(calls) == 1
-    kinds = {type(part).__name__ for arguments, _ in made for part in arguments if isinstance(part, Component)}
-    assert kinds == {"Dataframe"} and ((), {"label": "Result", "datatype": "str", "interactive": False}) in made
-    assert "gr.HTML" not in program.read_text() and "hf_emotion" not in program.read_text()
 
 
 # The handler of an endpoint

@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, run_report, seed_run, write_run
 from transformers import AutoModel, BertConfig
 
-import hf_emotion.serving.demo as demo
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator
 from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
@@ -30,6 +29,8 @@ from hf_emotion.publishing.release import check, release, stage
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import write_card
 from hf_emotion.runtime.loading import read_config, read_model, read_tokenizer
+from hf_emotion.serving.service import build as build_service
+from hf_emotion.serving.settings import Settings
 from hf_emotion.tasks.cards import plain
 from hf_emotion.tasks.sequence_classification import build_classifier
 
@@ -133,7 +134,7 @@ def loaders(checkpoint: Path, tmp_path: Path, base: Path):
         "dialogues": lambda: DialoguePredictor(checkpoint),
         "replies": lambda: ReplyGenerator(checkpoint),
         "export": lambda: export_onnx(checkpoint, tmp_path / "onnx", texts=["joy"]),
-        "demo": lambda: demo.build([checkpoint]),
+        "service": lambda: build_service(Settings(checkpoints=[str(checkpoint)])),
         "base model": lambda: build_classifier(str(checkpoint), None, {}, None, ["a", "b"], True, [1, 1]),
         "to roberta": lambda: bert_to_roberta(checkpoint, tmp_path / "roberta"),
         "encoder": lambda: read_model(AutoModel, checkpoint),
@@ -212,7 +213,7 @@ def test_hostile_code_beside_a_known_model_is_not_run(checkpoint, proof, tmp_pat
     ):
         done = argv(*command)
         assert done.code == 0, done.err
-    demo.build([checkpoint])
+    build_service(Settings(checkpoints=[str(checkpoint)]))
     assert not proof.exists()
 
 
@@ -456,20 +457,18 @@ def test_seeds_of_runs_stay_in_their_folder(run, tmp_path, seed):
 
 
 @pytest.mark.parametrize("repo_id", ["../x", "a/../b", "a/b/c", 'x"); import os #', "a b", ""])
-def test_names_of_repositories(run, tmp_path, repo_id):
+def test_names_of_repositories(run, repo_id):
     with pytest.raises(ValueError, match="[Rr]epo"):
-        push(run, repo_id, dry_run=True, space=tmp_path / "space")
-    assert not (tmp_path / "space").exists()
+        push(run, repo_id, dry_run=True)
 
 
-def test_the_task_of_a_space_is_no_program(run, tmp_path, monkeypatch):
+def test_the_task_of_a_handler_is_no_program(run, monkeypatch):
     monkeypatch.setattr("hf_emotion.publishing.hub.check", lambda *_: None)
     config = json.loads((run / "config.json").read_text())
     task = 'x", model=MODEL); __import__("os").system("true") #'
     edit_json(run / "config.json", custom_pipelines={task: {"impl": config["auto_map"]["AutoModel"], "pt": []}})
     with pytest.raises(ValueError, match="config.json names the pipeline"):
-        push(run, NAME, dry_run=True, space=tmp_path / "space")
-    assert not (tmp_path / "space").exists()
+        push(run, NAME, dry_run=True, handler=True)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b"null", b"[" * 100_000])

@@ -24,6 +24,7 @@ from toolkit_helpers import one_thread, write_csv, write_jsonl
 
 from hf_emotion import Predictor
 from hf_emotion.data.files import read_rows
+from hf_emotion.io.files import locking
 from hf_emotion.io.paths import shown
 from hf_emotion.serving.bulk import _identity, predict_file
 
@@ -137,17 +138,13 @@ def test_all_processes_fail_together(predictor, texts, tmp_path):
 @forks
 def test_a_job_that_still_runs(predictor, texts, tmp_path):
     """Its launcher was killed, it was not: a second start must not meet it."""
-    import fcntl
-
     source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
     job = {"rows_per_part": 50, "progress": False}
     with stopped("join"):
         predict_file(predictor, source, tmp_path / "out.csv", **job)
-    folder = os.open(tmp_path / "out.csv.parts", os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    with pytest.raises(FileExistsError, match="another process works on .*out.csv.parts: wait"):
-        predict_file(predictor, source, tmp_path / "out.csv", **job)
-    os.close(folder)
+    with locking(tmp_path / "out.csv.parts", "taken"):
+        with pytest.raises(FileExistsError, match="another process works on .*out.csv.parts: wait"):
+            predict_file(predictor, source, tmp_path / "out.csv", **job)
     assert predict_file(predictor, source, tmp_path / "out.csv", **job)["rows"] == len(texts)
 
 

@@ -796,11 +796,11 @@ class TestPredictUrl:
 
     def test_no_request_is_larger_than_the_service_takes(self, folders, monkeypatch):
         """The refusal of a body that is still being sent may be lost."""
-        sizes, original = [], remote._opener.open
+        sizes, original = [], remote.httpx.Client.request
         monkeypatch.setattr(
-            remote._opener,
-            "open",
-            lambda request, timeout: sizes.append(len(request.data or b"")) or original(request, timeout=timeout),
+            remote.httpx.Client,
+            "request",
+            lambda *args, content, **kwargs: sizes.append(len(content)) or original(*args, content=content, **kwargs),
         )
         with running([folders["text"]], max_body_bytes=2000) as (address, _):
             client = Client(address)

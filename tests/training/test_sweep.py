@@ -19,19 +19,23 @@ from toolkit_helpers import (
 )
 from transformers import TrainerControl
 
+
+pytest.importorskip("optuna")
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
 import hf_emotion
 from hf_emotion import load_recipe
-from hf_emotion.recipes import make_recipe
+from hf_emotion.recipes import make_recipe, read_yaml
 from hf_emotion.reports.figures import write_sweep
 from hf_emotion.runs import sweep as module
-from hf_emotion.runs.space import Dimension, own_values, read_space, with_values
+from hf_emotion.runs.space import read_space
+from hf_emotion.runs.sweep import own_values, with_values
 from hf_emotion.training import fit
 
 
 pytest_plugins = ["toolkit_fixtures"]
-pytest.importorskip("optuna")
-RATE = "learning_rate=1e-5..1e-3:log"
-BATCH = "per_device_train_batch_size=4,8"
+RATE = {"learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}}
+BOTH = RATE | {"per_device_train_batch_size": [4, 8]}
 
 
 @pytest.fixture(scope="module")
@@ -44,57 +48,77 @@ def recipe():
 
 class TestSpace:
     def test_forms(self, recipe):
-        texts = [
-            RATE,
-            BATCH,
-            "warmup_steps=1..9",
-            "weight_decay=0..1",
-            "model_config.class_balanced_beta=0.9,null",
-            "max_length=8..64:log",
-        ]
-        found = read_space(texts, recipe)
-        assert found[0] == Dimension("learning_rate", 1e-5, 1e-3, log=True)
-        assert found[1].choices == (4, 8) and found[4].choices == (0.9, None)
-        assert not found[3].whole and found[5] == Dimension("max_length", 8, 64, whole=True, log=True)
-        assert read_space(["learning_rate=1e-4,3e-4"], recipe)[0].choices == (1e-4, 3e-4)
-        assert read_space(["lr_scheduler_type=linear,cosine"], recipe)[0].choices == ("linear", "cosine")
+        text = """
+        learning_rate: {low: 1e-5, high: 1e-3, log: true}
+        training_arguments.per_device_train_batch_size: [4, 8]
+        warmup_steps: {low: 1, high: 9}
+        weight_decay: {low: 0, high: 1.0}
+        model_config.class_balanced_beta: [9e-1, null]
+        max_length: {low: 8, high: 64, step: 8}
+        lr_scheduler_type: [linear, cosine]
+        """
+        assert read_space(read_yaml(text), recipe) == {
+            "learning_rate": FloatDistribution(1e-5, 1e-3, log=True),
+            "per_device_train_batch_size": CategoricalDistribution([4, 8]),
+            "warmup_steps": IntDistribution(1, 9),
+            "weight_decay": FloatDistribution(0, 1),
+            "model_config.class_balanced_beta": CategoricalDistribution([0.9, None]),
+            "max_length": IntDistribution(8, 64, step=8),
+            "lr_scheduler_type": CategoricalDistribution(["linear", "cosine"]),
+        }
 
     @pytest.mark.parametrize(
-        ("texts", "message"),
+        ("space", "message"),
         [
-            (["learning_rat=1..2"], "did you mean `training_arguments.learning_rate`"),
-            (["model_config.class_balanced_bet=0.1,0.2"], "did you mean `model_config.class_balanced_beta`"),
-            (["learning_rate=1e-3..1e-5"], "first number must be less"),
-            (["learning_rate=1..1"], "first number must be less"),
-            (["learning_rate=0..1:log"], "must begin above 0"),
-            (["learning_rate=a..b"], "must be numbers"),
-            (["learning_rate=1e-4"], "at least two different values"),
-            (["per_device_train_batch_size=8,8"], "at least two different values"),
-            (["per_device_train_batch_size=0..8"], "must be at least 1"),
-            (["label_smoothing_factor=0..1"], "below 1"),
-            (["learning_rate"], "has the form"),
-            ([RATE, f"training_arguments.{RATE}"], "names `learning_rate` twice"),
-            (["seeds=[1],[2]"], "same in all trials"),
-            (["dataset_options.dedupe=true,false"], "same in all trials"),
-            (["shots=4,8"], "`shots` must be the same in all trials"),  # each draws another validation part
-            (["threshold=0.2,0.4"], "`threshold` must be the same in all trials"),  # which moves the metric itself
-            ([], "needs a space"),
+            ("learning_rate: {low: 1e-3, high: 1e-5}", "`low <= high` must hold.*; write {low: 1, high: 9}"),
+            ("learning_rate: {low: 0, high: 1, log: true}", "`low >= 1` must hold"),
+            ("learning_rate: {low: a, high: b}", "could not convert"),
+            ("learning_rate: {low: 1, high: 2, lgo: true}", "neither a range nor a list"),
+            ("learning_rate: {low: 1}", "neither a range nor a list"),
+            ("learning_rate: 1e-4", "neither a range nor a list"),
+            ("few_shot: [[label-vectors], [fine-tuning]]", "neither a range nor a list"),
+            ("learning_rate: []", "one or more"),
+            ("{learning_rate: [1, 2], training_arguments.learning_rate: [1, 2]}", "there once"),
+            ("seeds: [1, 2]", "same in all trials"),
+            ("dataset_options.dedupe: [true, false]", "same in all trials"),
+            ("shots: [4, 8]", "the space of `shots`: it must be the same"),  # each draws another validation part
+            (
+                "threshold: [0.2, 0.4]",
+                "the space of `threshold`: it must be the same",
+            ),  # which moves the metric itself
+            ("{}", "needs a line"),
+            ("learning_rate", "needs a line"),
         ],
     )
-    def test_bad_spaces(self, recipe, texts, message):
+    def test_bad_spaces(self, recipe, space, message):
         with pytest.raises(ValueError, match=message):
-            read_space(texts, recipe)
+            read_space(read_yaml(space), recipe)
 
     @pytest.mark.parametrize(
-        "text", ["class_weights.joy=1,2", "model_config.class_balanced_beta=0.1..0.9", "label_smoothing_factor=0..0.5"]
+        ("space", "message"),
+        [
+            ({"learning_rat": [1, 2]}, "Did you mean 'training_arguments.learning_rate'"),
+            ({"model_config.class_balanced_bet": [0.1, 0.2]}, "Did you mean 'model_config.class_balanced_beta'"),
+            ({"per_device_train_batch_size": {"low": 0, "high": 8}}, "must be at least 1"),
+            ({"label_smoothing_factor": {"low": 0.0, "high": 1.0}}, "below 1"),
+            ({"max_length": {"low": 8.5, "high": 64.0}}, "max_length"),
+        ],
     )
-    def test_a_loss_does_not_compare_other_losses(self, recipe, text):
+    def test_values_that_the_recipe_refuses(self, recipe, trainings, tmp_path, space, message):
+        with pytest.raises(ValueError, match=message):
+            module.sweep(recipe, space, 2, tmp_path / "sweep")
+        assert not (tmp_path / "sweep").exists()
+
+    @pytest.mark.parametrize(
+        "key", ["class_weights.joy", "model_config.class_balanced_beta", "label_smoothing_factor"]
+    )
+    def test_a_loss_does_not_compare_other_losses(self, recipe, key):
         by_loss = dataclasses.replace(
             recipe, training_arguments={**recipe.training_arguments, "metric_for_best_model": "loss"}
         )
-        assert read_space([text], recipe)
+        assert read_space({key: [0.1, 0.2]}, recipe)
         with pytest.raises(ValueError, match="changes the loss"):
-            read_space([text], by_loss)
+            read_space({key: [0.1, 0.2]}, by_loss)
 
     def test_values_reach_the_recipe(self, recipe):
         changed = with_values(
@@ -102,21 +126,14 @@ class TestSpace:
         )
         assert changed.training_arguments == {"learning_rate": 1e-5, "per_device_train_batch_size": 8}
         assert changed.model_config["class_balanced_beta"] == 0.9 and changed.max_length == 9
-        space = read_space([RATE, BATCH], recipe)
-        assert own_values(recipe, space) == {"learning_rate": 3e-4, "per_device_train_batch_size": 8}
-        assert own_values(recipe, read_space([RATE, "weight_decay=0.1,0.2"], recipe)) is None
+        own = {"learning_rate": 3e-4, "per_device_train_batch_size": 8}
+        assert own_values(recipe, read_space(BOTH, recipe)) == own
+        space = read_space({**RATE, "per_device_train_batch_size": [4], "weight_decay": [0.1, 0.2]}, recipe)
+        assert own_values(recipe, space) == {"learning_rate": 3e-4}
         for weights in (None, "balanced", {"joy": 2}):
             weighted = dataclasses.replace(recipe, class_weights=weights)
-            own = own_values(weighted, read_space(["class_weights.joy=0.5..3"], weighted))
-            assert own == ({"class_weights.joy": 2} if isinstance(weights, dict) else None)
-
-    def test_whole_numbers_of_fields_that_recipes_do_not_check(self, recipe):
-        adapted = dataclasses.replace(recipe, adapter={"lora_alpha": 16, "lora_dropout": 0.1})
-        for key, whole in (("r", True), ("lora_alpha", True), ("lora_dropout", False)):
-            (found,) = read_space(
-                [f"adapter.{key}=0..1" if key == "lora_dropout" else f"adapter.{key}=4..16"], adapted
-            )
-            assert found.whole is whole, key
+            found = own_values(weighted, read_space({"class_weights.joy": {"low": 0.5, "high": 3}}, weighted))
+            assert found == ({"class_weights.joy": 2} if isinstance(weights, dict) else {})
 
 
 class Stop(BaseException):
@@ -160,7 +177,7 @@ def table(result):
 
 class TestTrials:
     def test_the_best_is_kept(self, recipe, trainings, tmp_path):
-        result = module.sweep(recipe, [RATE, BATCH], 14, tmp_path / "sweep")
+        result = module.sweep(recipe, BOTH, 14, tmp_path / "sweep")
         states = [trial["state"] for trial in result["trials"]]
         assert len(states) == 14 and {"complete", "pruned"} <= set(states)
         assert result["trials"][0]["values"] == {"learning_rate": 3e-4, "per_device_train_batch_size": 8}
@@ -176,45 +193,45 @@ class TestTrials:
 
     def test_values_that_a_training_refuses(self, recipe, trainings, tmp_path):
         trainings.refused = (2,)
-        result = module.sweep(recipe, [RATE], 5, tmp_path / "sweep")
+        result = module.sweep(recipe, RATE, 5, tmp_path / "sweep")
         assert [trial["number"] for trial in result["trials"] if trial["error"] == "too long for the encoder"] == [2]
         assert len(result["trials"]) == 5
         trainings.refused = (5,)  # the first trial of a sweep: the values may not be the reason
         with pytest.raises(ValueError, match="too long"):
-            module.sweep(recipe, [RATE], 5, tmp_path / "other")
+            module.sweep(recipe, RATE, 5, tmp_path / "other")
 
     def test_a_loss_is_minimised(self, recipe, trainings, tmp_path):
         trainings.lower = True
-        result = module.sweep(recipe, [RATE], 6, tmp_path / "sweep")
+        result = module.sweep(recipe, RATE, 6, tmp_path / "sweep")
         ended = [trial for trial in result["trials"] if trial["state"] == "complete"]
         assert result["best"] == min(ended, key=lambda trial: trial["dev"])["number"] and result["metric"] == "loss"
 
     @pytest.mark.parametrize("die_at", [0, 7])
     def test_an_interrupted_sweep_goes_on(self, recipe, trainings, tmp_path, die_at):
-        whole = module.sweep(recipe, [RATE, BATCH], 10, tmp_path / "whole")
+        whole = module.sweep(recipe, BOTH, 10, tmp_path / "whole")
         trainings.recipes.clear()
         trainings.die_at = die_at
         with pytest.raises(Stop):
-            module.sweep(recipe, [RATE, BATCH], 10, tmp_path / "sweep")
+            module.sweep(recipe, BOTH, 10, tmp_path / "sweep")
         journal = tmp_path / "sweep" / "trials.journal"
         journal.write_bytes(journal.read_bytes() + b'{"half a li')
         with pytest.raises(FileExistsError, match="--resume"):
-            module.sweep(recipe, [RATE, BATCH], 10, tmp_path / "sweep")
-        resumed = module.sweep(recipe, [RATE, BATCH], 10, tmp_path / "sweep", resume=True)
+            module.sweep(recipe, BOTH, 10, tmp_path / "sweep")
+        resumed = module.sweep(recipe, BOTH, 10, tmp_path / "sweep", resume=True)
         assert table(resumed) == table(whole)
         assert len(list((tmp_path / "sweep").glob("trial-*"))) == 1
-        more = module.sweep(recipe, [RATE, BATCH], 11, tmp_path / "sweep", resume=True)
+        more = module.sweep(recipe, BOTH, 11, tmp_path / "sweep", resume=True)
         assert more["trials"][:10] == resumed["trials"]
 
     def test_what_resume_refuses(self, recipe, trainings, tmp_path):
-        module.sweep(recipe, [RATE], 1, tmp_path / "sweep")
-        for changed, space in ((recipe, [RATE, BATCH]), (dataclasses.replace(recipe, max_length=9), [RATE])):
-            with pytest.raises(ValueError, match="another recipe or space"):
+        module.sweep(recipe, RATE, 1, tmp_path / "sweep")
+        for changed, space in ((recipe, BOTH), (dataclasses.replace(recipe, max_length=9), RATE)):
+            with pytest.raises(ValueError, match="is not the recipe of this command"):
                 module.sweep(changed, space, 2, tmp_path / "sweep", resume=True)
         (tmp_path / "other" / "file").parent.mkdir()
         (tmp_path / "other" / "file").touch()
-        with pytest.raises(FileExistsError, match="is no sweep"):
-            module.sweep(recipe, [RATE], 2, tmp_path / "other", resume=True)
+        with pytest.raises(FileExistsError, match="nothing was begun in"):
+            module.sweep(recipe, RATE, 2, tmp_path / "other", resume=True)
 
     def test_resume_refuses_other_rows(self, trainings, tmp_path):
         """Trials over other rows cannot be compared. The test part is not read, so that it may change."""
@@ -223,13 +240,13 @@ class TestTrials:
         for part in ("train", "dev", "test"):
             write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], feelings_rows(12, multi_label=False))
         arguments = {"output": tmp_path / "sweep", "data_dir": tmp_path / "data"}
-        module.sweep(recipe, [RATE], 1, **arguments)
+        module.sweep(recipe, RATE, 1, **arguments)
         write_csv(tmp_path / "data" / "test.csv", ["text", "label"], feelings_rows(9, multi_label=False))
-        module.sweep(recipe, [RATE], 2, **arguments, resume=True)
+        module.sweep(recipe, RATE, 2, **arguments, resume=True)
         before = files_in(tmp_path / "sweep")
         write_csv(tmp_path / "data" / "dev.csv", ["text", "label"], feelings_rows(9, multi_label=False))
         with pytest.raises(ValueError, match="--resume: .*sweep was trained on other rows"):
-            module.sweep(recipe, [RATE], 3, **arguments, resume=True)
+            module.sweep(recipe, RATE, 3, **arguments, resume=True)
         assert len(trainings.recipes) == 2 and files_in(tmp_path / "sweep") == before
 
     def test_the_best_of_trainings_without_evaluations(self, recipe, trainings, tmp_path, monkeypatch):
@@ -243,7 +260,7 @@ class TestTrials:
             return run_report(runs=[seed_run(best_dev_metric=dev, selected_by="macro_f1")])
 
         monkeypatch.setattr(module, "train", train)
-        result = module.sweep(recipe, [RATE], 6, tmp_path / "sweep")
+        result = module.sweep(recipe, RATE, 6, tmp_path / "sweep")
         states = [trial["state"] for trial in result["trials"]]
         assert states == ["complete", "failed", *["complete"] * 4] and result["metric"] == "macro_f1"
         ended = [trial for trial in result["trials"] if trial["state"] == "complete"]
@@ -253,27 +270,28 @@ class TestTrials:
     def test_no_pruning_over_several_methods(self, recipe, trainings, tmp_path):
         """Each method for few rows starts its evaluations anew: the tenth of one trial is not that of another."""
         few = dataclasses.replace(recipe, model_type="label-aware", few_shot=["label-vectors", "fine-tuning"])
-        result = module.sweep(few, [RATE, BATCH], 14, tmp_path / "sweep")
+        result = module.sweep(few, BOTH, 14, tmp_path / "sweep")
         assert {trial["state"] for trial in result["trials"]} <= {"complete", "failed"}
 
     def test_no_trial_ended(self, recipe, trainings, tmp_path):
         with pytest.raises(ValueError, match="no trial of the sweep ended: the training diverged"):
-            module.sweep(recipe, ["learning_rate=9e-4..1e-3"], 2, tmp_path / "sweep")
+            module.sweep(recipe, {"learning_rate": [9e-4, 1e-3]}, 2, tmp_path / "sweep")
 
     def test_missing_extra(self, recipe, monkeypatch, tmp_path):
         monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
         with pytest.raises(ModuleNotFoundError, match=r"hf-emotion\[sweep\]"):
-            hf_emotion.sweep(recipe, [RATE], 2, tmp_path / "sweep")
+            hf_emotion.sweep(recipe, RATE, 2, tmp_path / "sweep")
         assert not (tmp_path / "sweep").exists()
 
 
 def test_command(tiny_recipe, tmp_path, own_verbosity):
     (tmp_path / "tiny.yaml").write_text(tiny_recipe.to_yaml(), encoding="utf-8")
+    (tmp_path / "space.yaml").write_text("learning_rate: {low: 1e-5, high: 1e-3, log: true}")
     arguments = (
         "sweep",
         tmp_path / "tiny.yaml",
         "--space",
-        RATE,
+        tmp_path / "space.yaml",
         "--trials",
         "2",
         "-o",

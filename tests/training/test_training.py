@@ -68,7 +68,7 @@ from hf_emotion import (
 )
 from hf_emotion.data.splits import label_names
 from hf_emotion.io import progress
-from hf_emotion.io.files import creating, filling, replacing, write_json
+from hf_emotion.io.files import creating, filling, is_taken, replacing, write_json
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.figures import write_plots
@@ -319,7 +319,7 @@ class TestRunFolder:
         """What takes time comes before: an interruption in between would leave a folder that cannot be resumed."""
 
         def fingerprint(splits):
-            assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
+            assert not is_taken(tmp_path / "run")
             raise KeyboardInterrupt
 
         monkeypatch.setattr("hf_emotion.training.seeds.fingerprint", fingerprint)
@@ -679,7 +679,7 @@ class TestOutput:
             (output / "sub").mkdir() if kind == "folder in it" else (output / "mine.txt").write_text("mine")
         before = files_in(tmp_path)
         monkeypatch.setattr(run_module, "load_dataset_for", None)  # refused before any work
-        with pytest.raises(FileExistsError, match="the run folder .*run exists and is not empty"):
+        with pytest.raises(FileExistsError, match="the folder .*run exists and is not empty"):
             train(feelings_recipe(base_bert), output, data_dir=feelings)
         assert files_in(tmp_path) == before
 

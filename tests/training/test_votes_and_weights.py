@@ -277,7 +277,7 @@ def test_weights_from_the_command_line():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"class_weights": {"jo": 2}}, "`class_weights`.*'jo'.*did you mean 'joy'"),
+        ({"class_weights": {"jo": 2}}, "`class_weights`.*'jo'.*Did you mean 'joy'"),
         ({"positive_weights": "balanced"}, "`positive_weights`.*one label each.*`class_weights`"),
         ({"soft_labels": True}, "`soft_labels`.*files has none.*`dataset_options.votes`"),
     ],

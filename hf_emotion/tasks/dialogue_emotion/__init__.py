@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
-from ..base import FileColumns, Task, choices
+from ..base import FileColumns, Task
 from .corpora import CORPORA
 
 
@@ -149,11 +149,6 @@ class DialogueEmotion(Task["DialoguePredictor"]):
         from .exporting import exporter
 
         return exporter()
-
-    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
-        from .hub_programs import ask
-
-        return ask, choices
 
     def respond(self) -> PipelineFunction:
         from .hub_programs import respond

@@ -268,10 +268,12 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
 def finish(
     recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> HeldOut | None:
-    model, tokenizer = trainer.whole_model(), prepared.tokenizer
-    if folder is None:
-        return None
-    predictor = DialoguePredictor(model, tokenizer, max_length=recipe.max_length)
+    return finish_classifier(_with_cached_vectors, recipe, run, trainer, prepared, splits, folder)
+
+
+def _with_cached_vectors(model: Any, *args: Any, **kwargs: Any) -> DialoguePredictor:
+    """The predictor of a model; one whose encoder did not change reads the vectors that the training has computed."""
+    predictor = DialoguePredictor(model, *args, **kwargs)
     if is_frozen(model.config):
         predictor.vectors_of = cached_vectors
-    return finish_classifier(predictor, recipe, run, splits, folder)
+    return predictor

@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the published programs of a model do: these functions become part of a Space's app.py and of an endpoint's handler.py, and import nothing."""
-
-
-def ask(run, text: str) -> list[dict]:
-    """The emotion of each turn; the text has one turn per line, "speaker: utterance"."""
-    turns = []
-    for line in filter(str.strip, text.splitlines()):
-        speaker, _, words = line.partition(": ")
-        named = words.strip() and 0 < len(speaker.split()) <= 3  # the same rule as `predict`
-        turns.append((speaker.strip(), words) if named else (None, line))
-    return run(turns)
+"""What the handler of an Inference Endpoint answers: this function becomes part of handler.py, and imports nothing."""
 
 
 def respond(run, inputs, parameters: dict) -> list:

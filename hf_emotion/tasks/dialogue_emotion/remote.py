@@ -4,26 +4,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...runtime.batching import check_top_k
-from ...runtime.remote import Client, unread_of
-from ...runtime.unread import Counts, Unread, warn_unread
+from ...runtime.remote import Remote, unread_of
+from ...runtime.unread import Unread
 from . import TASK
 from .predictor import read_dialogues
 
 
-class RemotePredictor:
+class RemotePredictor(Remote):
     """A model behind a service, with the methods of `DialoguePredictor` that `predict` calls."""
 
     task = TASK
-    multi_label = False
+    units = "utterances"
 
-    def __init__(self, client: Client):
-        self.client = client
-        self.labels: list[str] = client.about["labels"]
-        self.max_length: int = client.about["max_length"]
-        self.identity = client.identity
-
-    def predict(
+    def predict_quietly(
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         turns = [
@@ -31,7 +24,6 @@ class RemotePredictor:
         ]
         found = [result["turns"] for result in self.client.ask(turns, progress, all_scores=True)]
         unread = unread_of([turn for turns in found for turn in turns])
-        self.warn_unread(unread.counts)
         own = ("speaker", "utterance", "label", "score", "scores")
         return [[{name: turn[name] for name in own} for turn in turns] for turns in found], unread
 
@@ -44,11 +36,6 @@ class RemotePredictor:
         found = [turn for result in self.client.ask(turns, all_scores=True) for turn in result["turns"]]
         best = [sorted(turn["scores"].items(), key=lambda item: -item[1])[: top_k or 1] for turn in found]
         return [[{"label": label, "score": score} for label, score in own] for own in best], unread_of(found)
-
-    check_top_k = staticmethod(check_top_k)
-
-    def warn_unread(self, counts: Counts) -> None:
-        warn_unread(counts, "what the service reads", self.client.about["languages"], "utterances")
 
 
 def _turn(speaker: Any, utterance: str) -> dict[str, str | None]:

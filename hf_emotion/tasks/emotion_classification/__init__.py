@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...data.lazily import datasets
 from ...data.lazily import numpy as np
 from ...data.splits import label_names, multi_hot
-from ..base import FileColumns, Task, choices
+from ..base import FileColumns, Task
 from .corpora import CORPORA
 
 
@@ -187,11 +187,6 @@ class EmotionClassification(Task["Predictor"]):
         from .exporting import exporter
 
         return exporter()
-
-    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
-        from .hub_programs import ask
-
-        return ask, choices
 
     def respond(self) -> PipelineFunction:
         from .hub_programs import respond

@@ -127,12 +127,8 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
 def finish(
     recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> HeldOut | None:
-    model, gate, tokenizer = trainer.whole_model(), prepared.rest, prepared.tokenizer
-    if folder is None:
-        return None
-    predictor = Predictor(model, tokenizer, max_length=recipe.max_length, gate=gate)
-    settings = {} if gate is None else {"gate": gate}
-    return finish_classifier(predictor, recipe, run, splits, folder, **settings)
+    settings = {} if prepared.rest is None else {"gate": prepared.rest}
+    return finish_classifier(Predictor, recipe, run, trainer, prepared, splits, folder, **settings)
 
 
 def fit_tfidf_gate(texts: Iterable[str]) -> text_processing.TfidfGate:

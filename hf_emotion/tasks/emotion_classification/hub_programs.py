@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the published programs of a model do: these functions become part of a Space's app.py and of an endpoint's handler.py, and import nothing."""
-
-
-def ask(run, text: str) -> list[dict]:
-    """The ten most probable labels."""
-    return run(text, top_k=10, truncation=True)
+"""What the handler of an Inference Endpoint answers: this function becomes part of handler.py, and imports nothing."""
 
 
 def respond(run, inputs, parameters: dict) -> list:

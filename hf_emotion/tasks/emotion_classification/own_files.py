@@ -262,7 +262,7 @@ def _check_vote_options(
             raise ValueError(f"`annotators` and `votes` name the same column, {name!r}: give each its own.")
         if labels and name not in labels:
             raise ValueError(
-                f"a column of `votes` has no label among `labels`: {unknown_name('label', name, labels, True)}."
+                f"a column of `votes` has no label among `labels`: {unknown_name('label', name, labels, True)}"
             )
 
 

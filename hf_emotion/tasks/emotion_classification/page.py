@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `demo` for emotions of texts."""
+"""The page of the service for emotions of texts."""
 
 from collections.abc import Sequence
 from functools import partial

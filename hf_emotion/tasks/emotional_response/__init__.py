@@ -140,11 +140,6 @@ class EmotionalResponse(Task["ReplyGenerator"]):
 
         return exporter()
 
-    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
-        from .hub_programs import ask, choices
-
-        return ask, choices
-
     def respond(self) -> PipelineFunction:
         from .hub_programs import respond
 

@@ -184,7 +184,7 @@ def _ks(names: list[str]) -> list[int]:
 def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:
     """A 5-gram model of the replies, over the tokens of the generator's vocabulary."""
     size = len(generator.tokenizer)
-    return metrics.NgramPerplexity(backend="interpolated", vocabulary_size=size).fit(_as_words(generator, replies))
+    return metrics.NgramPerplexity(vocabulary_size=size).fit(_as_words(generator, replies))
 
 
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:

@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the published programs of a model do: these functions become part of a Space's app.py and of an endpoint's handler.py, and import nothing."""
-
-
-def ask(run, text: str, emotion: str) -> list[dict]:
-    """A reply in the chosen emotion."""
-    return run((text, emotion))
-
-
-def choices(run) -> dict[str, list[str]]:
-    """What a user chooses besides the text."""
-    return {"Emotion": run.model.config.emotions}
+"""What the handler of an Inference Endpoint answers: this function becomes part of handler.py, and imports nothing."""
 
 
 def respond(run, inputs, parameters: dict) -> list:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `demo` for replies."""
+"""The page of the service for replies."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -45,7 +45,7 @@ def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_fi
     for title, columns in (("Table 2", shape), ("Table 3", likeness)):
         names = (f"{name}{', %' if form == '%' else ''}" for name, form in columns)
         shown.append(Table([title, *names], _figure_rows([*rows.items(), *printed], columns)))
-    return [*shown, f"perplexity: 5-gram, backend {rows['model']['perplexity_backend']}"]
+    return [*shown, "perplexity: of a 5-gram model of the human replies"]
 
 
 def _figure_rows(rows: list[tuple[str, dict[str, Any]]], columns: list[tuple[str, str]]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
-from ..base import FileColumns, Task, choices
+from ..base import FileColumns, Task
 from .corpora import CORPORA
 
 
@@ -219,11 +219,6 @@ class TargetedSentiment(Task["TargetedPredictor"]):
         from .exporting import exporter
 
         return exporter()
-
-    def space(self) -> tuple[PipelineFunction, PipelineFunction]:
-        from .hub_programs import ask
-
-        return ask, choices
 
     def respond(self) -> PipelineFunction:
         from .hub_programs import respond

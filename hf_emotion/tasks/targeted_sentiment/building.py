@@ -116,8 +116,4 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, 
 def finish(
     recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> HeldOut | None:
-    model, tokenizer = trainer.whole_model(), prepared.tokenizer
-    if folder is None:
-        return None
-    predictor = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
-    return finish_classifier(predictor, recipe, run, splits, folder)
+    return finish_classifier(TargetedPredictor, recipe, run, trainer, prepared, splits, folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `demo` for sentiment towards aspects."""
+"""The page of the service for sentiment towards aspects."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -7,30 +7,17 @@ from typing import Any
 
 from ...runtime.batching import as_texts
 from ...runtime.plain import text_processing
-from ...runtime.remote import Client, unread_of
-from ...runtime.unread import Counts, Unread, warn_unread
+from ...runtime.remote import Remote, unread_of
+from ...runtime.unread import Unread
 from . import TASK
 from .predictor import TargetedPredictor, as_labels
 
 
-class RemotePredictor:
+class RemotePredictor(Remote):
     """A model behind a service, with the methods of `TargetedPredictor` that `predict` calls."""
 
     task = TASK
-
-    def __init__(self, client: Client):
-        self.client = client
-        self.labels: list[str] = client.about["labels"]
-        self.multi_label = False
-        self.max_length: int = client.about["max_length"]
-        self.identity = client.identity
-
-    def predict(
-        self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
-        results, unread = self.predict_quietly(texts, targets, progress)
-        self.warn_unread(unread.counts)
-        return results, unread
+    check_top_k = staticmethod(TargetedPredictor.check_top_k)
 
     def predict_quietly(
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
@@ -51,8 +38,3 @@ class RemotePredictor:
             results[row] = as_labels(found[number]["sentiments"])
         unread.put(asked, own)
         return results, unread
-
-    check_top_k = staticmethod(TargetedPredictor.check_top_k)
-
-    def warn_unread(self, counts: Counts) -> None:
-        warn_unread(counts, "what the service reads", self.client.about["languages"])

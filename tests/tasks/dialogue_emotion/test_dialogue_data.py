@@ -603,7 +603,7 @@ class TestOwnDialogues:
         bad = [
             (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),
             ([" ", "Ann", "a", "joy"], "'dialogue' must hold one name or number, got ' '"),
-            (["x", "Ann", "a", "jolly"], r"unknown label 'jolly'; did you mean 'joy'\? The labels are \['joy', 'ang"),
+            (["x", "Ann", "a", "jolly"], r"unknown label 'jolly'; the labels are \['joy', 'ang.* Did you mean 'joy'"),
             (["x", "Ann", "a", "qqq"], "unknown label 'qqq'; the labels are"),
         ]
         path = write_own(
@@ -624,7 +624,7 @@ class TestOwnDialogues:
             ({"turns": [turn, {"label": "joy"}]}, "turn 2: the utterance in 'utterance' is empty .*: None"),
             ({"turns": [{**turn, "label": ["joy"]}]}, "turn 1: 'label' must hold one name or number"),
             ({"turns": [{**turn, "speaker": ["Ann"]}]}, "turn 1: 'speaker' must hold one name"),
-            ({"turns": [turn, {**turn, "label": "joi"}]}, "turn 2: unknown label 'joi'; did you mean 'joy'"),
+            ({"turns": [turn, {**turn, "label": "joi"}]}, "turn 2: unknown label 'joi'; .* Did you mean 'joy'"),
             ({"id": "x", "turns": [turn]}, "a dialogue before it has the id 'x' too"),
             ({"id": ["x"], "turns": [turn]}, r"'id' must hold one name or number, got \['x'\]"),
         ]

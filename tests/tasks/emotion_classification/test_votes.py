@@ -103,7 +103,10 @@ def test_a_number_that_is_missing(tmp_path):
         ({"label_columns": VOTES}, "come from `votes`.*leave out `label_columns`"),
         ({"label_separator": "|"}, "leave out `label_separator`"),
         ({"aspect_column": "a"}, "leave out `aspect_column`"),
-        ({"labels": ["joy", "angry", "fear"]}, "`votes` has no label among `labels`.*'anger'; did you mean 'angry'"),
+        (
+            {"labels": ["joy", "angry", "fear"]},
+            "`votes` has no label among `labels`.*'anger'; .* Did you mean 'angry'",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(options, message, tmp_path):

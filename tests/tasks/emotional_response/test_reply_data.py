@@ -559,7 +559,7 @@ class TestReplyFiles:
                 ({"reply": value}, f"the reply is empty or no string: {re.escape(repr(value))}")
                 for value in ("", ["b"])
             ),
-            ({"emotion": "joyy"}, r"unknown label 'joyy'; did you mean 'joy'\? The labels are \['joy', 'sadness'\]"),
+            ({"emotion": "joyy"}, r"unknown label 'joyy'; the labels are \['joy', 'sadness'\]\. Did you mean 'joy'\?"),
             *(
                 ({"emotion": value}, f"'emotion' must hold one name or number, got {re.escape(repr(value))}")
                 for value in (" ", None, ["joy"])
@@ -614,7 +614,7 @@ class TestWiring:
         monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
         for name in ("mojitalk", "daily_dialog_replies", "empathetic_dialogues"):
             assert task_of_rows(load_dataset_for(name)["test"]).name == "emotional-response"
-        with pytest.raises(ValueError, match="unknown option 'context_turn'.*did you mean 'context_turns'"):
+        with pytest.raises(ValueError, match="unknown option 'context_turn'.*Did you mean 'context_turns'"):
             load_dataset_for("empathetic_dialogues", folder, context_turn=2)
 
     def splits(self) -> DatasetDict:

@@ -1347,7 +1347,7 @@ class TestEvaluateCommand:
         (model,) = [row for row in table_3 if row[0] == "model"]
         assert model[1] == f"{result['rows']['model']['perplexity']:.1f}"
         assert model[4] == f"{100 * result['rows']['model']['bertscore_f1']:.1f}"
-        assert "published" not in text and "3 contexts, 5 emotions" in text and "perplexity: 5-gram, backend" in text
+        assert "published" not in text and "3 contexts, 5 emotions" in text and "perplexity: of a 5-gram model" in text
         header, *short = cells(invoke(*self.arguments(mod_run, pairs, *options)))
         assert len(header) == 5 and [row[0] for row in short] == list(result["rows"])
         assert short[-1][1] == f"{100 * figures['gold']['hits@1']:.1f}"

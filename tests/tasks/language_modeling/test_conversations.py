@@ -171,7 +171,7 @@ class TestTogether:
         monkeypatch.setenv("HF_EMOTION_DATA", str(corpora))
         splits = load_dataset_for("conversations", corpora=["emorynlp"])
         assert splits["train"]["turns"][:] == turns_of(EMORYNLP_EMOTIONS, "train")
-        with pytest.raises(ValueError, match="unknown option 'corpus'.*did you mean 'corpora'"):
+        with pytest.raises(ValueError, match="unknown option 'corpus'.*Did you mean 'corpora'"):
             load_dataset_for("conversations", corpus=["meld"])
 
     def test_dedupe_removes_whole_conversations(self, tmp_path, caplog):

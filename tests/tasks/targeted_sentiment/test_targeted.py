@@ -1059,7 +1059,7 @@ class TestConvertCommand:
             ("missing", "no-such-file.bin"),
             ("config", "no configuration: .*bert_config.json is missing"),
             ("lacks", r"it lacks classifier\.bias"),
-            ("key", "unknown configuration key `aspect`: did you mean `aspects`"),
+            ("key", "unknown configuration key `aspect`: the keys are .*'aspects'"),
             ("contexts", "the configuration does not fit: `num_contexts` is 6"),
             ("output", "exists and is not an empty folder"),
         ],
