@@ -620,7 +620,7 @@ def test_a_recipe_at_its_size_trains_some_steps(monkeypatch, tmp_path):
     def noting(recipe, folder, splits):
         trained.append((recipe, {name: len(part) for name, part in splits.items()}))
         report = original(recipe, folder, splits=splits)
-        report["runs"][0]["train_minutes"] = 0.05  # of its own it may take less than can be told
+        report.runs[0].train_minutes = 0.05  # of its own it may take less than can be told
         return report
 
     monkeypatch.setattr(published_sizes, "train", noting)

@@ -64,6 +64,8 @@ def faithfulness(
     """
     predictor = load_predictor(with_weights(checkpoint)) if isinstance(checkpoint, str | Path) else checkpoint
     task = predictor.task
+    if not task.ranks_words:
+        raise ValueError(f"models for {task.name} do not rank words: faithfulness is not measured.")
     refuse_exported(predictor.model)
     check_names("methods", methods, METHODS)
     methods = list(dict.fromkeys(methods))

@@ -302,6 +302,7 @@ class Task(Generic[P]):
         options: the arguments that `answer` takes ("top_k", "targets").
         settings: the arguments that `evaluate` takes.
         explains: the arguments of `explain` that it takes; empty: no explanations here.
+        ranks_words: whether it has `word_scores`.
     """
 
     name: str
@@ -322,6 +323,7 @@ class Task(Generic[P]):
     options: frozenset[str] = frozenset()
     settings: frozenset[str] = frozenset()
     explains: frozenset[str] = frozenset()
+    ranks_words = False
 
     def _cannot(self, what: str) -> ValueError:
         return ValueError(f"models for {self.name} cannot be {what}.")

@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -39,6 +38,7 @@ from hf_emotion import (
 )
 from hf_emotion.reports.explain_views import print_explanation, to_html, write_explanation
 from hf_emotion.runtime.attribution import HeatMap
+from hf_emotion.tasks import language_modeling
 from hf_emotion.tasks.base import METHODS
 from hf_emotion.tasks.text_explaining import chosen_labels
 
@@ -430,10 +430,8 @@ class TestErrors:
 
     def test_a_task_without_explanations(self, predictor):
         made = predictor("label-aware")
-        made.task = replace(made.task, explain=None)
-        with pytest.raises(
-            ValueError, match="emotion-classification cannot be explained: give a checkpoint for one of"
-        ):
+        made.task = language_modeling.TASK
+        with pytest.raises(ValueError, match="models for language-modeling cannot be explained"):
             explain(made, TEXT)
 
     def test_several_texts(self, predictor):
@@ -644,7 +642,7 @@ class TestFaithfulness:
         assert set(result["methods"]) == {*METHODS, "random"}
 
     def test_errors(self, predictor, tokenizer, corpus):
-        with pytest.raises(ValueError, match="not for emotional-response"):
+        with pytest.raises(ValueError, match="models for emotional-response"):
             faithfulness(predictor("gpt2-mod-ln"), "files", corpus)
         with pytest.raises(ValueError, match="Did you mean 'occlusion'"):
             faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])

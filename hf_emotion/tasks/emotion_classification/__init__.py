@@ -62,6 +62,7 @@ class EmotionClassification(Task["Predictor"]):
     options = frozenset({"top_k"})
     settings = frozenset({"threshold"})
     explains = frozenset({"labels", "method"})
+    ranks_words = True
 
     def owns(self, config: Any) -> bool:
         return True

@@ -54,6 +54,7 @@ class TargetedSentiment(Task["TargetedPredictor"]):
     file_columns = FileColumns()
     options = frozenset({"targets"})
     explains = frozenset({"labels", "targets", "aspects", "method", "layer", "head"})
+    ranks_words = True
 
     def owns(self, config: Any) -> bool:
         return getattr(config, "aspects", None) is not None
