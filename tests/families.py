@@ -107,8 +107,8 @@ def classifier(data: str = "feelings", task: str = "emotion-classification", **c
 
 def targeted(target: bool = True, **changes: Any) -> Family:
     parts = {name: changes.pop(name) for name in ("parts", "exported") if name in changes}
-    columns = {"aspect_column": "aspect", **({"target_column": "target"} if target else {})}
-    recipe = {"dataset": "files", "dataset_options": columns, **changes}
+    columns = {"target_column": "target"} if target else {}
+    recipe = {"dataset": "aspect_files", "dataset_options": columns, **changes}
     asks = (("predict", "FOLDER", *TARGETED_TEXTS, "--json"),)
     if target:
         asks += (("predict", "FOLDER", "a day", "--target", "sun", "--json"),)

@@ -167,8 +167,8 @@ def cg_run(tmp_path_factory, aspect_bert, corpora) -> Path:
 def places_run(tmp_path_factory, aspect_bert, places) -> Path:
     """A finished run folder over one's own CSV files with targets and aspects."""
     output = tmp_path_factory.mktemp("places-run") / "run"
-    options = {"aspect_column": "aspect", "target_column": "target"}
-    recipe = targeted_recipe(aspect_bert, name="places", dataset="files", dataset_options=options)
+    options = {"target_column": "target"}
+    recipe = targeted_recipe(aspect_bert, name="places", dataset="aspect_files", dataset_options=options)
     with one_thread():
         train(recipe, output, data_dir=places)
     return output

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import re
@@ -241,3 +242,10 @@ def read_name(value: Any, column: str) -> str:
     if isinstance(value, bool) or fraction or not isinstance(value, str | int | float) or not name_of(value):
         raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
     return name_of(value)
+
+
+def check_distinct_columns(columns: Mapping[str, str | None]) -> None:
+    """ValueError if two options (option -> column) name the same column."""
+    for option, other in itertools.combinations(columns, 2):
+        if columns[option] is not None and columns[option] == columns[other]:
+            raise ValueError(f"`{option}` and `{other}` name the same column, {columns[option]!r}: give each its own.")

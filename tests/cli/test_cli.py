@@ -345,8 +345,8 @@ class TestEvaluateAsTrained:
     @pytest.fixture(scope="class")
     def filled(self, aspect_bert, places, tmp_path_factory):
         """A run over files where pairs without a row got the label none."""
-        options = {"aspect_column": "aspect", "target_column": "target", "fill_none": True}
-        recipe = targeted_recipe(aspect_bert, dataset="files", dataset_options=options)
+        options = {"target_column": "target", "fill_none": True}
+        recipe = targeted_recipe(aspect_bert, dataset="aspect_files", dataset_options=options)
         train(recipe, output := tmp_path_factory.mktemp("filled") / "run", data_dir=places)
         return output
 
@@ -361,7 +361,8 @@ class TestEvaluateAsTrained:
     @pytest.mark.parametrize("kind", ["filled", "separated"])
     def test_the_options_of_the_run(self, kind, argv, places, feelings, request, caplog):
         run, data = request.getfixturevalue(kind), places if kind == "filled" else feelings
-        for command in (("--dataset", "files", "--data-dir", data), ("--data-dir", data / "test.csv")):
+        corpus = "aspect_files" if kind == "filled" else "files"
+        for command in (("--dataset", corpus, "--data-dir", data), ("--data-dir", data / "test.csv")):
             caplog.clear()
             done = argv("evaluate", run, *command, "--json")
             assert done.code == 0, done.err
@@ -379,9 +380,18 @@ class TestEvaluateAsTrained:
 
     def test_faithfulness(self, filled, places, argv, caplog):
         done = argv(
-            "faithfulness", filled, "--dataset", "files", "--data-dir", places, "--rows", 2, "--method", "gradient"
+            "faithfulness",
+            filled,
+            "--dataset",
+            "aspect_files",
+            "--data-dir",
+            places,
+            "--rows",
+            2,
+            "--method",
+            "gradient",
         )
-        assert done.code == 0 and "aspect_column='aspect'" in caplog.text
+        assert done.code == 0 and "target_column='target'" in caplog.text
 
     def test_an_exported_model(self, separated, feelings, argv, tmp_path, caplog):
         pytest.importorskip("onnxruntime")

@@ -720,8 +720,6 @@ def test_one_column_for_texts_and_labels(tmp_path):
     rows = [["happy", "joy"], ["sad", "grief"]] * 4
     with pytest.raises(ValueError, match="`text_column` and `label_column`.*'label'"):
         files_with(tmp_path, rows, text_column="label")
-    with pytest.raises(ValueError, match="`text_column` and `aspect_column`.*'text'"):
-        files_with(tmp_path, rows, aspect_column="text")
 
 
 def test_a_column_of_numbers_has_no_texts(tmp_path, predictor, caplog):

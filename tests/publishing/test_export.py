@@ -498,9 +498,7 @@ class TestErrors:
             path = write_csv(root / "aspects" / "test.csv", ["text", "aspect", "label"], [["a day", "food", "good"]])
             for part in ("train", "dev"):
                 shutil.copyfile(path, path.with_name(f"{part}.csv"))
-            export_onnx(
-                label_aware, root / "none", dataset="files", data_dir=path.parent, options={"aspect_column": "aspect"}
-            )
+            export_onnx(label_aware, root / "none", dataset="files", data_dir=path.parent)
         assert not (root / "none").exists()
 
     def test_no_texts(self, label_aware, root):

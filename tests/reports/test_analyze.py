@@ -830,7 +830,7 @@ class TestRows:
         if kind == "dialogues":
             splits = load_dataset_for("dialogue_files", write_dialogues(tmp_path / "data"))
         elif kind == "aspects":
-            splits = load_dataset_for("files", places, aspect_column="aspect", target_column="target")
+            splits = load_dataset_for("aspect_files", places, target_column="target")
         else:
             splits = load_dataset_for("quickstart")
         rows, gold = splits["test"], label_matrix(splits["test"])

@@ -636,8 +636,8 @@ class TestFaithfulness:
         ]
         for part in ("train", "dev", "test"):
             write_csv(tmp_path / f"{part}.csv", header, rows)
-        options = {"aspect_column": "aspect", "target_column": "target"}
-        result = faithfulness(predictor("qacg"), "files", tmp_path, rows=5, random_rankings=2, options=options)
+        options = {"target_column": "target"}
+        result = faithfulness(predictor("qacg"), "aspect_files", tmp_path, rows=5, random_rankings=2, options=options)
         assert result["rows"] == 2  # those with an opinion
         assert set(result["methods"]) == {*METHODS, "random"}
 
@@ -646,11 +646,8 @@ class TestFaithfulness:
             faithfulness(predictor("gpt2-mod-ln"), "files", corpus)
         with pytest.raises(ValueError, match="Did you mean 'occlusion'"):
             faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])
-        with pytest.raises(ValueError, match="no column 'aspect'"):  # which the model's task asks for
-            faithfulness(predictor("qacg"), "files", corpus)
-        plain = dict.fromkeys(("labels", "aspect_column", "aspects", "target_column", "targets"))
         with pytest.raises(ValueError, match="of another task"):
-            faithfulness(predictor("qacg"), "files", corpus, options=plain)
+            faithfulness(predictor("qacg"), "files", corpus)
         made = predictor("label-aware")
         made.model.takes_arrays = True  # what an exported model says of itself
         with pytest.raises(ValueError, match="exported"):

@@ -55,11 +55,12 @@ def names_of(dataset: Dataset) -> list[str]:
     return label_names(dataset) if "utterances" not in dataset.features else dataset.features["labels"].feature.names
 
 
-ASPECTS = {"aspect_column": "aspect", "target_column": "target"}
 KINDS = {
     "texts": Kind("files", {"text": "text {}"}),
     "texts-of-several-labels": Kind("files", {"text": "text {}"}, options={"label_separator": "|"}),
-    "aspects": Kind("files", {"text": "text {}", "target": "phone", "aspect": "screen"}, options=ASPECTS),
+    "aspects": Kind(
+        "aspect_files", {"text": "text {}", "target": "phone", "aspect": "screen"}, options={"target_column": "target"}
+    ),
     "dialogues": Kind(
         "dialogue_files", {"dialogue": "d{}", "speaker": "Ann", "utterance": "said {}"}, unit="dialogues"
     ),

@@ -129,7 +129,7 @@ def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
     for part in ("train", "dev", "test"):
         rows = [[text, aspect, label] for aspect in ("food", "room") for text, label in TEXTS]
         write_csv(tmp_path / "data" / f"{part}.csv", ["text", "aspect", "label"], rows)
-    options = {"dataset": "files", "dataset_options": {"aspect_column": "aspect"}, "train_fraction": 1}
+    options = {"dataset": "aspect_files", "dataset_options": {}, "train_fraction": 1}
     stock = {"model_type": None, "model_config": {}, "one_model_per_context": True}
     recipe = adapter_recipe(base_bert, {"r": 2}, {"max_steps": 1, "learning_rate": 0.1}, **options, **stock)
     train(recipe, tmp_path / "contexts", data_dir=tmp_path / "data")

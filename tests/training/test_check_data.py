@@ -112,7 +112,7 @@ def hotels(folder: Path, *extra: list[str], **options) -> DatasetDict:
     for split, rows in (("train", 60), ("validation", 30)):
         values = [[f"{split} {i}", ("room", "food")[i % 2], ("good", "bad")[i // 2 % 2]] for i in range(rows)]
         write_csv(folder / f"{split}.csv", HOTELS, [*values, *extra])
-    return load_dataset_for("files", folder, aspect_column="aspect", **options)
+    return load_dataset_for("aspect_files", folder, **options)
 
 
 class TestAspects:
@@ -133,7 +133,7 @@ class TestAspects:
         for split in ("train", "validation"):  # an opinion on every aspect of every text
             rows = [[f"{split} {i // 2}", ("room", "food")[i % 2], ("good", "bad")[i // 2 % 2]] for i in range(60)]
             write_csv(tmp_path / f"{split}.csv", HOTELS, rows)
-        assert warnings_of(load_dataset_for("files", tmp_path, aspect_column="aspect"), caplog) == []
+        assert warnings_of(load_dataset_for("aspect_files", tmp_path), caplog) == []
 
     def test_published_corpora(self, tmp_path, caplog):
         splits = load_dataset_for("sentihood", write_sentihood(tmp_path))
@@ -150,7 +150,7 @@ class TestAspects:
                 for aspect in ("room", "food")
             ]
             write_csv(tmp_path / f"{split}.csv", header, rows)
-        splits = load_dataset_for("files", tmp_path, aspect_column="aspect", target_column="target")
+        splits = load_dataset_for("aspect_files", tmp_path, target_column="target")
         assert warnings_of(splits, caplog) == []
         splits["train"] = splits["train"].select(range(1, len(splits["train"])))
         (message,) = warnings_of(splits, caplog)
@@ -162,6 +162,6 @@ class TestAspects:
         for split in ("train", "validation"):
             rows = [[f"{split} {i}", *pairs[i % 3], ("good", "bad", "none")[i // 3 % 3]] for i in range(60)]
             write_csv(tmp_path / f"{split}.csv", header, rows)
-        splits = load_dataset_for("files", tmp_path, aspect_column="aspect", target_column="target")
+        splits = load_dataset_for("aspect_files", tmp_path, target_column="target")
         (message,) = warnings_of(splits, caplog)
         assert "bar - room" in message and "inn" not in message

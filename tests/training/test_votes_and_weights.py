@@ -176,7 +176,7 @@ def test_other_classifiers_take_weights(kind, aspect_bert, places, tmp_path, mon
         data = write_csv(tmp_path / "train.csv", ["dialogue", "speaker", "utterance", "label"], rows)
         own = recipe(aspect_bert, dataset="dialogue_files", model_type="dialogue-bilstm", class_weights="balanced")
     else:
-        data, options = places, {"aspect_column": "aspect", "target_column": "target"}
+        data, options = places, {"target_column": "target"}
         changes = (
             {"qacg-bert": {}}
             if kind == "aspects"
@@ -185,7 +185,7 @@ def test_other_classifiers_take_weights(kind, aspect_bert, places, tmp_path, mon
         changes = {} if kind == "aspects" else changes | {"one_model_per_context": kind == "parts"}
         changes |= {"model_config": {}} if kind == "parts" else {}
         own = targeted_recipe(
-            aspect_bert, ONCE, dataset="files", dataset_options=options, class_weights="balanced", **changes
+            aspect_bert, ONCE, dataset="aspect_files", dataset_options=options, class_weights="balanced", **changes
         )
     (run,) = train(own, tmp_path / "run", data_dir=data).to_dict()["runs"]
     for entry in run.get("contexts", [run]):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads one's own texts, with or without aspects, from CSV, TSV, JSONL or Parquet files."""
+"""Loads one's own texts from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections.abc import Sequence
@@ -15,20 +14,18 @@ from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
     check_different,
+    check_distinct_columns,
     check_label_column,
     draw_units,
     known_names,
     name_of,
     names_of,
     own_files,
-    read_name,
     unknown_name,
     with_validation,
 )
 from ...data.rows import BadRow, OnBadRows, Rows
-from ...data.splits import split_by_text
 from ...data.votes import read_votes, settle_votes, vote_features
-from ..targeted_sentiment.rows import add_none_rows, none_label, question, to_aspect_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -50,19 +47,10 @@ def load_files(
     id_column: str | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
-    aspect_column: str | None = None,
-    target_column: str | None = None,
-    aspects: Sequence[str] | None = None,
-    targets: Sequence[str] | None = None,
-    fill_none: bool = False,
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
-
-    With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
-    that `hf_emotion/tasks/targeted_sentiment/loading.py` lists. A pair of target and aspect without a row is not asked about,
-    unless `fill_none` adds one.
 
     Args:
         data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
@@ -78,27 +66,17 @@ def load_files(
             (multi-label). A row has the labels that at least half of them gave.
         multi_label: with `votes` and without `annotators`: each value is the share of annotators who gave the label, in [0, 1].
         labels: the label names in their order. None: the names in the training part, sorted.
-        validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
-            rows) set aside, at a fixed seed, if there is no validation file; 0: none. The only row with a label (or with a
-            target and aspect) stays in training.
+        validation_fraction: share of the training rows set aside, at a fixed seed, if there is no validation file; 0: none. The only
+            row with a label stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
-        aspect_column, target_column: columns with the name of the aspect and of the target. With targets, the placeholders
-            LOCATION1 and LOCATION2 in a text are replaced, see `replace_targets`.
-        aspects, targets: their names in their order. None: the names in the training part, sorted.
-        fill_none: with `aspect_column`: in every part, each text (and target) gets a row with the label "none" (in the spelling
-            of the corpus) for every aspect that none of its rows names; a row that is skipped counts as one of them. For files that list only the aspects that a text names:
-            trained on these alone, a model would find an opinion on every aspect of every text.
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
 
     Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
+        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label (with the
             nearest one), votes that are no numbers of 0 or more, are all 0, do not sum to 1 (shares) or are more than there are
             annotators, options that exclude each other.
     """
-    files = own_files(
-        data_dir, labels=labels, label_columns=label_columns, votes=votes, aspects=aspects, targets=targets
-    )
-    aspects, targets = names_of(aspects), names_of(targets)
+    files = own_files(data_dir, labels=labels, label_columns=label_columns, votes=votes)
     if label_columns is None and votes is None:  # else the labels are names of columns
         labels = names_of(labels)
     if label_separator == "":
@@ -112,45 +90,21 @@ def load_files(
             raise ValueError(
                 "`label_separator` splits `label_column`, and `label_columns` are used instead of it: leave one of them out."
             )
-    given_labels = {"label_columns": label_columns, "label_separator": label_separator, "aspect_column": aspect_column}
+    given_labels = {"label_columns": label_columns, "label_separator": label_separator}
     _check_vote_options(votes, annotators, multi_label, labels, given_labels)
-    columns = {"text_column": text_column, "aspect_column": aspect_column, "target_column": target_column}
-    columns |= {"label_column": label_column} if label_columns is None and votes is None else {}
-    for option, other in itertools.combinations(columns, 2):
-        if columns[option] is not None and columns[option] == columns[other]:
-            raise ValueError(f"`{option}` and `{other}` name the same column, {columns[option]!r}: give each its own.")
-    _check_aspect_options(aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator)
-    given = {"aspect": aspects} if aspect_column else {}
-    given |= {"target": targets} if target_column else {}
-    both = ("aspect", aspect_column), ("target", target_column)
-    context_columns = {name: column for name, column in both if column}
+    single = label_columns is None and votes is None
+    check_distinct_columns({"text_column": text_column, "label_column": label_column if single else None})
     parsed: dict[str, Rows] = {}
-    asked: dict[str, set[tuple]] = {split: set() for split in files}
     shares = multi_label and annotators is None
     multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
-    named = [
-        text_column,
-        *(votes or label_columns or [label_column]),
-        annotators,
-        id_column,
-        aspect_column,
-        target_column,
-    ]
+    named = [text_column, *(votes or label_columns or [label_column]), annotators, id_column]
     wanted = [name for name in named if name is not None]
     for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         for line, row in valid_rows(path, rows, wanted, separator):
-            more = "label_column, aspect_column or target_column" if aspect_column else "label_column or label_columns"
-            more = more if votes is None else "votes or annotators"
+            more = "label_column or label_columns" if votes is None else "votes or annotators"
             check_columns(path, line, row, wanted, f"text_column, {more}")
             row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
-            try:
-                context = {name: read_name(row[column], column) for name, column in context_columns.items()}
-            except BadRow as error:
-                rows.reject(line, str(error))
-                continue
-            if fill_none and isinstance(row[text_column], str):
-                asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
             if votes is not None:
                 try:
                     rows.add(line, row[text_column], [], row_id, **read_votes(row, votes, annotators, shares))
@@ -179,53 +133,35 @@ def load_files(
                 if not row_labels and not isinstance(value, list):
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue
-                if aspect_column is not None and isinstance(value, list):
-                    rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
-                    continue
                 if isinstance(value, list) and split != "train" and not multi_label:
                     rows.reject(line, f"each row has one label, as in the training part, got {value}")
                     continue
                 multi_label = multi_label or isinstance(value, list)
-            rows.add(line, row[text_column], row_labels, row_id, **context)
+            rows.add(line, row[text_column], row_labels, row_id)
 
-    names = {name: known_names(parsed, name, context) for name, context in given.items()}
     if votes is not None:
         for rows in parsed.values():
             settle_votes(rows, votes, labels or votes, multi_label)
-    none: list[str] = []
-    if fill_none:
-        found = none_label(labels or {name for row in parsed["train"].rows for name in row["labels"]})
-        if labels and found is None:
-            raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
-        none = [found or "none"]
-    names["labels"] = known_names(parsed, "labels", labels or label_columns or votes, none)
-    for split, rows in parsed.items() if none else ():  # of the rows that are left
-        add_none_rows(rows, names["aspect"], none[0], asked[split])
-    if none and not labels and not any(row["labels"] == none for rows in parsed.values() for row in rows.rows):
-        names["labels"].remove(none[0])  # nothing was to fill
+    names = known_names(parsed, "labels", labels or label_columns or votes)
     if not labels and not label_columns and not votes:
-        check_label_column(parsed["train"], names["labels"], text_column, label_column)
+        check_label_column(parsed["train"], names, text_column, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
             raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
-        if not names["labels"]:
+        if not names:
             raise ValueError(
                 f"{path}: no row has a label; name the column of the labels with label_column or label_columns."
             )
         if not any(row["labels"] for row in rows.rows):
             logger.warning("%s: none of its %d rows has a label", path, len(rows.rows))
-    known = {name: number for number, name in enumerate(names["labels"])}
+    known = {name: number for number, name in enumerate(names)}
     splits = {}
     for split, rows in parsed.items():
         for row in rows.rows:
             ids = sorted({known[name] for name in row["labels"]})
             row["labels"] = ids if multi_label else ids[0]
-        if aspect_column is not None:
-            splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
-        else:
-            columns_of_votes = None if votes is None else vote_features()
-            splits[split] = rows.to_dataset(names["labels"], multi_label, columns_of_votes)
-    return with_validation(splits, validation_fraction, _split_rows if aspect_column is None else split_by_text)
+        splits[split] = rows.to_dataset(names, multi_label, None if votes is None else vote_features())
+    return with_validation(splits, validation_fraction, _split_rows)
 
 
 def _split_rows(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
@@ -264,24 +200,3 @@ def _check_vote_options(
             raise ValueError(
                 f"a column of `votes` has no label among `labels`: {unknown_name('label', name, labels, True)}"
             )
-
-
-def _check_aspect_options(
-    aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator
-) -> None:
-    if aspect_column is None:
-        given = {
-            "target_column": target_column,
-            "aspects": aspects,
-            "targets": targets,
-            "fill_none": fill_none or None,
-        }
-        for option, value in given.items():
-            if value is not None:
-                raise ValueError(f"`{option}` needs `aspect_column`, the column with the aspect of each row.")
-    else:
-        for option, value in (("label_columns", label_columns), ("label_separator", label_separator)):
-            if value is not None:
-                raise ValueError(f"with `aspect_column` each row has one label: leave out `{option}`.")
-        if targets is not None and target_column is None:
-            raise ValueError("`targets` needs `target_column`, the column with the target of each row.")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of texts with aspects."""
 
-from ..base import Corpus
+from ..base import OWN_TERMS, Corpus
 from .loading import load_reviews, load_semeval2014, load_sentihood
+from .own_files import load_aspect_files
 
 
 # The metric that selects covers aspect and sentiment.
@@ -31,4 +32,5 @@ CORPORA = (
         example="The room was spotless, but we queued for an hour at the desk.",
         packaged=True,
     ),
+    Corpus(name="aspect_files", loader=load_aspect_files, languages=(), terms=OWN_TERMS, own_files=True),
 )

@@ -7,17 +7,17 @@ import numpy as np
 
 from ...metrics.numbers import mean
 from ...run_report import RunReport
-from .. import corpus_of
+from .. import options_of
 from .predictor import TargetedPredictor
 from .rows import none_label
 
 
 def loader_options(predictor: TargetedPredictor, dataset: str) -> dict[str, Any]:
     """A file need not have every label, aspect and target of the model."""
-    if not corpus_of(dataset).own_files:
+    if "aspects" not in options_of(dataset):
         return {}
     config = predictor.model.config
-    options = {"labels": predictor.labels, "aspect_column": "aspect", "aspects": config.aspects}
+    options = {"labels": predictor.labels, "aspects": config.aspects}
     return options if config.targets is None else {**options, "target_column": "target", "targets": config.targets}
 
 

@@ -102,7 +102,6 @@ def test_a_number_that_is_missing(tmp_path):
         ({"annotators": "joy"}, "`annotators` and `votes` name the same column"),
         ({"label_columns": VOTES}, "come from `votes`.*leave out `label_columns`"),
         ({"label_separator": "|"}, "leave out `label_separator`"),
-        ({"aspect_column": "a"}, "leave out `aspect_column`"),
         (
             {"labels": ["joy", "angry", "fear"]},
             "`votes` has no label among `labels`.*'anger'; .* Did you mean 'angry'",

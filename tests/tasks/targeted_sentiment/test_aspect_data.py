@@ -375,11 +375,11 @@ ROWS = [
     ["dim screen", "tablet", "screen", "bad"],
 ]
 HEADER = ["text", "target", "aspect", "label"]
-COLUMNS = {"aspect_column": "aspect", "target_column": "target"}
+COLUMNS = {"target_column": "target"}
 
 
 def load(folder: Path, **options) -> DatasetDict:
-    return load_dataset_for("files", folder, **options)
+    return load_dataset_for("aspect_files", folder, **options)
 
 
 class TestOwnFiles:
@@ -409,18 +409,12 @@ class TestOwnFiles:
         assert train["id"][0] == "train-2/phone/screen"
 
     def test_aspects_alone(self, folder):
-        train = load(folder, aspect_column="aspect")["train"]
+        train = load(folder)["train"]
         assert train.column_names == ["id", "text", "aspect", "auxiliary", "context_id", "labels"]
         assert train["context_id"][:] == [1, 0, 1]
         assert train["auxiliary"][:] == ["screen", "battery", "screen"]
         assert context_names(train) == (None, ["battery", "screen"])
         assert train["id"][0] == "train-2/screen"
-
-    def test_without_aspect_column_nothing_changes(self, folder):
-        train = load(folder)["train"]
-        assert train.column_names == ["id", "text", "labels"] and not (
-            task_of_rows(train).name == "targeted-sentiment"
-        )
 
     def test_other_column_names_and_ids(self, tmp_path):
         for split in ("train", "dev"):
@@ -497,7 +491,7 @@ class TestOwnFiles:
         bad = [
             (["a", "phone", "", "good"], "'aspect' must hold one name or number, got ''"),
             (["a", " ", "screen", "good"], "'target' must hold one name or number, got ' '"),
-            (["a", "phone", "screen", ""], "the column 'label' has no label"),
+            (["a", "phone", "screen", ""], "'label' must hold one name or number"),
             ([" ", "phone", "screen", "good"], "the text is empty"),
             (["a", "phone", "scren", "good"], "unknown aspect 'scren'; .* Did you mean 'screen'"),
             (["a", "fone", "screen", "good"], "unknown target 'fone'; .* Did you mean 'phone'"),
@@ -586,7 +580,7 @@ class TestOwnFiles:
         for split in ("train", "dev"):
             write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED[:2])
         aspects = ["sound", "screen", "battery"]  # in the order of the corpus
-        train = load(tmp_path, aspect_column="aspect", aspects=aspects, fill_none=True)["train"]
+        train = load(tmp_path, aspects=aspects, fill_none=True)["train"]
         assert self.rows_of(train) == [
             *(("two", "sound", "none"), ("two", "screen", "good"), ("two", "battery", "none")),
             *(("one", "sound", "none"), ("one", "screen", "none"), ("one", "battery", "bad")),
@@ -617,13 +611,13 @@ class TestOwnFiles:
     def test_lists_in_a_row(self, tmp_path):
         good = {"text": "a", "aspect": "screen", "label": "good"}
         for bad, message in (
-            ({**good, "label": ["good"]}, r"with `aspect_column` each row has one label, got \['good'\]"),
+            ({**good, "label": ["good"]}, r"'label' must hold one name or number, got \['good'\]"),
             ({**good, "aspect": ["screen"]}, r"'aspect' must hold one name or number, got \['screen'\]"),
             ({**good, "aspect": None}, "'aspect' must hold one name or number, got None"),
         ):
             write_jsonl(tmp_path / "train.jsonl", [good, bad])
             with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
-                load(tmp_path, aspect_column="aspect")
+                load(tmp_path)
 
     def test_placeholders(self, tmp_path):
         rows = [[" wLOCATION1dential ", "LOCATION1", "price", "good"]]
@@ -632,23 +626,18 @@ class TestOwnFiles:
         train = load(tmp_path, **COLUMNS)["train"]
         assert train["text"][:] == ["w location - 1 dential"]
         assert train["auxiliary"][:] == ["location - 1 - price"]
-        assert load(tmp_path, aspect_column="aspect")["train"]["text"][:] == ["wLOCATION1dential"]  # no targets there
+        assert load(tmp_path)["train"]["text"][:] == ["wLOCATION1dential"]  # no targets there
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"target_column": "target"}, "`target_column` needs `aspect_column`"),
-            ({"fill_none": True}, "`fill_none` needs `aspect_column`"),
-            ({"aspects": ["screen"]}, "`aspects` needs `aspect_column`"),
-            ({"targets": ["phone"]}, "`targets` needs `aspect_column`"),
-            ({"aspect_column": "aspect", "targets": ["phone"]}, "`targets` needs `target_column`"),
-            ({"aspect_column": "aspect", "label_separator": "|"}, "leave out `label_separator`"),
-            ({"aspect_column": "aspect", "label_columns": ["label"]}, "leave out `label_columns`"),
-            ({"aspect_column": "aspect", "aspects": "screen"}, r"`aspects` must be a list .* write \['?screen'?\]"),
+            ({"targets": ["phone"]}, "`targets` needs `target_column`"),
+            ({"aspect_column": "text"}, "`text_column` and `aspect_column` name the same column, 'text'"),
+            ({"aspects": "screen"}, r"`aspects` must be a list .* write \['?screen'?\]"),
             ({**COLUMNS, "targets": "phone"}, "`targets` must be a list of names, got the string 'phone'"),
             ({"aspect_column": "quality"}, "no column 'quality'; the columns are .*aspect_column"),
             (
-                {"aspect_column": "aspect", "target_column": "what"},
+                {"target_column": "what"},
                 "no column 'what'; the columns are .*target_column",
             ),
         ],
@@ -711,7 +700,7 @@ class TestDuplicates:
         rows = [["a", "x", "good"], ["a", "y", "good"], ["a", "y", "bad"], ["b", "x", "bad"], ["b", "y", "bad"]]
         for split in ("train", "dev"):
             write_csv(tmp_path / f"{split}.csv", ["text", "aspect", "label"], rows)
-        report = duplicates_between_splits(load(tmp_path, aspect_column="aspect"))
+        report = duplicates_between_splits(load(tmp_path))
         assert report == {"repeated in train": 1, "repeated in validation": 1, "train & validation": 2}
 
     def test_dedupe_takes_whole_groups_out_of_train(self, folder):

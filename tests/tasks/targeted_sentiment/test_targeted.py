@@ -89,7 +89,7 @@ LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]
 HOOD_ASPECTS, FOOD_ASPECTS = list(SENTIHOOD_CUES), list(SEMEVAL_CUES)
 RUNS = ["qacg_run", "pair_run", "cg_run", "places_run"]
-FILES = {"dataset": "files", "dataset_options": {"aspect_column": "aspect", "target_column": "target"}}
+FILES = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
 STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}}
 ONE_EPOCH = {"num_train_epochs": 1}
 
@@ -302,7 +302,7 @@ class TestRunFolder:
         for rows in (
             load_dataset_for("sentihood", corpora)["validation"],
             load_dataset_for("semeval2014", corpora)["validation"],
-            load_dataset_for("files", places, **FILES["dataset_options"])["validation"],
+            load_dataset_for("aspect_files", places, **FILES["dataset_options"])["validation"],
         ):
             lengths = [len(text.split()) for text in rows["text"]]
             assert lengths != sorted(lengths) and lengths != sorted(lengths, reverse=True)
@@ -922,7 +922,7 @@ class TestEvaluate:
         assert rows[1:] == [[name, f"{value:.4f}"] for name, value in found.items()]
 
     def test_own_files(self, places_run, places, tmp_path):
-        options = ["--dataset", "files", "--data-dir"]
+        options = ["--dataset", "aspect_files", "--data-dir"]
         result = json.loads(invoke("evaluate", places_run, *options, places, "--json"))
         expected = report_of(places_run)["runs"][0]["test"]["argmax"]
         assert result["metrics"]["argmax"]["accuracy"] == pytest.approx(expected["accuracy"])
@@ -946,7 +946,7 @@ class TestEvaluate:
             folder = tmp_path / str(column)
             for name in ("train", "test"):
                 write_csv(folder / f"{name}.csv", PLACES_HEADER, [*places_rows(8), row])
-            result = argv("evaluate", places_run, "--dataset", "files", "--data-dir", folder)
+            result = argv("evaluate", places_run, "--dataset", "aspect_files", "--data-dir", folder)
             assert result.code == 1
             assert f"train.csv, line 10: unknown {PLACES_HEADER[column]} '{row[column]}'" in result.err
 
@@ -964,7 +964,7 @@ class TestEvaluate:
         assert result.code == 1 and "`taxonomy` 'ekman' does not go with" in result.err
         for name in ("train", "test"):
             write_csv(tmp_path / f"{name}.csv", ["text", "aspect", "label"], [["so happy", "sun", "joy"]] * 3)
-        options = ["--dataset", "files", "--data-dir", tmp_path, "--option", "aspect_column=aspect"]
+        options = ["--dataset", "aspect_files", "--data-dir", tmp_path]
         result = argv("evaluate", single_run, *options, "--option", "validation_fraction=0.5")
         assert result.code == 1
         write_csv(tmp_path / "dev.csv", ["text", "aspect", "label"], [["a day", "sun", "joy"]] * 3)
@@ -1399,7 +1399,7 @@ class TestOneModelPerContext:
 
         monkeypatch.setattr(seeds, "fit_model", fit_model)
         recipe = make_recipe({"name": "contexts", "one_model_per_context": True, **FILES})
-        splits = load_dataset_for("files", places, **recipe.dataset_options)
+        splits = load_dataset_for("aspect_files", places, **recipe.dataset_options)
         task = task_of_rows(splits["train"])
         run, _ = seeds.train_seed(task, recipe, 3, tmp_path, splits, False, tmp_path / "recipe.yaml", False)
         assert values == [] and run.selected_by == "loss"

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads one's own texts with aspects from CSV, TSV, JSONL or Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...data.files import valid_rows
+from ...data.lazily import datasets
+from ...data.own_files import (
+    check_columns,
+    check_distinct_columns,
+    check_label_column,
+    known_names,
+    name_of,
+    names_of,
+    own_files,
+    read_name,
+    with_validation,
+)
+from ...data.rows import BadRow, OnBadRows, Rows
+from ...data.splits import split_by_text
+from .rows import add_none_rows, none_label, question, to_aspect_dataset
+
+
+def load_aspect_files(
+    data_dir: str | Path | None = None,
+    text_column: str = "text",
+    label_column: str = "label",
+    aspect_column: str = "aspect",
+    target_column: str | None = None,
+    labels: Sequence[str] | None = None,
+    aspects: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
+    fill_none: bool = False,
+    id_column: str | None = None,
+    validation_fraction: float = 0.1,
+    on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
+) -> datasets.DatasetDict:
+    """
+    One's own CSV, TSV, JSONL or Parquet files. A row asks about one aspect (of one target) of its text and has one label; the result has
+    the columns that `loading.py` lists. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
+
+    Args:
+        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
+            is then the training part.
+        text_column, label_column, aspect_column, target_column, id_column: column names. With targets, the placeholders LOCATION1 and
+            LOCATION2 in a text are replaced, see `replace_targets`.
+        labels, aspects, targets: their names in their order. None: the names in the training part, sorted.
+        fill_none: in every part, each text (and target) gets a row with the label "none" (in the spelling of the corpus) for every aspect
+            that none of its rows names; a row that is skipped counts as one of them. For files that list only the aspects that a text
+            names: trained on these alone, a model would find an opinion on every aspect of every text.
+        validation_fraction: share of the distinct training texts, with all their rows, set aside, at a fixed seed, if there is no
+            validation file; 0: none. The only row with a label, or with a target and aspect, stays in training.
+        on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
+        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
+
+    Raises:
+        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target.
+    """
+    files = own_files(data_dir, labels=labels, aspects=aspects, targets=targets)
+    labels, aspects, targets = names_of(labels), names_of(aspects), names_of(targets)
+    if target_column is None and targets is not None:
+        raise ValueError("`targets` needs `target_column`, the column with the target of each row.")
+    columns = {
+        "text_column": text_column,
+        "label_column": label_column,
+        "aspect_column": aspect_column,
+        "target_column": target_column,
+    }
+    check_distinct_columns(columns)
+    contexts = {"aspect": aspect_column} | ({} if target_column is None else {"target": target_column})
+    wanted = [name for name in (*columns.values(), id_column) if name is not None]
+    parsed: dict[str, Rows] = {}
+    asked: dict[str, set[tuple]] = {split: set() for split in files}
+    for split, path in files.items():
+        parsed[split] = rows = Rows(path, on_bad_rows)
+        for line, row in valid_rows(path, rows, wanted, separator):
+            check_columns(path, line, row, wanted, ", ".join(columns))
+            row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
+            try:
+                context = {name: read_name(row[column], column) for name, column in contexts.items()}
+                if fill_none and isinstance(row[text_column], str):
+                    asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
+                label = read_name(row[label_column], label_column)
+            except BadRow as error:
+                rows.reject(line, str(error))
+                continue
+            rows.add(line, row[text_column], [label], row_id, **context)
+    names = {"aspect": known_names(parsed, "aspect", aspects)}
+    if target_column is not None:
+        names["target"] = known_names(parsed, "target", targets)
+    none: str | None = None
+    if fill_none:
+        none = none_label(labels or {name for row in parsed["train"].rows for name in row["labels"]})
+        if labels and none is None:
+            raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
+        none = none or "none"
+    names["labels"] = known_names(parsed, "labels", labels, [] if none is None else [none])
+    if none is not None:
+        for split, rows in parsed.items():  # of the rows that are left
+            add_none_rows(rows, names["aspect"], none, asked[split])
+        if not labels and not any(row["labels"] == [none] for rows in parsed.values() for row in rows.rows):
+            names["labels"].remove(none)  # nothing was to fill
+    if not labels:
+        check_label_column(parsed["train"], names["labels"], text_column, label_column)
+    splits = {}
+    for split, rows in parsed.items():
+        for row in rows.rows:
+            row["labels"] = names["labels"].index(row["labels"][0])
+        splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
+    return with_validation(splits, validation_fraction, split_by_text)
