@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def print_json(value: Any) -> None:
     print(_json(finite_or_none(value), indent=2))
 
 
-def print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
+def print_json_lines(rows: Sequence[Mapping[str, Any]], unread: "Unread") -> None:
     for row in with_unread(rows, unread):
         print(_json(row))
 
@@ -70,10 +70,10 @@ def _json(value: Any, indent: int | None = None) -> str:
     return re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def with_unread(rows: list[dict[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:
+def with_unread(rows: Sequence[Mapping[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:
     """Rows with the fields of `Unread`, what the model cannot read of each text."""
     for row, own in zip(rows, unread.each(), strict=True):
-        yield row | own
+        yield {**row, **own}
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,17 @@ class Counts(NamedTuple):
     def added(cls, parts: Iterable["Counts"]) -> "Counts":
         """The counts of several parts together."""
         return cls(*map(sum, zip(cls(), *parts, strict=True)))
+
+
+class Readable(TypedDict):
+    """How much of a text the model could read."""
+
+    truncated: bool
+    """Whether the text was cut: the model has not read all of it."""
+    unknown: float
+    """Share of the text that the tokenizer does not know, in [0, 1]."""
+    language: str | None
+    """ISO 639-1 code of the language that the text is probably in, if the model does not read it."""
 
 
 class Unread(NamedTuple):
@@ -68,10 +80,10 @@ class Unread(NamedTuple):
         for values, own in zip(self, found, strict=True):
             values[rows] = own
 
-    def each(self) -> list[dict[str, Any]]:
-        """For each text its values by their names, as JSON has them."""
+    def each(self) -> list[Readable]:
+        """For each text its values, ready for JSON."""
         rows = zip(*(values.tolist() for values in self), strict=True)
-        return [dict(zip(self._fields, row, strict=True)) for row in rows]
+        return [Readable(truncated=cut, unknown=share, language=code) for cut, share, code in rows]
 
 
 def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.ndarray:

@@ -34,7 +34,8 @@ from ..inference import open_checkpoint
 from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
-from ..tasks.service import Name, Score, Service, Text, Texts
+from ..tasks.results import Label
+from ..tasks.service import Name, Service, Text, Texts
 from .fingerprint import fingerprint
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
@@ -179,7 +180,7 @@ class InferenceRequest(BaseModel):
     parameters: InferenceParameters = InferenceParameters()
 
 
-Scores = list[Score]
+Scores = list[Label]
 
 
 def build(settings: Settings) -> FastAPI:

@@ -163,7 +163,7 @@ class Answer:
         shown: tables and lines for a terminal.
     """
 
-    rows: list[dict[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
     unread: Unread
     shown: list[Table | str]
 

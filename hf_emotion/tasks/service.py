@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, with_config
 from pydantic_core import PydanticCustomError
 
 from ..runtime.plain import text_processing
+from .results import Label, Readable
 
 
 def check_readable(text: str) -> str:
@@ -44,29 +45,17 @@ class Request(BaseModel):
     )
 
 
-class Score(BaseModel):
-    """A label and its probability in [0, 1]."""
-
-    label: str
-    score: float
+def documented(result: Any) -> Any:
+    """The type of a result, whose schema has the texts below its fields."""
+    return with_config(ConfigDict(use_attribute_docstrings=True))(result)
 
 
-class Answer(BaseModel):
-    """What all results have."""
-
-    truncated: bool = Field(description="Whether the text was cut: the model has not read all of it.")
-    unknown: float = Field(description="Share of the text that the tokenizer does not know, in [0, 1].")
-    language: str | None = Field(
-        description="ISO 639-1 code of the language that the text is probably in, if the model does not read it."
-    )
-
-
-def cut(results: Sequence[dict[str, Any]]) -> int:
-    """How many results, as `Answer` has them, tell of a text that was cut."""
+def cut(results: Sequence[Readable]) -> int:
+    """How many results tell of a text that was cut."""
     return sum(result["truncated"] for result in results)
 
 
-def without_scores(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_scores(items: Sequence[Any]) -> list[Any]:
     """Items without the probability of every label."""
     return [{name: value for name, value in item.items() if name != "scores"} for item in items]
 
@@ -83,7 +72,7 @@ class Scoring:
     """
 
     read: Callable[[list[str], bool], tuple[list[Any], dict[str, Any]]]
-    scores: Callable[[Any, Any], list[dict[str, Any]]]
+    scores: Callable[[Any, Any], list[Label]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,7 @@ class Service:
 
     Attributes:
         request: the body of a request.
-        result: one of the `results` of an answer.
+        result: one of the `results` of an answer, a type of `results.py`.
         example: a body for the documentation.
         about: what `/v1/models` says of the model.
         read: request -> (inputs of `compute`, its options). ValueError for what no field's type can say.
@@ -106,12 +95,12 @@ class Service:
     """
 
     request: type[Request]
-    result: type[BaseModel]
+    result: Any
     example: dict[str, Any]
     about: dict[str, Any]
     read: Callable[[Any], tuple[Iterable[Any], dict[str, Any]]]
     compute: Callable[..., Sequence[Any]]
-    present: Callable[[Sequence[Any], Any], list[dict[str, Any]]]
+    present: Callable[[Sequence[Any], Any], Sequence[Any]]
     from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]
-    cut: Callable[[Sequence[dict[str, Any]]], int] = cut
+    cut: Callable[[Sequence[Any]], int] = cut
     scoring: Scoring | None = None

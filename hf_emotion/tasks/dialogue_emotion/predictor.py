@@ -25,7 +25,9 @@ from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
+from ..results import Label
 from . import TASK
+from .results import Turn
 
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class DialoguePredictor:
         self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors
         self._said = False  # the warning that turns name no speaker is given once
 
-    def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:
+    def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[Turn]]:
         """
         The most probable emotion of every turn of every dialogue.
 
@@ -102,9 +104,7 @@ class DialoguePredictor:
         """
         return self.predict(dialogues, progress)[0]
 
-    def predict(
-        self, dialogues: Sequence[Sequence[Any]], progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    def predict(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> tuple[list[list[Turn]], Unread]:
         """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
         results, unread = self.predict_quietly(dialogues, progress)
         self.warn_unread(unread.counts)
@@ -112,7 +112,7 @@ class DialoguePredictor:
 
     def predict_quietly(
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Turn]], Unread]:
         """As `predict`, without warnings."""
         turns = read_dialogues(dialogues)
         probabilities, unread = self._probabilities(turns, progress)
@@ -137,19 +137,20 @@ class DialoguePredictor:
 
     def present(
         self, probabilities: np.ndarray, dialogues: Sequence[Sequence[tuple[str | None, str]]]
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[list[Turn]]:
         """(N, C) probabilities of the turns of dialogues -> for each dialogue what a call returns."""
         rows = iter(probabilities.tolist())
-        results = []
-        for dialogue in dialogues:
-            entries = []
-            for speaker, utterance in dialogue:
-                scores = next(rows)
-                best = int(np.argmax(scores))
-                entry = {"speaker": speaker, "utterance": utterance, "label": self.labels[best], "score": scores[best]}
-                entries.append({**entry, "scores": dict(zip(self.labels, scores, strict=True))})
-            results.append(entries)
-        return results
+        return [[self._turn(speaker, utterance, next(rows)) for speaker, utterance in turns] for turns in dialogues]
+
+    def _turn(self, speaker: str | None, utterance: str, scores: list[float]) -> Turn:
+        best = int(np.argmax(scores))
+        return Turn(
+            speaker=speaker,
+            utterance=utterance,
+            label=self.labels[best],
+            score=scores[best],
+            scores=dict(zip(self.labels, scores, strict=True)),
+        )
 
     def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
         """(N, C) for all turns of the rows of a corpus."""
@@ -160,13 +161,13 @@ class DialoguePredictor:
 
     def of_items(
         self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
-    ) -> tuple[list[list[dict]], Unread]:
+    ) -> tuple[list[list[Label]], Unread]:
         """The most probable label of each turn, or its `top_k` most probable ones, as {"label", "score"}; without warnings."""
         self.check_top_k(top_k)
         probabilities, unread = self._probabilities(dialogues)
         order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
         results = [
-            [{"label": self.labels[i], "score": float(scores[i])} for i in best]
+            [Label(label=self.labels[i], score=float(scores[i])) for i in best]
             for scores, best in zip(probabilities, order, strict=True)
         ]
         return results, unread

@@ -6,8 +6,10 @@ from typing import Any
 
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
+from ..results import Label
 from . import TASK
 from .predictor import read_dialogues
+from .results import Turn
 
 
 class RemotePredictor(Remote):
@@ -18,18 +20,17 @@ class RemotePredictor(Remote):
 
     def predict_quietly(
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Turn]], Unread]:
         turns = [
             [_turn(speaker, utterance) for speaker, utterance in dialogue] for dialogue in read_dialogues(dialogues)
         ]
         found = [result["turns"] for result in self.client.ask(turns, progress, all_scores=True)]
         unread = unread_of([turn for turns in found for turn in turns])
-        own = ("speaker", "utterance", "label", "score", "scores")
-        return [[{name: turn[name] for name in own} for turn in turns] for turns in found], unread
+        return [[{name: turn[name] for name in Turn.__annotations__} for turn in turns] for turns in found], unread  # type: ignore[misc]
 
     def of_items(
         self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
-    ) -> tuple[list[list[dict]], Unread]:
+    ) -> tuple[list[list[Label]], Unread]:
         """The most probable label of each turn, one dialogue after the other, or its `top_k` most probable ones."""
         self.check_top_k(top_k)
         turns = [[_turn(speaker, text) for speaker, text in dialogue] for dialogue in dialogues]

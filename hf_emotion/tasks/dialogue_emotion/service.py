@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ..service import Answer, Request, Service, Text, check_readable, cut, without_scores
+from ..service import Request, Service, Text, check_readable, cut, documented, without_scores
 from .page import EXAMPLES
 from .page import turns as turns_of
 from .predictor import DialoguePredictor
+from .results import DialogueResult, TurnResult
 
 
 MAX_TURNS = 1024  # attention over the turns costs memory that grows with their square
@@ -51,26 +52,10 @@ class DialogueRequest(Request):
     all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
 
 
-class TurnResult(Answer):
-    """The most probable emotion of a turn."""
-
-    speaker: str | None
-    utterance: str
-    label: str
-    score: float
-    scores: dict[str, float] | None = Field(None, description="The probability of every emotion, for `all_scores`.")
-
-
-class DialogueResult(BaseModel):
-    """The turns of a dialogue with their emotions."""
-
-    turns: list[TurnResult]
-
-
 def service(predictor: DialoguePredictor) -> Service:
     return Service(
         request=DialogueRequest,
-        result=DialogueResult,
+        result=documented(DialogueResult),
         example=from_page(EXAMPLES[0], (), None),
         about={"labels": predictor.labels, "num_speakers": predictor.model.config.num_speakers},
         read=read,
@@ -85,14 +70,14 @@ def read(request: DialogueRequest) -> tuple[list[list[tuple[str | None, str]]], 
     return [[(turn.speaker, turn.utterance) for turn in dialogue] for dialogue in request.inputs], {}
 
 
-def compute(predictor: DialoguePredictor, dialogues: list[list[tuple[str | None, str]]]) -> list[list[dict[str, Any]]]:
+def compute(predictor: DialoguePredictor, dialogues: list[list[tuple[str | None, str]]]) -> list[list[TurnResult]]:
     """The turns of each dialogue, as `TurnResult` has them, with all scores."""
     results, unread = predictor.predict_quietly(dialogues)
     own = iter(unread.each())  # one dialogue after the other
-    return [[turn | next(own) for turn in turns] for turns in results]
+    return [[TurnResult(**turn, **next(own)) for turn in turns] for turns in results]
 
 
-def present(found: Sequence[list[dict[str, Any]]], request: DialogueRequest) -> list[dict[str, Any]]:
+def present(found: Sequence[list[TurnResult]], request: DialogueRequest) -> list[DialogueResult]:
     return [{"turns": turns if request.all_scores else without_scores(turns)} for turns in found]
 
 

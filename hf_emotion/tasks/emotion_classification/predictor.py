@@ -25,6 +25,7 @@ from ...runtime.unread import Counts, Unread, warn_unread
 from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..checkpoints import load_for
+from ..results import Label
 from . import TASK
 from .added_labels import with_labels
 
@@ -136,7 +137,7 @@ class Predictor:
 
     def __call__(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
-    ) -> list[list[dict]]:
+    ) -> list[list[Label]]:
         """
         The labels of each text with their probabilities, the most probable first.
 
@@ -155,7 +156,7 @@ class Predictor:
 
     def predict(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
-    ) -> tuple[list[list[dict]], Unread]:
+    ) -> tuple[list[list[Label]], Unread]:
         """The results of a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
         probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
@@ -166,12 +167,12 @@ class Predictor:
         """N texts as the model reads them."""
         return encode_rows(self, TextRows(as_texts(texts)), self.windows)
 
-    def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
+    def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[Label]]:
         """The result of `__call__` for each row, from the probabilities (N, C) of the model's labels."""
         scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
         if self.prediction_sets is not None:
             chosen = self.label_sets(probabilities)
-        results: list[list[dict]] = []
+        results: list[list[Label]] = []
         for row in range(len(scores)):
             sure = float(probabilities[row].max())
             if self.abstention is not None and not top_k and sure < self.abstention:
@@ -206,7 +207,7 @@ class Predictor:
         """(N, C) for the rows of a corpus."""
         return self.label_probabilities(rows["text"], progress)
 
-    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread]:
         """As `predict`, for texts that are checked already, and without warnings."""
         probabilities, unread = row_probabilities(self, TextRows(texts), windows=self.windows)
         return self.present(probabilities, top_k), unread

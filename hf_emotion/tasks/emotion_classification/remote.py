@@ -2,11 +2,11 @@
 """Emotions of texts from a service."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...runtime.batching import as_texts
 from ...runtime.remote import Client, Remote, unread_of
 from ...runtime.unread import Unread
+from ..results import Label
 from . import TASK
 
 
@@ -24,12 +24,12 @@ class RemotePredictor(Remote):
 
     def predict_quietly(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Label]], Unread]:
         return self.of_items(as_texts(texts), top_k, progress)
 
     def of_items(
         self, texts: Sequence[str], top_k: int | None = None, progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Label]], Unread]:
         self.check_top_k(top_k)
         found = self.client.ask(texts, progress, top_k=top_k, taxonomy=self.taxonomy)
         return [result["labels"] for result in found], unread_of(found)

@@ -14,9 +14,11 @@ from ...runtime.checkpoints import to_probabilities
 from ...runtime.classifying import TextRows, encode_rows, encoded_logits
 from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
-from ..service import Answer, Name, Request, Score, Scoring, Service, Texts
+from ..results import Label, Readable
+from ..service import Name, Request, Scoring, Service, Texts, documented
 from .page import EXAMPLES
 from .predictor import Predictor
+from .results import EmotionResult
 
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -38,27 +40,18 @@ class EmotionRequest(Request):
     all_scores: bool = Field(False, description="Give the probability of every label, too.")
 
 
-class EmotionResult(Answer):
-    """The emotions of a text, the most probable first."""
-
-    labels: list[Score] = Field(
-        description='One label "abstained" with the largest probability as score, if the model has an `abstention` and is not sure enough.'
-    )
-    scores: dict[str, float] | None = Field(None, description="The probability of every label, for `all_scores`.")
-
-
 class Found(NamedTuple):
     """The model's logits (C,) for a text, and what it could not read, as `Unread.each` has it."""
 
     logits: np.ndarray
-    unread: dict[str, Any]
+    unread: Readable
 
 
 def service(predictor: Predictor) -> Service:
     taxonomies = list(TAXONOMIES) if set(predictor.labels) == set(TAXONOMIES["goemotions"]) else []
     return Service(
         request=EmotionRequest,
-        result=EmotionResult,
+        result=documented(EmotionResult),
         example={"inputs": ["I got the job!", EXAMPLES[1]], "top_k": 3},
         about={
             "labels": predictor.labels,
@@ -95,11 +88,11 @@ def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> l
     return [Found(*row) for row in zip(logits, encoded.unread.each(), strict=True)]
 
 
-def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[dict[str, Any]]:
+def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[EmotionResult]:
     view = _as_asked(predictor, request)
     temperature = text_processing.temperature_of(predictor.model.config)
     probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label, temperature)
-    results = [
+    results: list[EmotionResult] = [
         {"labels": labels, **one.unread}
         for labels, one in zip(view.present(probabilities, request.top_k), found, strict=True)
     ]
@@ -132,9 +125,7 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
     return view
 
 
-def scores(
-    predictor: Predictor, found: Found, function: Literal["sigmoid", "softmax", "none"] | None
-) -> list[dict[str, Any]]:
+def scores(predictor: Predictor, found: Found, function: Literal["sigmoid", "softmax", "none"] | None) -> list[Label]:
     values = found.logits
     if function != "none":
         several = predictor.multi_label if function is None else function == "sigmoid"

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from ..service import Answer, Name, Request, Service, Texts
+from ..results import Readable
+from ..service import Name, Request, Service, Texts, documented
 from .page import EXAMPLES
 from .predictor import ReplyGenerator
+from .results import Reply, ReplyResult
 
 
 Mixture = Annotated[dict[Name, Annotated[float, Field(ge=0)]], Field(min_length=1)]
@@ -42,23 +44,10 @@ class ReplyRequest(Request):
     )
 
 
-class Reply(BaseModel):
-    """A reply, and the emotion or the mixture that was asked for."""
-
-    emotion: str | dict[str, float]
-    reply: str
-
-
-class ReplyResult(Answer):
-    """The replies to a context, in the order of the emotions."""
-
-    replies: list[Reply]
-
-
 def service(predictor: ReplyGenerator) -> Service:
     return Service(
         request=ReplyRequest,
-        result=ReplyResult,
+        result=documented(ReplyResult),
         example={"inputs": EXAMPLES[0], "emotions": predictor.emotions[:2], "do_sample": False},
         about={"emotions": predictor.emotions},
         read=partial(read, predictor),
@@ -86,7 +75,7 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tup
 
 def compute(
     predictor: ReplyGenerator, pairs: list[tuple[str, Any]], alone: int | None = None, **options: Any
-) -> list[tuple[str, dict[str, Any]]]:
+) -> list[tuple[str, Readable]]:
     """Of each context with its emotion the reply, and what the model could not read, as `Unread.each` has it."""
     contexts, emotions = (list(values) for values in zip(*pairs, strict=True))
     replies, unread = predictor.predict(contexts, emotions, **options)
@@ -94,13 +83,15 @@ def compute(
 
 
 def present(
-    predictor: ReplyGenerator, found: Sequence[tuple[str, dict[str, Any]]], request: ReplyRequest
-) -> list[dict[str, Any]]:
+    predictor: ReplyGenerator, found: Sequence[tuple[str, Readable]], request: ReplyRequest
+) -> list[ReplyResult]:
     emotions = request.emotions or predictor.emotions
-    results = []
+    results: list[ReplyResult] = []
     for start in range(0, len(found), len(emotions)):
         own = found[start : start + len(emotions)]
-        replies = [{"emotion": emotion, "reply": one[0]} for emotion, one in zip(emotions, own, strict=True)]
+        replies: list[Reply] = [
+            {"emotion": emotion, "reply": one[0]} for emotion, one in zip(emotions, own, strict=True)
+        ]
         results.append({"replies": replies, **own[0][1]})
     return results
 

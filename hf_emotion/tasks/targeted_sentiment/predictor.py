@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
+from ..results import Label
 from . import TASK
+from .results import Sentiment
 
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class TargetedPredictor:
         texts: Sequence[str] | str,
         targets: Sequence[str] | None = None,
         progress: bool = False,
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[list[Sentiment]]:
         """
         The label of every target and aspect of each text.
 
@@ -93,7 +95,7 @@ class TargetedPredictor:
         texts: Sequence[str] | str,
         targets: Sequence[str] | None = None,
         progress: bool = False,
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Sentiment]], Unread]:
         """The results of a call, and what the model cannot read of each text."""
         results, unread = self.predict_quietly(texts, targets, progress)
         self.warn_unread(unread.counts)
@@ -101,7 +103,7 @@ class TargetedPredictor:
 
     def predict_quietly(
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Sentiment]], Unread]:
         """As `predict`, without warnings."""
         texts = as_texts(texts)
         pairs = self.pairs(texts, targets)
@@ -165,11 +167,11 @@ class TargetedPredictor:
         self.warn_unread(unread.counts)
         return probabilities
 
-    def present(self, probabilities: np.ndarray, pairs: Sequence[Pair], texts: int) -> list[list[dict[str, Any]]]:
+    def present(self, probabilities: np.ndarray, pairs: Sequence[Pair], texts: int) -> list[list[Sentiment]]:
         """The result of a call, from the probabilities (N, C) of N pairs; `texts`: the number of texts."""
-        results: list[list[dict[str, Any]]] = [[] for _ in range(texts)]
+        results: list[list[Sentiment]] = [[] for _ in range(texts)]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
-            results[number].append(text_processing.target_entry(target, aspect, self.labels, row))
+            results[number].append(cast(Sentiment, text_processing.target_entry(target, aspect, self.labels, row)))
         return results
 
     def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
@@ -184,7 +186,7 @@ class TargetedPredictor:
         self.warn_unread(unread.counts)
         return probabilities
 
-    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread]:
         """
         For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read
         of it; no labels if it names no target.
@@ -219,7 +221,7 @@ class TargetedPredictor:
         )
 
 
-def as_labels(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def as_labels(items: Sequence[Sentiment]) -> list[Label]:
     """The sentiments of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
     from .rows import is_none
 

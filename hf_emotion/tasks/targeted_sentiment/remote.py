@@ -3,14 +3,15 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 from ...runtime.batching import as_texts
 from ...runtime.plain import text_processing
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
+from ..results import Label
 from . import TASK
 from .predictor import TargetedPredictor, as_labels
+from .results import Sentiment
 
 
 class RemotePredictor(Remote):
@@ -21,11 +22,11 @@ class RemotePredictor(Remote):
 
     def predict_quietly(
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
-    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+    ) -> tuple[list[list[Sentiment]], Unread]:
         found = self.client.ask(as_texts(texts), progress, targets=targets, all_scores=True)
         return [result["sentiments"] for result in found], unread_of(found)
 
-    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread]:
         self.check_top_k(top_k)
         known = SimpleNamespace(**{name: self.client.about[name] for name in ("targets", "target_texts")})
         asked = [
@@ -33,7 +34,7 @@ class RemotePredictor(Remote):
         ]
         found = self.client.ask([texts[row] for row in asked])
         unread, own = Unread.nothing(len(texts)), unread_of(found)
-        results: list[list[dict]] = [[] for _ in texts]
+        results: list[list[Label]] = [[] for _ in texts]
         for number, row in enumerate(asked):
             results[row] = as_labels(found[number]["sentiments"])
         unread.put(asked, own)

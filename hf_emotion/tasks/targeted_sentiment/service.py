@@ -5,11 +5,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from ..service import Answer, Name, Request, Service, Texts, without_scores
+from ..results import Readable
+from ..service import Name, Request, Service, Texts, documented, without_scores
 from .page import EXAMPLES, EXAMPLES_OF_TARGETS
 from .predictor import TargetedPredictor
+from .results import Sentiment, SentimentResult
+
+
+Found = tuple[list[Sentiment], Readable]  # of a text
 
 
 class SentimentRequest(Request):
@@ -22,22 +27,6 @@ class SentimentRequest(Request):
     all_scores: bool = Field(False, description="Give the probability of every label, too.")
 
 
-class Sentiment(BaseModel):
-    """The most probable label for an aspect, of a target where the model knows targets."""
-
-    target: str | None = None
-    aspect: str
-    label: str
-    score: float
-    scores: dict[str, float] | None = Field(None, description="The probability of every label, for `all_scores`.")
-
-
-class SentimentResult(Answer):
-    """The sentiment of a text towards every aspect."""
-
-    sentiments: list[Sentiment]
-
-
 def service(predictor: TargetedPredictor) -> Service:
     config = predictor.model.config
     text = EXAMPLES[0]
@@ -45,7 +34,7 @@ def service(predictor: TargetedPredictor) -> Service:
         text = EXAMPLES_OF_TARGETS[0].format(first=config.targets[0], last=config.targets[-1])
     return Service(
         request=SentimentRequest,
-        result=SentimentResult,
+        result=documented(SentimentResult),
         example={"inputs": text},
         about={
             "labels": predictor.labels,
@@ -64,13 +53,13 @@ def read(request: SentimentRequest) -> tuple[list[str], dict[str, Any]]:
     return request.inputs, {} if request.targets is None else {"targets": request.targets}
 
 
-def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[str] | None = None) -> list[tuple]:
+def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[str] | None = None) -> list[Found]:
     """Of each text the sentiments, and what the model could not read, as `Unread.each` has it."""
     results, unread = predictor.predict_quietly(texts, targets)
     return list(zip(results, unread.each(), strict=True))
 
 
-def present(found: Sequence[tuple], request: SentimentRequest) -> list[dict[str, Any]]:
+def present(found: Sequence[Found], request: SentimentRequest) -> list[SentimentResult]:
     return [
         {"sentiments": items if request.all_scores else without_scores(items), **unread} for items, unread in found
     ]

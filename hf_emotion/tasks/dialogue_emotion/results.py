@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model answers about a dialogue."""
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from ..results import Label, Readable
+
+
+class Turn(Label):
+    """A turn with its most probable emotion."""
+
+    speaker: str | None
+    utterance: str
+    scores: NotRequired[dict[str, float]]
+    """The probability of every emotion; from the service for `all_scores`."""
+
+
+class TurnResult(Turn, Readable):
+    """The most probable emotion of a turn."""
+
+
+class DialogueResult(TypedDict):
+    """The turns of a dialogue with their emotions."""
+
+    turns: list[TurnResult]
