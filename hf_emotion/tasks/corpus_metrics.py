@@ -52,9 +52,9 @@ def at_thresholds(
     `single_label` as "argmax". With the (N, C) `votes` of annotators each also has the figures of `against_votes`, which decide
     nothing and are the same in each.
     """
-    several = decisions is not None
-    soft = {} if votes is None else metrics.against_votes(votes, probabilities, several)
-    if not several:
+    multi_label = decisions is not None
+    soft = {} if votes is None else metrics.against_votes(votes, probabilities, multi_label)
+    if not multi_label:
         return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
     calibrated = metrics.scaled_threshold(threshold, temperature)
     return {
@@ -74,9 +74,9 @@ def agreement_of(splits: DatasetDict) -> dict[str, dict]:
     for split, rows in splits.items():
         votes = votes_of(rows)
         if votes is not None:
-            several = label_matrix(rows).ndim == 2
+            multi_label = label_matrix(rows).ndim == 2
             annotators = (
                 np.asarray(rows["annotators"][:]) if "annotators" in rows.column_names else np.zeros(len(votes))
             )
-            found[split] = metrics.agreement(votes, annotators, label_names(rows), several)
+            found[split] = metrics.agreement(votes, annotators, label_names(rows), multi_label)
     return found

@@ -89,22 +89,22 @@ def held_out(
     """
     names = label_names(splits["train"])
     gold = {split: task_of_rows(rows).gold(rows) for split, rows in splits.items()}
-    several = gold["validation"].ndim == 2
-    labelled = slice(None) if several else gold["validation"] >= 0  # not every turn of a dialogue has a label
+    multi_label = gold["validation"].ndim == 2
+    labelled = slice(None) if multi_label else gold["validation"] >= 0  # not every turn of a dialogue has a label
     if len(gold["validation"][labelled]):
         run.temperature = temperature = metrics.fit_temperature(
             gold["validation"][labelled], probabilities["validation"][labelled]
         )
         probabilities = {
-            split: metrics.temperature_scaled(scores, temperature, several).astype(np.float32)
+            split: metrics.temperature_scaled(scores, temperature, multi_label).astype(np.float32)
             for split, scores in probabilities.items()
         }
     thresholds = None
-    if several:
+    if multi_label:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
         run.thresholds = dict(zip(names, thresholds, strict=True))
     known, decided = gold["validation"][labelled], probabilities["validation"][labelled]
-    if several:
+    if multi_label:
         known, decided = known > 0, decided > np.asarray(thresholds)
     else:
         one_hot = np.eye(len(names), dtype=bool)

@@ -291,7 +291,7 @@ def prepare_classifier(
         windows: how texts that are longer than `max_length` are trained on; None: they are cut.
     """
     names, gold = label_names(splits["train"]), label_matrix(splits["train"])
-    several = gold.ndim == 2
+    multi_label = gold.ndim == 2
     tokenizer = base_tokenizer(recipe)
     model = build_classifier(
         recipe.base_model,
@@ -299,11 +299,11 @@ def prepare_classifier(
         recipe.model_config,
         tokenizer,
         names,
-        several,
+        multi_label,
         list(class_counts(splits["train"]).values()),
         recipe.label_texts,
         contexts,
-        gold.mean(axis=0).tolist() if several else None,
+        gold.mean(axis=0).tolist() if multi_label else None,
     )
     set_languages(model.config, recipe.languages)
     text_config = model.config.get_text_config()
@@ -322,12 +322,12 @@ def prepare_classifier(
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         values = torch.from_numpy(logits).float()
-        scores = (values.sigmoid() if several else values.softmax(-1)).numpy()
+        scores = (values.sigmoid() if multi_label else values.softmax(-1)).numpy()
         if alone:
             return metrics.classification(labels, scores, names)
         # The first rows, if not all are measured.
-        soft = {} if dev_votes is None else metrics.against_votes(dev_votes[: len(scores)], scores, several)
-        if several:
+        soft = {} if dev_votes is None else metrics.against_votes(dev_votes[: len(scores)], scores, multi_label)
+        if multi_label:
             return metrics.goemotions(labels, scores, recipe.threshold, names) | soft
         return single_label(recipe.dataset, labels, scores, names) | soft
 
@@ -336,7 +336,7 @@ def prepare_classifier(
         tokenizer=tokenizer,
         train=encoded["train"],
         validation=encoded["validation"],
-        collate=make_collator(tokenizer, len(names), several),
+        collate=make_collator(tokenizer, len(names), multi_label),
         measure=measure,
         rest=gate,
     )

@@ -128,8 +128,8 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
 def scores(predictor: Predictor, found: Found, function: Literal["sigmoid", "softmax", "none"] | None) -> list[Label]:
     values = found.logits
     if function != "none":
-        several = predictor.multi_label if function is None else function == "sigmoid"
-        values = to_probabilities(values, several, text_processing.temperature_of(predictor.model.config))
+        multi_label = predictor.multi_label if function is None else function == "sigmoid"
+        values = to_probabilities(values, multi_label, text_processing.temperature_of(predictor.model.config))
     order = np.argsort(-values, kind="stable")
     return [{"label": predictor.labels[i], "score": float(values[i])} for i in order]
 
