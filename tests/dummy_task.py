@@ -13,15 +13,16 @@ from toolkit_helpers import write_csv
 
 from hf_emotion.data.files import read_rows
 from hf_emotion.data.splits import label_names
-from hf_emotion.runtime.attribution import Explained, one_text
+from hf_emotion.runtime.attribution import METHODS, Explained, one_text
 from hf_emotion.runtime.batching import as_texts, check_top_k
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.unread import warn_unread
-from hf_emotion.tasks.base import METHODS, Answer, Corpus, FileColumns, Prepared, Table, Task
+from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table, Task
 from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
 from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.classifier_evaluating import evaluate_single, figures
+from hf_emotion.tasks.corpus import Corpus
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
 from hf_emotion.tasks.held_out import finish_classifier

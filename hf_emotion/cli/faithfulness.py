@@ -29,7 +29,7 @@ def faithfulness(
     """Measure how faithful the methods of `explain` are: comprehensiveness and sufficiency (ERASER), against random rankings."""
     quiet()
     from ..reports.faithfulness import faithfulness as run
-    from ..tasks.base import METHODS
+    from ..runtime.attribution import METHODS
 
     result = run(
         checkpoint,

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runtime.attribution import Explanation, Merge, captum_attr, refuse_exported
+from ..runtime.attribution import METHODS, Explanation, Merge, captum_attr, refuse_exported
 from ..runtime.ready import with_weights
-from ..tasks.base import METHODS
 from . import load_predictor
 
 

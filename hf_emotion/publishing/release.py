@@ -42,8 +42,8 @@ from ..run_report import METRICS, RunReport
 from ..runtime.base_models import hub_id
 from ..runtime.names import RECIPE
 from ..tasks import task_of_pipeline
-from ..tasks.base import OWN_TERMS
 from ..tasks.cards import MODEL, named_terms
+from ..tasks.corpus import OWN_TERMS
 from .without_base import complete, place_bases, with_base
 
 

@@ -12,8 +12,8 @@ from ..io.files import write_text
 from ..recipes import Recipe
 from ..run_report import RunReport, SeedRun
 from ..tasks import corpora, corpus_of, task_of_run
-from ..tasks.base import Corpus
 from ..tasks.cards import Card, base_names, languages_of, plain, table
+from ..tasks.corpus import Corpus
 
 
 # The licences of data that the Hub's list has; the metadata call any other one "other".

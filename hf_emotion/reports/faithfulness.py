@@ -9,12 +9,11 @@ import numpy as np
 
 from ..inference import load_predictor
 from ..io.progress import progress_bar
-from ..runtime.attribution import Reading, check_names, refuse_exported
+from ..runtime.attribution import METHODS, Reading, check_names, refuse_exported
 from ..runtime.classifying import Encoded, encoded_probabilities
 from ..runtime.ready import with_weights
 from ..runtime.unread import Unread
 from ..tasks import task_of_rows
-from ..tasks.base import METHODS
 from ..tasks.loading import load_split, options_for
 from ..tasks.rows import rows_for_task
 from ..tasks.text_explaining import Question, read_text

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.names import did_you_mean
 from . import dialogue_emotion, emotion_classification, emotional_response, language_modeling, targeted_sentiment
-from .base import Corpus, Task
+from .base import Task
+from .corpus import Corpus
 
 
 if TYPE_CHECKING:

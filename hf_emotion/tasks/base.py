@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a task and a corpus are.
+What a task is.
 
 A task is a class, and its folder holds what its methods need. Everything outside `hf_emotion/tasks` calls these methods and never asks for
 the kind of a model, a corpus or a run.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..runtime.remote import Client
     from ..runtime.unread import Counts, Unread
     from .cards import Card
+    from .corpus import Corpus
     from .exporting import Exporter
     from .service import Service
     from .text_explaining import Question
@@ -43,46 +44,6 @@ class MainProcessFirst(Protocol):
 
 # A function of a pipeline, whose source becomes part of a program.
 PipelineFunction: TypeAlias = Callable[..., Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """
-    A corpus.
-
-    Attributes:
-        name: its name in recipes and commands.
-        loader: (data_dir, **options) -> `datasets.DatasetDict`.
-        hub_id: the data set on the Hub; None if it is not on the Hub.
-        languages: codes of its languages; empty if they are not known.
-        terms: licence or terms of use, and who published it.
-        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities,
-            label names) or (gold, probabilities), and adds its figures to those before it.
-        selection_metric: the metric on the validation part that chooses the epoch.
-        example: a text for the model card; None: a placeholder.
-        packaged: whether it comes with hf-emotion and needs no `data_dir`.
-        own_files: whether it holds the user's own data, read from the files in `data_dir`.
-        clean_reply: (reply, label names) -> the part of a generated reply that is measured.
-        published: figures of generated replies, row of the paper -> metric -> figure.
-        added: option of the loader -> the corpora whose training rows it adds.
-    """
-
-    name: str
-    loader: Callable[..., Any]
-    hub_id: str | None = None
-    languages: tuple[str, ...] = ("en",)
-    terms: str
-    metrics: tuple[str, ...] = ("classification",)
-    selection_metric: str = "macro_f1"
-    example: str | None = None
-    packaged: bool = False
-    own_files: bool = False
-    clean_reply: Callable[[str, Sequence[str]], str] | None = None
-    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"
 
 
 @dataclass(kw_only=True)
@@ -180,9 +141,6 @@ class FileColumns:
 
     text: str = "text"
     grouped: bool = False
-
-
-METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .. import modeling
 from ..recipes import SCRATCH, Recipe
 from ..run_report import RunReport, SeedRun
 from ..runtime.base_models import hub_id
-from .base import Corpus
+from .corpus import Corpus
 
 
 MODEL = "PATH_OR_REPO"  # stands for the model's name until it is published

@@ -18,6 +18,7 @@ from ..modeling.text_processing import special_borders
 from ..runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
+    METHODS,
     STEPS,
     HeatMap,
     Merge,
@@ -40,7 +41,6 @@ from ..runtime.plain import text_processing
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Counts, Unread
 from ..runtime.windows import Windowing, split_windows
-from .base import METHODS
 
 
 MATTERS = 0.2  # labels below this share of the best one's probability are left out

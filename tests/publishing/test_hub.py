@@ -39,7 +39,7 @@ from hf_emotion.publishing.release import (
 )
 from hf_emotion.run_report import RunReport
 from hf_emotion.tasks import corpora
-from hf_emotion.tasks.base import OWN_TERMS
+from hf_emotion.tasks.corpus import OWN_TERMS
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of dialogues."""
 
-from ..base import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus
 from .loading import load_daily_dialog, load_emorynlp, load_iemocap, load_meld
 from .own_files import load_dialogue_files
 

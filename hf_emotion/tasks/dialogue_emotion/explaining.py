@@ -11,6 +11,7 @@ from ...modeling.text_processing import number_speakers, read_turn
 from ...runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
+    METHODS,
     STEPS,
     Explained,
     HeatMap,
@@ -23,7 +24,6 @@ from ...runtime.attribution import (
 from ...runtime.batching import as_texts
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.plain import text_processing
-from ..base import METHODS
 from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ..base import METHODS, Page, Table
+from ...runtime.attribution import METHODS
+from ..base import Page, Table
 from .predictor import DialoguePredictor, speaker_and_utterance
 
 

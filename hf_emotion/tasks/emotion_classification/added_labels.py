@@ -2,7 +2,7 @@
 """Adds labels to a trained model, by their names alone, with thresholds. Shapes: N texts, C labels."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,18 @@ from ...runtime.batching import as_texts
 from ...runtime.classifying import TextRows, is_multi_label, label_names, row_probabilities
 
 
-def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: int | None) -> Any:
+def with_labels(model: Any, tokenizer: Any, names: Sequence[str], predictor_of: Callable[[Any], Any]) -> Any:
     """
     A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`.
 
     Args:
         model: a torch model with `add_labels`.
         names: names of the new labels.
-        max_length: see `Predictor`.
+        predictor_of: makes the predictor of a model, which chooses the thresholds.
 
     Raises:
         ValueError: `names` is no list of new names that the tokenizer knows; the model cannot take new labels.
     """
-    from .predictor import Predictor  # imported here, because it imports this file
-
     rule = "`add_labels` (--label) must be a list of names"
     if isinstance(names, str):
         raise ValueError(f"{rule}, got the string {names!r}: write [{names!r}].")
@@ -58,7 +56,7 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
             f"`add_labels` (--label) {names}: {error} Only the names are read here: choose others."
         ) from error
     model.config.thresholds = [*thresholds, *[0.5] * len(names)]
-    scores, _ = row_probabilities(Predictor(model, tokenizer, max_length=max_length), TextRows(development_texts()))
+    scores, _ = row_probabilities(predictor_of(model), TextRows(development_texts()))
     known, new = scores[:, : len(old)], scores[:, len(old) :]
     model.config.thresholds = [*thresholds, *[threshold_by_rate(known, thresholds, column) for column in new.T]]
     return model

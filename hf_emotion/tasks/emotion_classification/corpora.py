@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of texts."""
 
-from ..base import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus
 from .loading import (
     EMOTION6_HUB_ID,
     EVERYDAY,

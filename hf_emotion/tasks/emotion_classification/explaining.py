@@ -13,6 +13,7 @@ from datasets import Dataset
 from transformers import PreTrainedModel
 
 from ...runtime.attribution import (
+    METHODS,
     Explained,
     HeatMap,
     Merge,
@@ -25,7 +26,6 @@ from ...runtime.attribution import (
     to_numpy,
 )
 from ...runtime.classifying import label_names
-from ..base import METHODS
 from ..text_explaining import (
     Question,
     attention_note,

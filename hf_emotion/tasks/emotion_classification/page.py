@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.attribution import METHODS
 from ...runtime.plain import text_processing
-from ..base import METHODS, Page, Table
+from ..base import Page, Table
 from .predictor import Predictor
 
 

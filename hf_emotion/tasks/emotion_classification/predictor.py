@@ -2,6 +2,7 @@
 """Predicts the emotions of texts. Needs neither torch nor transformers if the model is exported."""
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +100,8 @@ class Predictor:
             checkpoint = with_weights(checkpoint)
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         if add_labels:
-            self.model = with_labels(self.model, self.tokenizer, add_labels, max_length)
+            predictor_of = partial(Predictor, tokenizer=self.tokenizer, max_length=max_length)
+            self.model = with_labels(self.model, self.tokenizer, add_labels, predictor_of)
         self.model.eval()
         config = self.model.config
         self.max_length = check_max_length(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of contexts and replies."""
 
-from ..base import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus
 from .emojis import strip_emojis
 from .loading import load_daily_dialog_replies, load_empathetic_replies, load_mojitalk, load_quickstart_replies
 from .own_files import load_reply_files

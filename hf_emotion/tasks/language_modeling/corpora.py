@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversations to train a language model on."""
 
-from ..base import Corpus
+from ..corpus import Corpus
 from .loading import load_conversations
 
 

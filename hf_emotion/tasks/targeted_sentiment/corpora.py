@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of texts with aspects."""
 
-from ..base import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus
 from .loading import load_reviews, load_semeval2014, load_sentihood
 from .own_files import load_aspect_files
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from ...runtime.attribution import METHODS
 from ...runtime.plain import text_processing
-from ..base import METHODS, Page, Table
+from ..base import Page, Table
 from .predictor import TargetedPredictor
 
 

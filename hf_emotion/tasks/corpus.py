@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a corpus is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """
+    A corpus.
+
+    Attributes:
+        name: its name in recipes and commands.
+        loader: (data_dir, **options) -> `datasets.DatasetDict`.
+        hub_id: the data set on the Hub; None if it is not on the Hub.
+        languages: codes of its languages; empty if they are not known.
+        terms: licence or terms of use, and who published it.
+        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities,
+            label names) or (gold, probabilities), and adds its figures to those before it.
+        selection_metric: the metric on the validation part that chooses the epoch.
+        example: a text for the model card; None: a placeholder.
+        packaged: whether it comes with hf-emotion and needs no `data_dir`.
+        own_files: whether it holds the user's own data, read from the files in `data_dir`.
+        clean_reply: (reply, label names) -> the part of a generated reply that is measured.
+        published: figures of generated replies, row of the paper -> metric -> figure.
+        added: option of the loader -> the corpora whose training rows it adds.
+    """
+
+    name: str
+    loader: Callable[..., Any]
+    hub_id: str | None = None
+    languages: tuple[str, ...] = ("en",)
+    terms: str
+    metrics: tuple[str, ...] = ("classification",)
+    selection_metric: str = "macro_f1"
+    example: str | None = None
+    packaged: bool = False
+    own_files: bool = False
+    clean_reply: Callable[[str, Sequence[str]], str] | None = None
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"
