@@ -13,12 +13,8 @@ logger = logging.get_logger(__name__)
 
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 
 

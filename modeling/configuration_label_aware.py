@@ -14,12 +14,8 @@ logger = logging.get_logger(__name__)
 
 # Values that belong to the labels of a checkpoint.
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 # Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
@@ -107,6 +103,7 @@ class LabelAwareFields:
         label_embedding_size: size d' of a label vector, by default that of the vectors from which they start. LEAM needs `hidden_size`.
         label_embedding_init: where `init_label_embeddings` starts label vectors: at the `"words"` (default), the word embeddings of their
             names, or `"contextual"`, at the encoder's last hidden states over the names.
+        label_texts: the texts from which `init_label_embeddings` started the labels in their order, where they are not their names.
         leam_radius: r of LEAM's convolution over tokens, kernel size 2r+1.
         tie_head: one feed-forward head for all labels (section 3.3), or one for each.
         head_hidden_size: size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
@@ -126,6 +123,7 @@ class LabelAwareFields:
     label_attention_init: Literal["identity", "normal"] = "identity"
     label_embedding_size: int | None = None
     label_embedding_init: Literal["words", "contextual"] = "words"
+    label_texts: list[str] | None = None
     leam_radius: int = 2
     tie_head: bool = True
     head_hidden_size: int | None = None

@@ -16,12 +16,8 @@ ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
 
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 
 

@@ -237,26 +237,30 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """
+    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
+    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
+    """
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
         raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
+            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
+            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
         )
 
 
 # Copied from modeling_label_aware.without_pooler
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
-    classes = MODEL_MAPPING[type(config)]
+    classes = MODEL_MAPPING.get(type(config), ())  # none: `AutoModel` refuses it
     classes = classes if isinstance(classes, list | tuple) else [classes]
     has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
     return {"add_pooling_layer": False} if has_pooler else {}

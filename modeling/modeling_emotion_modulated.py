@@ -80,19 +80,23 @@ def refuse_in_batches(arguments: Mapping[str, Any]) -> None:
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """
+    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
+    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
+    """
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
         raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
+            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
+            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
         )
 
 

@@ -203,25 +203,16 @@ def normalise(layer: nn.Module, name: str, states: torch.Tensor, modulation: Ite
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
-) -> tuple[int, int]:
-    """
-    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
-    one and at most `positions` tokens.
-    """
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
-    given: Any = input_ids if inputs_embeds is None else inputs_embeds
-    if given.dim() != axes:
-        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    rows, length = given.shape[0], given.shape[1]
-    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
-        raise ValueError(
-            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
-        )
-    return rows, length
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
 def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, device: torch.device) -> torch.Tensor:
@@ -233,19 +224,23 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """
+    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
+    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
+    """
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
         raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
+            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
+            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
         )
 
 

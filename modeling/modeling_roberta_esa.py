@@ -54,25 +54,16 @@ class RobertaESAClassifierOutput(SequenceClassifierOutput):
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
-) -> tuple[int, int]:
-    """
-    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
-    one and at most `positions` tokens.
-    """
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
-    given: Any = input_ids if inputs_embeds is None else inputs_embeds
-    if given.dim() != axes:
-        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    rows, length = given.shape[0], given.shape[1]
-    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
-        raise ValueError(
-            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
-        )
-    return rows, length
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
 # Copied from modeling_label_aware.first_real
@@ -159,19 +150,11 @@ class EmotionSpecificAttention(nn.Module):
 
 # Copied from modeling_label_aware.class_balanced_weights
 def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
-    r"""
-    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}), float32 (C,).
-
-    Args:
-        class_counts: training rows n_c of each class. A class without rows, for which the formula has no value, takes the weight of
-            the class with the fewest rows.
-        beta: β in [0, 1).
-        normalize: divide by the mean, so that the weights have mean 1.
     """
-    if not 0 <= beta < 1:
-        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
-    present = [count for count in class_counts if count > 0]
-    fewest = min(present) if present else 1
+    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
+    without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
+    """
+    fewest = min((count for count in class_counts if count > 0), default=1)
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     return (weights / weights.mean() if normalize else weights).float()
@@ -179,30 +162,28 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
 
 # Copied from modeling_label_aware.classification_loss
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
-    r"""
+    """
     The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
 
-    Args:
-        logits: (B, C).
-        labels: (B, C) of 0 and 1 for `"multi_label_classification"`: binary cross-entropy, the weight of a class on both of its
-            terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row without a label: cross-entropy
-            times the weight of the gold class, mean over the labelled rows.
+    `"multi_label_classification"` takes labels (B, C) of 0 and 1: binary cross-entropy, the weight of a class on both of its terms, mean
+    over B×C. `"single_label_classification"` takes class ids (B,), -100 for a row without a label: cross-entropy times the weight of the
+    gold class, mean over the labelled rows.
     """
-    several = config.problem_type == "multi_label_classification"
-    shape = tuple(logits.shape if several else logits.shape[:1])
-    if tuple(labels.shape) != shape or (labels.is_floating_point() and not several):
+    multi_label = config.problem_type == "multi_label_classification"
+    shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
         raise ValueError(
-            f"`labels` must be {'0 and 1' if several else 'class ids, whole numbers'} of shape {shape} for "
+            f"`labels` must be {'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for "
             f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
         )
-    labels = labels.to(logits.device, logits.dtype if several else torch.long)
+    labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
         if config.class_counts is None:
             raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
         balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
         weights = class_balanced_weights(*balance).to(logits)
-    if several:
+    if multi_label:
         return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
     losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
     if weights is not None:
@@ -218,19 +199,23 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """
+    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
+    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
+    """
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
         raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
+            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
+            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
         )
 
 
