@@ -2,7 +2,7 @@
 """Configurations of context-guided BERT and its quasi-attention (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -22,19 +22,16 @@ BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
 
 
 # Copied from configuration_label_aware.merged
-def merged(
-    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
-) -> dict[str, Any]:
+def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
     """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
-    `fitting`: transformers would leave its weights at random values.
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
+    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
+    transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:
-        raise ValueError(
-            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
-        )
+        wanted = " or ".join(map(repr, fitting))
+        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
     if found != config_class.model_type:
         saved.pop("problem_type", None)  # that of another head
     known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
@@ -45,11 +42,9 @@ def merged(
         new = {}
         saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
     if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
         if stale:
-            logger.warning(
-                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
-            )
+            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
     return {**saved, **given}
 
 

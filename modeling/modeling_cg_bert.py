@@ -365,10 +365,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
-    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
-    """
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -379,10 +376,9 @@ def refuse_untrained(model: nn.Module) -> None:
         if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
     }
     if lacking:
-        raise ValueError(
-            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
-            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class CGBertPreTrainedModel(BertPreTrainedModel):

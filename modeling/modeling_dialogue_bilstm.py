@@ -58,10 +58,7 @@ def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.
 
 # Copied from modeling_label_aware.real_first
 def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Orders that move padding behind the real tokens and back, (B, L) each: `states.gather(1, there)` has the real tokens first, and
-    `.gather(1, back)` of that is `states` again. Tokens keep their order.
-    """
+    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
     real = mask != 0
     back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
     places = torch.arange(back.shape[1], device=back.device).expand_as(back)
@@ -237,10 +234,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
-    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
-    """
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -251,10 +245,9 @@ def refuse_untrained(model: nn.Module) -> None:
         if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
     }
     if lacking:
-        raise ValueError(
-            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
-            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 # Copied from modeling_label_aware.without_pooler
@@ -272,10 +265,8 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
     if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`: "
-            "take a text encoder that does."
-        )
+        kind = f"{encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`"
+        raise ValueError(f"`encoder_config` is of a {kind}: take a text encoder that does.")
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder
@@ -296,10 +287,8 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
     loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
-    if found["missing_keys"]:
-        raise ValueError(
-            f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
-        )
+    if lacking := sorted(found["missing_keys"]):
+        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
     model.base_model.get_encoder().load_state_dict(loaded.state_dict())
     return model

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -20,14 +19,7 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig,
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
-from transformers.models.bert.modeling_bert import (
-    BertEmbeddings,
-    BertEncoder,
-    BertLayer,
-    BertPooler,
-    BertPreTrainedModel,
-    BertSelfAttention,
-)
+from transformers.models.bert import modeling_bert as bert
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs, logging
 from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
@@ -46,8 +38,7 @@ class LabelAwareModelOutput(ModelOutput):
         label_representations: (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one attended vector z.
         last_hidden_state: (B, L, d), the encoder's output H.
         label_attentions: (B, C, L), attention of each label over the tokens; (B, 1, L) with LEAM. A row sums to 1, with 0 at padding.
-        label_attention_lse: (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row of `label_attentions`. It joins
-            the windows of a long text, see [`join_windows`].
+        label_attention_lse: (B, C) or (B, 1), log-sum-exp of the scores behind each row of `label_attentions`, for [`join_windows`].
         hidden_states, attentions: the encoder's.
     """
 
@@ -103,10 +94,7 @@ def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> 
 
 
 def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Orders that move padding behind the real tokens and back, (B, L) each: `states.gather(1, there)` has the real tokens first, and
-    `.gather(1, back)` of that is `states` again. Tokens keep their order.
-    """
+    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
     real = mask != 0
     back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
     places = torch.arange(back.shape[1], device=back.device).expand_as(back)
@@ -169,9 +157,8 @@ def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     return maps
 
 
-# Attention of the labels, and the head. The modules hold their weights themselves, for three reasons: transformers does not initialise a
-# custom module without own parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward`
-# cannot be offloaded.
+# Attention of the labels, and the head. The modules hold their weights themselves: transformers does not initialise a custom module without
+# own parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward` cannot be offloaded.
 
 
 def exact_dtype(states: torch.Tensor) -> torch.dtype:
@@ -181,10 +168,8 @@ def exact_dtype(states: torch.Tensor) -> torch.dtype:
 
 class LabelAwarePooling(nn.Module):
     """
-    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
-
-    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the
-    B·L tokens, which are many more.
+    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j. `label_embeddings` (C, d') are the
+    e^{(i)}; `weight` (d, d') is Wᵀ, which acts on the C label vectors and not on the B·L tokens, which are many more.
     """
 
     def __init__(self, config):
@@ -296,11 +281,11 @@ def label_classifier(config) -> nn.Module:
 
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
     """
-    Join the logits (W, C) of windows to logits (documents, C) of documents. `document_ids` (W,) is the document of each window.
+    Logits (W, C) of windows, and the document of each window (W,) -> logits (documents, C).
 
-    The logits of a document are the weighted mean over its windows. The weights are the softmax over these windows of `lse`, their
-    `label_attention_lse` (W, C) or (W, 1). A softmax over all tokens is the softmax over the windows times that within a window. So with
-    a linear head the result is that of one label attention over all tokens. The sentence vectors have the same weights.
+    A document's logits are the weighted mean over its windows. The weights are the softmax over these windows of `lse`, their
+    `label_attention_lse` (W, C) or (W, 1): the softmax over all tokens is this softmax times that within a window. So with a linear
+    head the result is that of one label attention over all tokens. The sentence vectors have the same weights.
     """
     given, logits = logits, logits.to(exact_dtype(logits))
     index = document_ids.to(logits.device, torch.long)[:, None].expand_as(logits)
@@ -363,10 +348,7 @@ START_SPREAD = 3.0
 
 
 def refuse_untrained(model: nn.Module) -> None:
-    """
-    Called before training. ValueError if PEFT trains adapters and leaves `NEW_MODULES` as they started: `is_new` says that their weights
-    came from no checkpoint. PEFT would not save these weights, and each loading would start them anew.
-    """
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -377,10 +359,9 @@ def refuse_untrained(model: nn.Module) -> None:
         if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
     }
     if lacking:
-        raise ValueError(
-            "the adapter neither trains nor saves new weights of the model: load the model anew (if these weights are trained by now, save it "
-            f"before), and name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
@@ -389,7 +370,7 @@ def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
     ids = tokenizer(" " + text.replace("_", " "), add_special_tokens=special_tokens)["input_ids"]
     if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids):
         raise ValueError(
-            f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words with `label_texts`."
+            f"The tokenizer has no word piece for the label text {text!r}: use other words in `label_texts`."
         )
     return ids
 
@@ -399,8 +380,7 @@ def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str
     if label_texts is None:
         return list(names)
     if isinstance(label_texts, Mapping):
-        if set(label_texts) != set(names):
-            differing = sorted(set(label_texts) ^ set(names))
+        if differing := sorted(set(label_texts) ^ set(names)):
             raise ValueError(f"`label_texts` must have the label names as keys; differing: {differing}.")
         return [label_texts[name] for name in names]
     if isinstance(label_texts, str) or len(label_texts) != len(names):
@@ -445,14 +425,12 @@ class LabelAwareBase(PreTrainedModel):
     @torch.no_grad()
     def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
         """
-        Start every label vector from the label's name. `label_texts` are read instead of the names in `config.id2label`: texts in label
-        order, or a mapping from name to text. The configuration keeps them for `add_labels`.
+        Start every label vector from the label's name, or from `label_texts`: texts in label order, or a mapping from name to text.
 
         `config.label_embedding_init` says how. "words": a vector starts at the mean of the word embeddings of its word pieces.
-        "contextual": it starts at the mean of the encoder's last hidden states over the text. Then the mean over all labels is
-        subtracted, so that only differences between labels remain. The vectors are scaled until a label's scores over the tokens of all
-        texts have the standard deviation `START_SPREAD`, on average. With `label_attention_init` "identity" W takes this scale, and the
-        vectors have length 1 on average.
+        "contextual": it starts at the mean of the encoder's last hidden states over the text. The mean over all labels is subtracted, so
+        that only differences between labels remain. A factor gives a label's scores over the tokens of all texts the standard
+        deviation `START_SPREAD`, on average. With `label_attention_init` "identity" W takes this factor, and the vectors have length 1.
 
         Raises:
             ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text gives no
@@ -550,10 +528,8 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
     if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`: "
-            "take a text encoder that does."
-        )
+        kind = f"{encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`"
+        raise ValueError(f"`encoder_config` is of a {kind}: take a text encoder that does.")
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder
@@ -573,10 +549,8 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
     loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
-    if found["missing_keys"]:
-        raise ValueError(
-            f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
-        )
+    if lacking := sorted(found["missing_keys"]):
+        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
     model.base_model.get_encoder().load_state_dict(loaded.state_dict())
     return model
@@ -593,10 +567,9 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
     @classmethod
     def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
         """
-        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads: the encoder gets the checkpoint's weights,
-        all others start anew. `dtype` is that of all weights; "auto": the checkpoint's. `arguments`: fields of the model's
-        configuration, for a classifier `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what else the
-        `from_pretrained` of the encoder takes (`revision`, `token`, ...).
+        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks start anew.
+        `dtype` is that of all weights, "auto" the checkpoint's. `arguments`: fields of the model's configuration, for a classifier
+        `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what the `from_pretrained` of the encoder takes.
 
         Raises:
             ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights. OSError: there is none.
@@ -636,8 +609,7 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
         Args:
             input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            token_type_ids: (B, L); ignored if the encoder does not read them.
-            position_ids: (B, L), for encoders that read them.
+            token_type_ids, position_ids: (B, L), for encoders that read them; token types are ignored by the others.
             pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. For
                 overlapping windows of a long text it is 0 at tokens that another window counts.
 
@@ -699,10 +671,10 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
 # Over BERT, whose parts are the model's own
 
 
-class LabelAwareBertPreTrainedModel(LabelAwareBase, BertPreTrainedModel):
+class LabelAwareBertPreTrainedModel(LabelAwareBase, bert.BertPreTrainedModel):
     config: LabelAwareBertConfig
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
-    _can_record_outputs = {"hidden_states": BertLayer, "attentions": BertSelfAttention}
+    _can_record_outputs = {"hidden_states": bert.BertLayer, "attentions": bert.BertSelfAttention}
 
 
 class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
@@ -712,9 +684,9 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
-        self.encoder = BertEncoder(config)
-        self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
+        self.embeddings = bert.BertEmbeddings(config)
+        self.encoder = bert.BertEncoder(config)
+        self.pooler = bert.BertPooler(config) if config.sentence_representation == "pooler" else None
         self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
         self.post_init()
 
@@ -730,15 +702,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         pooling_mask: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> LabelAwareModelOutput:
-        r"""
-        Args:
-            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
-            pooling_mask: as in [`LabelAwareModel`].
-
-        Raises:
-            ValueError: both or neither of ids and embeddings; a shape that does not fit.
-        """
+        """The arguments of [`LabelAwareModel`]; the attention mask may have four dimensions, see `real_tokens`."""
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
@@ -763,12 +727,20 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
 
 class LabelAwareClassifier(LabelAwareBase):
-    """What both classifiers share: their forward pass, adding labels by name, and the start of the head's bias."""
+    """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
 
     # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
     # accumulation steps.
     accepts_loss_kwargs = False
-    classifier: nn.Sequential | LabelAwareHead
+    base_class: type[LabelAwareBase]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.base_class(config))
+        self.classifier = label_classifier(config)
+        self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
+        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -804,15 +776,14 @@ class LabelAwareClassifier(LabelAwareBase):
     @torch.no_grad()
     def init_head_bias(self, frequencies: Sequence[float]):
         """
-        Start the bias of the head at the log odds of the labels' frequencies, the share of the training rows that have each label, C
-        values in [0, 1] (Lin et al. 2017, section 4.1), so that the first steps are not spent on learning that most labels are absent.
-        A head shared by all labels starts at the log odds of their mean. ValueError for another number of values, or a value outside.
+        Start the head's bias at the log odds of `frequencies`, the share of the training rows that have each label (Lin et al. 2017,
+        section 4.1), so that the first steps are not spent on learning that most labels are absent. A head shared by all labels starts
+        at the log odds of their mean.
         """
         shares = torch.as_tensor(frequencies, dtype=torch.float64)
         if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
-            raise ValueError(
-                f"`frequencies` must be {self.config.num_labels} shares in [0, 1], one for each label, got {frequencies}."
-            )
+            wanted = f"{self.config.num_labels} shares in [0, 1], one for each label"
+            raise ValueError(f"`frequencies` must be {wanted}, got {frequencies}.")
         last = self.classifier[-1] if isinstance(self.classifier, nn.Sequential) else self.classifier.out_proj
         if last.bias.numel() == 1:
             shares = shares.mean()[None]
@@ -839,8 +810,7 @@ class LabelAwareClassifier(LabelAwareBase):
             raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
         if config.label_attention == "leam" or not config.tie_head:
             raise ValueError(
-                "With `label_attention='leam'` or `tie_head=False` a new label would need its own trained weights; "
-                "labels can be added if the head is tied and the attention bilinear."
+                "With `label_attention='leam'` or `tie_head=False` a new label needs trained weights of its own."
             )
         old_names = [config.id2label[i] for i in range(config.num_labels)]
         taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
@@ -869,26 +839,15 @@ class LabelAwareClassifier(LabelAwareBase):
 
 
 class LabelAwareForSequenceClassification(LabelAwareClassifier, LabelAwarePreTrainedModel):
-    """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
+    """[`LabelAwareModel`] with a head. Returns a [`LabelAwareClassifierOutput`]."""
 
-    def __init__(self, config: LabelAwareConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.model = LabelAwareModel(config)
-        self.classifier = label_classifier(config)
-        self.supports_gradient_checkpointing = self.model.supports_gradient_checkpointing
-        self.post_init()
+    base_class = LabelAwareModel
 
 
 class BertForLabelAwareClassification(LabelAwareClassifier, LabelAwareBertPreTrainedModel):
-    """Multi-label (or single-label) classification by label-aware attention over BERT. Returns a [`LabelAwareClassifierOutput`]."""
+    """[`LabelAwareBertModel`] with a head. Returns a [`LabelAwareClassifierOutput`]."""
 
-    def __init__(self, config: LabelAwareBertConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.bert = LabelAwareBertModel(config)
-        self.classifier = label_classifier(config)
-        self.post_init()
+    base_class = LabelAwareBertModel
 
 
 __all__ = [
@@ -896,4 +855,6 @@ __all__ = [
     "LabelAwareBertModel",
     "LabelAwareForSequenceClassification",
     "LabelAwareModel",
+    "class_balanced_weights",
+    "classification_loss",
 ]

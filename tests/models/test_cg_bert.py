@@ -441,7 +441,9 @@ def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
         model = CLASSES[family][1].from_pretrained(tmp_path, num_contexts=CONTEXTS, **SENTIMENT_NAMES)
         return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["query"], **fields))
 
-    with pytest.raises(ValueError, match=r"trained by now, save it before\), and name \['pooler'\] in the `modules_to_save`"):
+    with pytest.raises(
+        ValueError, match=r"trained by now, save it before\), and name \['pooler'\] in the `modules_to_save`"
+    ):
         adapted().train()
     model = adapted(modules_to_save=["pooler"]).train()  # PEFT adds "classifier" and "score"
     model(**inputs).loss.backward()
