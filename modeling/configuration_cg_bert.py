@@ -111,14 +111,11 @@ class CGBertConfig(BertConfig):
             raise ValueError("context-guided BERT is an encoder: `is_decoder`, `add_cross_attention` must be False.")
         if self.problem_type != "single_label_classification":
             raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
-        if self.context_initializer_range < 0:
-            raise ValueError(
-                f"`context_initializer_range` must not be negative, got {self.context_initializer_range}."
-            )
+        for name, least in (("context_initializer_range", 0), ("num_contexts", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
 
     def validate_contexts(self):
-        if self.num_contexts < 1:
-            raise ValueError(f"`num_contexts` must be at least 1, got {self.num_contexts}.")
         for name in ("aspects", "targets", "target_texts"):
             values = getattr(self, name)
             if values is not None and (not values or len(set(values)) != len(values)):
@@ -127,14 +124,10 @@ class CGBertConfig(BertConfig):
         if self.targets is not None and self.aspects is None:
             raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
         if self.aspects is not None and self.num_contexts != aspects * targets:
-            raise ValueError(
-                f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects: leave it unset, or pass "
-                "`num_contexts=None`, to have it counted."
-            )
+            found = f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects"
+            raise ValueError(f"{found}: leave it unset, or pass `num_contexts=None`, to have it counted.")
         if self.target_texts is not None and len(self.target_texts) != len(self.targets or []):
-            raise ValueError(
-                f"`target_texts` needs one text for each of `targets` ({self.targets}), got {self.target_texts}."
-            )
+            raise ValueError(f"`target_texts` needs one text for each of {self.targets}, got {self.target_texts}.")
 
 
 @strict
@@ -160,7 +153,8 @@ class QACGBertConfig(CGBertConfig):
     """
 
     model_type = "qacg-bert"
-    keys_to_ignore_at_inference = CGBertConfig.keys_to_ignore_at_inference + [
+    keys_to_ignore_at_inference = [
+        *CGBertConfig.keys_to_ignore_at_inference,
         "quasi_attentions",
         "combined_attentions",
     ]

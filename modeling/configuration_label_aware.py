@@ -193,7 +193,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     @property
     def hidden_size(self) -> int:
         """The size of the encoder's last hidden states: `hidden_size`, but for OPT, which projects them to its word embeddings' size."""
-        return getattr(self.encoder_config, "word_embed_proj_dim", None) or self.encoder_config.hidden_size
+        return getattr(self.encoder_config, "word_embed_proj_dim", None) or self.get_text_config().hidden_size
 
     num_hidden_layers = property(lambda self: self.encoder_config.num_hidden_layers)
     num_attention_heads = property(lambda self: self.encoder_config.num_attention_heads)

@@ -18,14 +18,7 @@ from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutputWithPooling, SequenceClassifierOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.models.bert.modeling_bert import (
-    BertEmbeddings,
-    BertLayer,
-    BertPooler,
-    BertPreTrainedModel,
-    BertSelfAttention,
-    eager_attention_forward,
-)
+from transformers.models.bert import modeling_bert as bert
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
@@ -152,11 +145,9 @@ class ContextEmbeddings(nn.Embedding):
 
 class ContextGuidance(nn.Module):
     """
-    Everything that a layer adds to BERT's attention: context queries and keys (U of eq. 2), and the gates λ = g(v·x + v_c·c) of
-    eqs. 3 and 7, one number for each head and position.
-
-    It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and weights that are read outside their
-    module's `forward` cannot be offloaded.
+    Everything that a layer adds to BERT's attention: context queries and keys (U of eq. 2), and the gates λ = g(v·x + v_c·c) of eqs. 3 and
+    7, one number for each head and position. It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and
+    weights that are read outside their module's `forward` cannot be offloaded.
     """
 
     def __init__(self, config: CGBertConfig, in_features: int, out_features: int, gate_bias: bool = False):
@@ -179,15 +170,12 @@ class ContextGuidance(nn.Module):
         self.activation = ACT2FN[config.gate_activation]
 
     def forward(self, hidden_states, query, key, context_embeds):
-        """
-        X (B, L, d), its queries and keys (B, L, h, d_h), E_c (B, d) -> context queries and keys, the same shape or
-        (B, L, 1, d_h), and their gates (B, L, h).
-        """
+        """X (B, L, d), its queries and keys (B, L, h, d_h), E_c (B, d) -> context queries and keys (B, L, h or 1, d_h), gates (B, L, h)."""
         context_query, context_key = self.project(hidden_states, context_embeds, query.shape)
         query_gate = (self.query_gate_weight, self.query_gate_context_weight, self.query_gate_bias)
         key_gate = (self.key_gate_weight, self.key_gate_context_weight, self.key_gate_bias)
-        gates = self.gate(query, context_query, *query_gate), self.gate(key, context_key, *key_gate)
-        return context_query, context_key, *gates
+        query_gate, key_gate = self.gate(query, context_query, *query_gate), self.gate(key, context_key, *key_gate)
+        return context_query, context_key, query_gate, key_gate
 
     def project(self, hidden_states, context_embeds, shape):
         """Eq. 2: ĉ_Q = U_Q C + b and ĉ_K = U_K C + b for each head, of the given shape (B, L, h, d_h)."""
@@ -209,7 +197,7 @@ class ContextGuidance(nn.Module):
         return self.activation(scores if bias is None else scores + bias)
 
 
-class CGBertSelfAttention(BertSelfAttention):
+class CGBertSelfAttention(bert.BertSelfAttention):
     """Section 3.3: q̂ = (1−λ_Q) q + λ_Q ĉ_Q and k̂ likewise (eq. 2), then attention as in BERT. Values stay as they are."""
 
     def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
@@ -227,9 +215,9 @@ class CGBertSelfAttention(BertSelfAttention):
         query = torch.lerp(query, context_query, query_gate[..., None])  # (B, L, h, d_h), like all here
         key = torch.lerp(key, context_key, key_gate[..., None])
 
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, bert.eager_attention_forward)
         if maps is not None:
-            attend, attention_mask = eager_attention_forward, None if key_bias is None else key_bias[:, None]
+            attend, attention_mask = bert.eager_attention_forward, None if key_bias is None else key_bias[:, None]
         states = [part.transpose(1, 2) for part in (query, key, value)]
         dropout = self.dropout.p if self.training else 0.0
         output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
@@ -263,7 +251,7 @@ class QuasiContextGuidance(ContextGuidance):
         return tuple(part[:, :, None] for part in projected.chunk(2, dim=-1))
 
 
-class QACGBertSelfAttention(BertSelfAttention):
+class QACGBertSelfAttention(bert.BertSelfAttention):
     """
     Section 3.4: Â = A_self + λ_A ⊙ α A_quasi (eq. 4), Â V.
 
@@ -286,7 +274,9 @@ class QACGBertSelfAttention(BertSelfAttention):
         dropout = self.dropout.p if self.training else 0.0
 
         if maps is None and self.config._attn_implementation != "eager":
-            attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+            attend = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, bert.eager_attention_forward
+            )
             states = [part.transpose(1, 2) for part in (query, key, value)]
             output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
             quasi = self.quasi_attention(context_query, context_key, key_bias, dropout)  # (B·g, L, L)
@@ -334,10 +324,10 @@ class QACGBertSelfAttention(BertSelfAttention):
 # Layers
 
 
-class CGBertLayer(BertLayer):
+class CGBertLayer(bert.BertLayer):
     """BERT's layer with one of the attentions above."""
 
-    def __init__(self, config: CGBertConfig, layer_idx: int, attention_class: type[BertSelfAttention]):
+    def __init__(self, config: CGBertConfig, layer_idx: int, attention_class: type[bert.BertSelfAttention]):
         super().__init__(config, layer_idx=layer_idx)
         self.attention.self = attention_class(config, layer_idx=layer_idx)
 
@@ -347,7 +337,7 @@ class CGBertLayer(BertLayer):
 
 
 class CGBertEncoder(nn.Module):
-    def __init__(self, config: CGBertConfig, attention_class: type[BertSelfAttention]):
+    def __init__(self, config: CGBertConfig, attention_class: type[bert.BertSelfAttention]):
         super().__init__()
         self.layer = nn.ModuleList(CGBertLayer(config, i, attention_class) for i in range(config.num_hidden_layers))
 
@@ -381,7 +371,7 @@ def refuse_untrained(model: nn.Module) -> None:
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
-class CGBertPreTrainedModel(BertPreTrainedModel):
+class CGBertPreTrainedModel(bert.BertPreTrainedModel):
     config: CGBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
@@ -412,16 +402,16 @@ class CGBertModel(CGBertPreTrainedModel):
     """BERT whose queries and keys are guided by a context, a target and an aspect. Returns a [`CGBertModelOutput`]."""
 
     _input_embed_layer = "word_embeddings"
-    attention_class: type[BertSelfAttention] = CGBertSelfAttention
+    attention_class: type[bert.BertSelfAttention] = CGBertSelfAttention
     output_class: type[ModelOutput] = CGBertModelOutput
     map_names: tuple[str, ...] = ("attentions", "context_gates")
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
+        self.embeddings = bert.BertEmbeddings(config)
         self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)  # E_c, in `NEW_MODULES` by this name
         self.encoder = CGBertEncoder(config, self.attention_class)
-        self.pooler = BertPooler(config) if config.use_pooler else None
+        self.pooler = bert.BertPooler(config) if config.use_pooler else None
         self.post_init()
 
     @merge_with_config_defaults
@@ -442,8 +432,7 @@ class CGBertModel(CGBertPreTrainedModel):
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
             context_ids: (B,), the context of each row, in [0, `num_contexts`).
-            output_attentions: return the attentions and the gates of every layer; they are then computed explicitly, with
-                every attention implementation.
+            output_attentions: return the maps of every layer. They are computed explicitly, with every attention implementation.
 
         Raises:
             ValueError: both or neither of ids and embeddings; no `context_ids`; a shape that does not fit.
@@ -451,9 +440,8 @@ class CGBertModel(CGBertPreTrainedModel):
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         if context_ids is None or context_ids.shape != shape[:1]:
             found = "none" if context_ids is None else tuple(context_ids.shape)
-            raise ValueError(
-                f"`context_ids` must have shape ({shape[0]},), one id in [0, {self.config.num_contexts}) for each row; got {found}."
-            )
+            wanted = f"shape ({shape[0]},), one id in [0, {self.config.num_contexts}) for each row"
+            raise ValueError(f"`context_ids` must have {wanted}; got {found}.")
         if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)

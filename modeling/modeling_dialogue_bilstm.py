@@ -90,10 +90,7 @@ def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
 
 
 class BiLSTM(nn.Module):
-    """
-    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward direction from the last on. Rows are
-    reordered by gather, so that neither direction sees padding; packed sequences could not be exported.
-    """
+    """Eqs. 1-3 over padded rows. Each direction reads the real states first, by gather: packed sequences could not be exported."""
 
     def __init__(self, input_size: int, hidden_size: int, causal: bool):
         super().__init__()
@@ -142,10 +139,7 @@ PROJECTIONS = ("query", "key", "value", "out_proj")
 
 
 class MultiHead(nn.Module):
-    """
-    Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm. It has "eager" and "sdpa", and takes the
-    latter where the utterance encoder has another implementation of attention.
-    """
+    """Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm; "eager", or else "sdpa"."""
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
@@ -157,7 +151,6 @@ class MultiHead(nn.Module):
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.attention_residual else None
 
     def project(self, name: str, states):
-        """(B, U, S) -> (B, U, S)."""
         return F.linear(states, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
 
     def forward(self, states, mask, output_attentions=None, **kwargs):
@@ -167,10 +160,8 @@ class MultiHead(nn.Module):
         scaling, dropout = self.head_size**-0.5, self.config.attention_probs_dropout_prob if self.training else 0.0
         wanted = output_attentions or self.config.output_attentions
         if wanted or self.config._attn_implementation == "eager":
-            scores, exact = (
-                query @ key.transpose(2, 3) * scaling + mask,
-                torch.promote_types(query.dtype, torch.float32),
-            )
+            scores = query @ key.transpose(2, 3) * scaling + mask
+            exact = torch.promote_types(query.dtype, torch.float32)
             attention = F.dropout(scores.softmax(dim=-1, dtype=exact).to(query.dtype), p=dropout)
             output = attention @ value
         else:
@@ -180,8 +171,6 @@ class MultiHead(nn.Module):
 
 
 class UtteranceClassifier(nn.Module):
-    """A linear layer: (B, U, S) -> (B, U, C)."""
-
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(config.num_labels, config.context_size))
@@ -430,8 +419,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             utterance_mask: (B, U), 1 for real utterances, 0 for padding, which may be anywhere. Default: all are real.
             speaker_ids: (B, U) in [0, `num_speakers`), the number of the speaker within the dialogue.
 
-        ValueError unless exactly one of `input_ids` and `utterance_embeds` is given, and `speaker_ids` if there are `num_speakers`; and for
-        a shape that does not fit.
+        Raises:
+            ValueError: both or neither of ids and embeddings; no `speaker_ids` for `num_speakers`; a shape that does not fit.
         """
         if (input_ids is None) == (utterance_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `utterance_embeds`.")
@@ -489,10 +478,8 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
     ) -> TokenClassifierOutput:
         r"""
         Args:
-            labels: (B, U) class ids; -100 for no label.
+            labels: (B, U) class ids; -100 for no label. The other arguments: see [`DialogueBiLSTMModel`].
             num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
-
-        The others as in [`DialogueBiLSTMModel`].
         """
         given = (input_ids, attention_mask, utterance_embeds, utterance_mask, speaker_ids)
         outputs = self.dialogue(*given, return_dict=True, **kwargs)

@@ -98,9 +98,8 @@ def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.
 
 class EmotionSpecificAttention(nn.Module):
     """
-    E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P.
-
-    P is a learned table, sinusoidal, or absent; S starts at 1. A token's row of P is its position among the real tokens.
+    E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P. P is a learned table, sinusoidal, or absent;
+    S starts at 1. A token's row of P is its position among the real tokens.
     """
 
     def __init__(self, config: RobertaESAConfig):
@@ -216,7 +215,6 @@ def refuse_untrained(model: nn.Module) -> None:
 
 class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
     config: RobertaESAConfig
-    config_class = RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
@@ -269,19 +267,20 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             token_gates: (B, L), factors for the word embeddings; `tfidf_gating="scale"` needs them.
 
         Raises:
-            ValueError: both or neither of ids and embeddings; a mask or gates that are not (B, L); `token_gates` without
-                `tfidf_gating="scale"`, or the other way round.
+            ValueError: both or neither of ids and embeddings; a shape that does not fit; `token_gates` with another `tfidf_gating`.
         """
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
             if value is not None and value.shape != shape:
                 raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
         if (token_gates is None) == (self.config.tfidf_gating == "scale"):
-            raise ValueError(
-                f"`token_gates` are {'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}: "
-                "with 'scale' pass the factor of each token, as `TfidfGate.token_gates` gives it, or ones; else pass none."
+            found = (
+                f"{'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
             )
-        if input_ids is not None:
+            raise ValueError(
+                f"`token_gates` are {found}: pass those of `TfidfGate.token_gates`, or ones, with 'scale' alone."
+            )
+        if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         padding = self.embeddings.padding_idx
         if token_gates is not None:
@@ -354,9 +353,7 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> RobertaESAClassifierOutput:
-        """
-        As in [`RobertaWithESA`], and `labels`: (B,) class ids for single-label, (B, C) of 0 and 1 for multi-label classification.
-        """
+        """The arguments of [`RobertaWithESA`], and `labels`: see [`classification_loss`]."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, token_gates)
         outputs = self.roberta(*inputs, return_dict=True, **kwargs)
         logits = self.classifier(outputs.pooled_output)  # (B, C)

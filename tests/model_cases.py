@@ -972,11 +972,11 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
 BAD_MOD_LN_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"modulate_decoder": 1}, "'modulate_decoder'"),
     ({"num_emotions": 0}, "`num_emotions` must be at least 1, got 0"),
-    ({"emotions": ["joy", "anger"]}, "`num_emotions` is 64, but `emotions` has 2 names: pass `num_emotions=2`"),
+    ({"emotions": ["joy", "anger"]}, "`emotions` must be 64 .`num_emotions`. different names, got .*joy"),
     ({"num_emotions": 2, "emotions": ["joy", "joy"]}, r"`emotions` must be different names, got \['joy', 'joy'\]"),
     ({"modulated_norms": ["ln_3"]}, r"`modulated_norms` must be some of .*, got \['ln_3'\]"),
     ({"modulated_norms": []}, "`modulated_norms` is empty: .* `modulate_encoder` and `modulate_decoder`"),
-    ({"modulation_initializer_range": -0.1}, "`modulation_initializer_range` must not be negative, got -0.1"),
+    ({"modulation_initializer_range": -0.1}, "`modulation_initializer_range` must be at least 0, got -0.1"),
     ({"vocab_size": 40}, r"`\w+_token_id` must be a token id in \[0, 40\), got \d+: pass the tokenizer's"),
     ({"context_separator_token_id": -1}, r"`context_separator_token_id` must be a token id in .* got -1"),
     ({"context_start_token_id": 60000}, r"`context_start_token_id` must be a token id in .* got 60000"),
