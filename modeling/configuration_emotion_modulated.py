@@ -96,9 +96,8 @@ class EmotionModulatedConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         if (found := config_dict.get("model_type", cls.model_type)) != cls.model_type:
-            raise ValueError(
-                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: see `from_language_model_pretrained`."
-            )
+            remedy = "`from_language_model_pretrained` makes a new model"
+            raise ValueError(f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: {remedy}.")
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
@@ -121,10 +120,8 @@ class EmotionModulatedConfig(PreTrainedConfig):
         if self.emotion_prompt is not None and "{emotion}" not in self.emotion_prompt:
             raise ValueError(f"`emotion_prompt` must hold {{emotion}}, its place, got {self.emotion_prompt!r}.")
         if self.base_model_name_or_path is not None and not self.freeze_language_model:
-            raise ValueError(
-                f"`base_model_name_or_path` must be None if `freeze_language_model` is False, got {self.base_model_name_or_path!r}. To train "
-                "the language model of saved modulators, load them, and then call `model.language_model.requires_grad_(True)`."
-            )
+            found = f"got {self.base_model_name_or_path!r}: load the model, and then train `model.language_model.requires_grad_(True)`"
+            raise ValueError(f"`base_model_name_or_path` must be None if `freeze_language_model` is False, {found}.")
 
 
 __all__ = ["EmotionModulatedConfig"]

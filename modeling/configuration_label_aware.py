@@ -56,9 +56,7 @@ def check_labels(config) -> None:
         values = getattr(config, name)
         if values is not None and len(values) != config.num_labels:
             wanted = f"one value for each of the {config.num_labels} labels"
-            raise ValueError(
-                f"`{name}` needs {wanted}, got {len(values)}; `{name}=None` drops values for other labels."
-            )
+            raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
     if config.class_counts is not None and min(config.class_counts) < 0:
         raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
     if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
@@ -137,9 +135,7 @@ class LabelAwareFields:
             raise ValueError(f"`label_embedding_size` must {wanted}; got {self.label_embedding_size}.")
         for name in ("head_hidden_size", "tie_head", "sentence_representation"):
             if getattr(self, name) != getattr(type(self), name):
-                raise ValueError(
-                    f"`{name}` must stay at its default: LEAM ends in one linear layer from the attended vector."
-                )
+                raise ValueError(f"`{name}` must stay at its default: LEAM has one linear layer at its end.")
 
     def validate_labels(self):
         check_labels(self)

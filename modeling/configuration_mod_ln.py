@@ -77,19 +77,16 @@ class EmotionFields:
         for name, least in (("num_emotions", 1), ("modulation_initializer_range", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
-        for name, of in (("emotions", "names"), ("emotion_token_ids", "token ids")):
+        for name in ("emotions", "emotion_token_ids"):
             values = getattr(self, name)
             if values is not None and not len(set(values)) == len(values) == self.num_emotions:
-                raise ValueError(
-                    f"`{name}` must be {self.num_emotions} (`num_emotions`) different {of}, got {values}."
-                )
+                wanted = f"{self.num_emotions} (`num_emotions`) different values"
+                raise ValueError(f"`{name}` must be {wanted}, one for each emotion, got {values}.")
         unknown = [name for name in self.modulated_norms if name not in self.norm_names]
         if unknown:
             raise ValueError(f"`modulated_norms` must be some of {list(self.norm_names)}, got {unknown}.")
         if (self.modulate_encoder or self.modulate_decoder) and not self.modulated_norms:
-            raise ValueError(
-                "`modulated_norms` is empty: set `modulate_encoder` and `modulate_decoder` to False, too."
-            )
+            raise ValueError("`modulated_norms` is empty: set `modulate_encoder` and `modulate_decoder` to False.")
         names = ["decoder_start_token_id", "context_separator_token_id", "pad_token_id"]
         for name in names + ["context_start_token_id"] * (self.context_start_token_id is not None):
             value = getattr(self, name)

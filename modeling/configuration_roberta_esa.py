@@ -58,9 +58,7 @@ def check_labels(config) -> None:
         values = getattr(config, name)
         if values is not None and len(values) != config.num_labels:
             wanted = f"one value for each of the {config.num_labels} labels"
-            raise ValueError(
-                f"`{name}` needs {wanted}, got {len(values)}; `{name}=None` drops values for other labels."
-            )
+            raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
     if config.class_counts is not None and min(config.class_counts) < 0:
         raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
     if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):

@@ -318,10 +318,13 @@ class EmotionModulatedModel(PreTrainedModel):
             # Batches without a label have none to divide by.
             kwargs["num_items_in_batch"] = torch.as_tensor(num_items_in_batch, device=labels.device).clamp(min=1)
         given = {
-            **{"input_ids": input_ids, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask},
-            **{"position_ids": position_ids, "past_key_values": past_key_values, "use_cache": use_cache},
-            **{"labels": labels, "logits_to_keep": logits_to_keep},
+            "input_ids": input_ids,
+            "inputs_embeds": inputs_embeds,
+            "attention_mask": attention_mask,
+            "labels": labels,
         }
+        given |= {"position_ids": position_ids, "past_key_values": past_key_values}
+        given |= {"use_cache": use_cache, "logits_to_keep": logits_to_keep}
         kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name) and kwargs.get(name) is None:
@@ -338,9 +341,7 @@ class EmotionModulatedModel(PreTrainedModel):
             outputs = self.language_model(return_dict=True, **kwargs)
             if counted and len(reached) < self.num_norms:
                 missed = f"a {text_config.model_type!r} model does not call the others as modules"
-                raise ValueError(
-                    f"the emotion reaches {len(reached)} of {self.num_norms} norms: {missed}. Take other `modulated_norms`."
-                )
+                raise ValueError(f"the emotion reaches {len(reached)} of {self.num_norms} norms: {missed}.")
             self.all_reached = self.all_reached or counted
         finally:
             running.modulation = running.reached = None
@@ -413,9 +414,9 @@ class EmotionModulatedModel(PreTrainedModel):
             text = found.get_text_config()
             for size in ("hidden_size", "num_hidden_layers"):
                 if getattr(text, size) != getattr(settings, size):
+                    wanted = f"the `{size}` {getattr(settings, size)} of the modulators in {name!r}"
                     raise ValueError(
-                        f"`base_model_name_or_path` must have the `{size}` {getattr(settings, size)} of the modulators in {name!r}, and "
-                        f"{base!r} has {getattr(text, size)}: pass the language model that they were trained over."
+                        f"{base!r} must have {wanted}, got {getattr(text, size)}: name another language model."
                     )
             # Settings are those of the training; how weights are quantized is a matter of the checkpoint that has them.
             if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):
@@ -495,9 +496,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         """As in every model of transformers, without an emotion, for it hands none to the model; ValueError if one is given."""
         for name in EMOTION_ARGUMENTS:
             if kwargs.get(name) is not None:
-                raise ValueError(
-                    f"`{name}` must not be given to `generate_batch`: pass all rows to `generate`, as one padded batch."
-                )
+                raise ValueError(f"`{name}` must not be given to `generate_batch`: pass the rows to `generate`.")
         return super().generate_batch(*args, **kwargs)
 
     def generate_all_emotions(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):

@@ -271,14 +271,6 @@ class LabelAwareHead(nn.Module):
         return self.out_proj(hidden).squeeze(-1)
 
 
-def label_classifier(config) -> nn.Module:
-    """The head that the configuration asks for; that of LEAM is one linear layer from z (B, d) to the logits (B, C)."""
-    dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-    if config.label_attention == "leam":
-        return nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
-    return LabelAwareHead(config, dropout)
-
-
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
     """
     Logits (W, C) of windows, and the document of each window (W,) -> logits (documents, C).
@@ -319,10 +311,10 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     multi_label = config.problem_type == "multi_label_classification"
     shape = tuple(logits.shape if multi_label else logits.shape[:1])
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
-        raise ValueError(
-            f"`labels` must be {'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for "
-            f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
+        wanted = (
+            f"{'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for {config.problem_type!r}"
         )
+        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
     labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
@@ -362,17 +354,6 @@ def refuse_untrained(model: nn.Module) -> None:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
         before = "load the model anew (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
-
-
-def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
-    """The ids of a label's text; ValueError if the tokenizer knows no part of it."""
-    # With a space before it: a byte-pair tokenizer has another token for "joy" at the beginning of a text.
-    ids = tokenizer(" " + text.replace("_", " "), add_special_tokens=special_tokens)["input_ids"]
-    if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids):
-        raise ValueError(
-            f"The tokenizer has no word piece for the label text {text!r}: use other words in `label_texts`."
-        )
-    return ids
 
 
 def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
@@ -461,9 +442,7 @@ class LabelAwareBase(PreTrainedModel):
         """The names of the labels, and the texts that their vectors start from; ValueError for labels without either."""
         names = [self.config.id2label[i] for i in range(self.config.num_labels)]
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
-            raise ValueError(
-                "The labels have no names to start from: set `id2label` in the config, or give `label_texts`."
-            )
+            raise ValueError("The labels have no names to start from: set `id2label`, or give `label_texts`.")
         return names, texts_of(names, label_texts)
 
     def _vectors_beside(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
@@ -490,13 +469,15 @@ class LabelAwareBase(PreTrainedModel):
         """
         start, size = self.config.label_embedding_init, self.label_start_size
         if self.config.label_embedding_size != size:
-            other = ', or take "contextual"' if start == "words" and self.config.hidden_size != size else ""
-            raise ValueError(
-                f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
-                f"{self.config.label_embedding_size}: set it to {size}{other}."
-            )
-        base, words = self.base_model, self.get_input_embeddings().weight
-        ids = [label_ids(tokenizer, text, special_tokens=start == "contextual") for text in texts]
+            found = f"starts labels from vectors of size {size}, and `label_embedding_size` is {self.config.label_embedding_size}"
+            raise ValueError(f'`label_embedding_init` "{start}" {found}: set it to {size}.')
+        base, words, ids = self.base_model, self.get_input_embeddings().weight, []
+        for text in texts:
+            # With a space before it: a byte-pair tokenizer has another token for "joy" at the beginning of a text.
+            ids += [tokenizer(" " + text.replace("_", " "), add_special_tokens=start == "contextual")["input_ids"]]
+            if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids[-1]):
+                fault = f"The tokenizer has no word piece for the label text {text!r}"
+                raise ValueError(f"{fault}: use other words in `label_texts`.")
         if start == "words":
             parts = [words[torch.tensor(row, device=words.device)] for row in ids]
         else:
@@ -738,7 +719,11 @@ class LabelAwareClassifier(LabelAwareBase):
         super().__init__(config)
         self.num_labels = config.num_labels
         setattr(self, self.base_model_prefix, self.base_class(config))
-        self.classifier = label_classifier(config)
+        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        if config.label_attention == "leam":  # one linear layer from z (B, d) to the logits (B, C)
+            self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
+        else:
+            self.classifier = LabelAwareHead(config, dropout)
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
         self.post_init()
 
@@ -809,9 +794,7 @@ class LabelAwareClassifier(LabelAwareBase):
         if isinstance(names, str):
             raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
         if config.label_attention == "leam" or not config.tie_head:
-            raise ValueError(
-                "With `label_attention='leam'` or `tie_head=False` a new label needs trained weights of its own."
-            )
+            raise ValueError("With `label_attention='leam'` or `tie_head=False` a new label needs weights of its own.")
         old_names = [config.id2label[i] for i in range(config.num_labels)]
         taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
         if taken:

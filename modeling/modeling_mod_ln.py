@@ -146,7 +146,7 @@ class ModulatedLayerNorm(nn.LayerNorm):
 def carrying(value: torch.Tensor) -> torch.Tensor:
     """(d,) -> W₂ (d, d/2), with which a norm without `weight` starts at this value, by its first hidden unit."""
     columns = value.new_zeros(len(value), len(value) // 2)
-    columns[:, 0] = value * (1 + math.exp(-1))  # divided by SiLU(1)
+    columns[:, 0] = value / (1 / (1 + math.exp(-1)))  # SiLU(1)
     return columns
 
 
@@ -366,9 +366,9 @@ class EncoderDecoder(ModLNPreTrainedModel):
             if attention_mask is not None and attention_mask.shape != shape:
                 raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
             # A padding token that ends every context, as GPT-2's, says nothing about padding.
-            if input_ids is not None and self.config.pad_token_id != self.config.context_separator_token_id:
-                if not input_ids.is_meta:
-                    self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+            shown = self.config.pad_token_id != self.config.context_separator_token_id
+            if shown and input_ids is not None and not input_ids.is_meta:
+                self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         reads = self.encoder.is_modulated and encoder_outputs is None
         if reads or (self.decoder.is_modulated and decoder_modulation is None):  # checked once for both sides
             rows = shape[0] if encoder_outputs is None else len(encoder_outputs[0])
@@ -534,10 +534,8 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
         given |= {name: kwargs.pop(name) for name in list(kwargs) if name in fields and name != "dtype"}
         plain, info = cls.plain_class.from_pretrained(base, output_loading_info=True, **kwargs)
         # Not those of every configuration, nor of the model's role; the Trainer sets `use_cache` to False.
-        other = (
-            *PreTrainedConfig.__dataclass_fields__,
-            *"is_decoder add_cross_attention tie_word_embeddings use_cache".split(),
-        )
+        role = ("is_decoder", "add_cross_attention", "tie_word_embeddings", "use_cache")
+        other = {*PreTrainedConfig.__dataclass_fields__, *role}
         known = [name for name in plain.config.__dataclass_fields__ if name in fields and name not in other]
         inherited = {name: getattr(plain.config, name) for name in known}
         config = config_class(**{name: value for name, value in inherited.items() if value is not None} | given)

@@ -170,10 +170,10 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     multi_label = config.problem_type == "multi_label_classification"
     shape = tuple(logits.shape if multi_label else logits.shape[:1])
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
-        raise ValueError(
-            f"`labels` must be {'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for "
-            f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
+        wanted = (
+            f"{'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for {config.problem_type!r}"
         )
+        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
     labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
@@ -277,9 +277,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             found = (
                 f"{'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
             )
-            raise ValueError(
-                f"`token_gates` are {found}: pass those of `TfidfGate.token_gates`, or ones, with 'scale' alone."
-            )
+            raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, with 'scale' alone.")
         if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         padding = self.embeddings.padding_idx

@@ -95,15 +95,11 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             raise ValueError(f"`function_to_apply` must be 'sigmoid', 'softmax' or 'none', got {name!r}.")
         if name is not None and multi_label and top_k == "" and "sigmoid" not in str(name).lower():
             why = "the labels are chosen by thresholds of sigmoid scores"
-            raise ValueError(
-                f"{why}, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all labels)."
-            )
+            raise ValueError(f"{why}, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all).")
         rules = [rule for rule in RULES if threshold_of(self.model.config, rule) is not None]
         if rules and name is not None and top_k == "" and not multi_label and "softmax" not in str(name).lower():
             why = f"`config.{rules[0]}` is for softmax scores"
-            raise ValueError(
-                f"{why}, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all labels)."
-            )
+            raise ValueError(f"{why}, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all).")
         # The tokenizer would silently accept any other argument.
         known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
         for argument in others.keys() - known:

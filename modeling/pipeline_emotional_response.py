@@ -28,9 +28,7 @@ def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[li
     tokenizer; without a template, the context and the token that ends a text. A model that reads the emotion needs `emotion_id`.
     """
     if reads_emotion(config) and emotion_id is None:
-        raise ValueError(
-            "`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words."
-        )
+        raise ValueError("`emotion_ids` must have one id for each context: the model reads it as a token or in words.")
     if config.is_encoder_decoder:
         start = [] if config.context_start_token_id is None else [config.context_start_token_id]
         emotion = [config.emotion_token_ids[emotion_id]] if reads_emotion(config) else []
@@ -69,9 +67,7 @@ def encode_contexts(
     limit = min(max_length or text_positions(config), text_positions(config))
     emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
     if len(emotions) != len(contexts):
-        raise ValueError(
-            f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}."
-        )
+        raise ValueError(f"`emotion_ids` must have one id for each context, {len(contexts)}, got {len(emotions)}.")
     if not contexts:  # tokenizers fail on an empty list
         return []
     around = {emotion: around_context(tokenizer, config, emotion) for emotion in set(emotions)}
@@ -118,10 +114,8 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
     weights = [0.0] * len(names)
     for name, weight in mixture.items():
         if name not in names:
-            near = get_close_matches(str(name), names, n=3, cutoff=0.5) or names[:3]
-            raise ValueError(
-                f"unknown emotion {name!r}: did you mean {' or '.join(map(repr, near))}? The model knows {len(names)}."
-            )
+            near = " or ".join(map(repr, get_close_matches(str(name), names, n=3, cutoff=0.5) or names[:3]))
+            raise ValueError(f"unknown emotion {name!r}: did you mean {near}? The model knows {len(names)}.")
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
             raise ValueError(f"the weight of {name!r} must be a finite number, got {weight!r}.")
         weights[names.index(name)] = float(weight)

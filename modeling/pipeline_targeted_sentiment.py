@@ -61,9 +61,7 @@ class TargetedSentimentPipeline(Pipeline):
             targets = [None] if config.targets is None else targets_in(config, inputs)
         if not targets:
             names = f"the text names none of the model's targets {config.targets}"
-            raise ValueError(
-                f"{names}: write one where the text speaks of it, or pass `targets`. The text: {inputs!r}"
-            )
+            raise ValueError(f"{names}: write one of them, or pass `targets`. The text: {inputs!r}")
         pairs = [(target, aspect) for target in targets for aspect in aspects or config.aspects]
         texts, auxiliaries, context_ids = zip(*(model_inputs(config, inputs, *pair) for pair in pairs), strict=True)
         encoded = self.tokenizer(

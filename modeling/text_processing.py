@@ -96,9 +96,7 @@ def window_overlap(
     if aggregation_strategy not in STRATEGIES:
         raise ValueError(f"`aggregation_strategy` must be one of {list(STRATEGIES)}, got {aggregation_strategy!r}.")
     if aggregation_strategy == "max" and not multi_label:
-        raise ValueError(
-            "`aggregation_strategy` must be 'average' for a model that gives a text one label, got 'max'."
-        )
+        raise ValueError("`aggregation_strategy` must be 'average' where a text gets one label, got 'max'.")
     if stride is not None and not 0 <= stride <= size // 2:
         wanted = f"between 0 and {size // 2}, half a window (`max_length` {size})"
         raise ValueError(f"`stride` must lie {wanted}, got {stride}.")
@@ -184,9 +182,7 @@ def temperature_of(config) -> float:
 def check_finite(finite: bool) -> None:
     """ValueError unless all logits are finite: comparisons with NaN are false, so NaN would look like an answer without labels."""
     if not finite:
-        raise ValueError(
-            "the model computes NaN or infinity for a text: load it in float32 or bfloat16, or train it again."
-        )
+        raise ValueError("the model computes NaN or infinity: load it in float32 or bfloat16, or train it again.")
 
 
 def threshold_of(config, rule: str) -> float | None:
@@ -199,9 +195,7 @@ def threshold_of(config, rule: str) -> float | None:
     value = getattr(config, rule)
     threshold = value.get("threshold") if isinstance(value, dict) else None
     if not _is_number(threshold) or not 0 <= threshold <= 1:
-        raise ValueError(
-            f"`config.{rule}` must hold a `threshold` in [0, 1], as in {{'threshold': 0.6}}, got {value!r}."
-        )
+        raise ValueError(f"`config.{rule}` must hold a `threshold` in [0, 1], got {value!r}.")
     if rule == "abstention" and ABSTAINED in config.id2label.values():
         remedy = "rename it in `config.id2label`, or set `config.abstention` to None"
         raise ValueError(f"`config.abstention`: a label of the model is named {ABSTAINED!r}: {remedy}.")
@@ -266,9 +260,7 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
 def check_target(config, target: str | None) -> None:
     """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
     if target not in (config.targets or [None]):
-        raise ValueError(
-            f"unknown target {target!r}: the model's targets are {config.targets}, its aspects {config.aspects}."
-        )
+        raise ValueError(f"unknown target {target!r}: targets are {config.targets}, aspects {config.aspects}.")
 
 
 def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
@@ -355,9 +347,7 @@ def refuse_turns(dialogues: Sequence) -> None:
     again = len(set(first)) < len(first) or all(text[:1].isupper() for text in first)
     if 1 < len(pairs) == len(dialogues) and names and again:
         remedy = "write the turns as pairs (speaker, utterance), or dialogues of two utterances with {'utterance': ...} for each"
-        raise ValueError(
-            f"{pairs[0]!r} and the others look like turns, and a list of lists holds dialogues: {remedy}."
-        )
+        raise ValueError(f"{pairs[0]!r} and the others look like turns, not dialogues: {remedy}.")
 
 
 # The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model reads, or how strongly
@@ -450,10 +440,8 @@ def load_gate(config) -> TfidfGate | None:
         revision = getattr(config, "_commit_hash", None)
         path = cached_file(source, GATE_FILE, revision=revision, _raise_exceptions_for_missing_entries=False)
     if path is None:
-        place = f"{GATE_FILE} is not beside its weights ({source or 'a model that was not loaded'})"
-        raise OSError(
-            f"`tfidf_gating` is {config.tfidf_gating!r}, and {place}: copy it there from the run folder, or pass the gate as `gate`."
-        )
+        place = f"{GATE_FILE} is not beside its weights ({source or 'a model that was not loaded'}): copy it there from the run folder"
+        raise OSError(f"`tfidf_gating` is {config.tfidf_gating!r}, and {place}, or pass the gate as `gate`.")
     return _read_gate(Path(path))
 
 

@@ -972,7 +972,7 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
 BAD_MOD_LN_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"modulate_decoder": 1}, "'modulate_decoder'"),
     ({"num_emotions": 0}, "`num_emotions` must be at least 1, got 0"),
-    ({"emotions": ["joy", "anger"]}, "`emotions` must be 64 .`num_emotions`. different names, got .*joy"),
+    ({"emotions": ["joy", "anger"]}, "`emotions` must be 64 .`num_emotions`. different values, .* got .*joy"),
     ({"num_emotions": 2, "emotions": ["joy", "joy"]}, r"`emotions` must be different names, got \['joy', 'joy'\]"),
     ({"modulated_norms": ["ln_3"]}, r"`modulated_norms` must be some of .*, got \['ln_3'\]"),
     ({"modulated_norms": []}, "`modulated_norms` is empty: .* `modulate_encoder` and `modulate_decoder`"),

@@ -1120,7 +1120,8 @@ def test_tokens_of_emotions_are_checked_and_saved(family, tmp_path):
     sizes = {**sizes, "num_emotions": E}
     for ids in (TOKENS[:4], [*TOKENS[:4], TOKENS[0]], []):
         with pytest.raises(
-            StrictDataclassClassValidationError, match="`emotion_token_ids` must be 5 .* different token ids"
+            StrictDataclassClassValidationError,
+            match="`emotion_token_ids` must be 5 .* different values, one for each",
         ):
             config_class(**sizes, emotion_token_ids=ids)
     config_class(**sizes, emotion_token_ids=TOKENS).save_pretrained(tmp_path)
