@@ -133,7 +133,7 @@ class LabelAwareFields:
                 f"equal `hidden_size` ({self.hidden_size}) with LEAM, which compares label vectors with hidden states"
             )
             raise ValueError(f"`label_embedding_size` must {wanted}; got {self.label_embedding_size}.")
-        for name in ("head_hidden_size", "tie_head", "sentence_representation"):
+        for name in ("tie_head", "head_hidden_size", "sentence_representation"):
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(f"`{name}` must stay at its default: LEAM has one linear layer at its end.")
 

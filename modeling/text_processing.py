@@ -457,5 +457,5 @@ def _read_gate(path: Path) -> TfidfGate:
     return gate
 
 
-def _is_number(value) -> bool:
+def _is_number(value) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
