@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F403, F405
 """The published models. Importing this package registers every class with transformers' Auto classes.
 
 Each file beside this one is also copied next to saved weights, where it runs without the rest of hf-emotion.
@@ -6,134 +7,47 @@ Each file beside this one is also copied next to saved weights, where it runs wi
 
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-)
+import transformers
 from transformers.pipelines import PIPELINE_REGISTRY
 
 # Makes it an attribute here even if `hf_emotion.runtime.plain` imported it before the package.
-from . import text_processing  # noqa: F401
-from .configuration_cg_bert import CGBertConfig, QACGBertConfig
-from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
-from .configuration_emotion_modulated import EmotionModulatedConfig
-from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig
-from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
-from .configuration_roberta_esa import RobertaESAConfig
-from .modeling_cg_bert import (
-    CGBertForSequenceClassification,
-    CGBertModel,
-    QACGBertForSequenceClassification,
-    QACGBertModel,
-)
-from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
-from .modeling_emotion_modulated import EmotionModulatedForCausalLM, EmotionModulatedModel
-from .modeling_label_aware import (
-    BertForLabelAwareClassification,
-    LabelAwareBertModel,
-    LabelAwareForSequenceClassification,
-    LabelAwareModel,
-    class_balanced_weights,
-    classification_loss,
-)
-from .modeling_mod_ln import (
-    BertModLNForConditionalGeneration,
-    BertModLNModel,
-    GPT2ModLNForConditionalGeneration,
-    GPT2ModLNModel,
-    ModulatedLayerNorm,
-    Modulators,
-)
-from .modeling_roberta_esa import RobertaESAModel, RobertaWithESA, RobertaWithESAForSequenceClassification
-from .pipeline_dialogue_emotion import DialogueEmotionPipeline
-from .pipeline_emotion_classification import EmotionClassificationPipeline
-from .pipeline_emotional_response import EmotionalResponsePipeline
-from .pipeline_targeted_sentiment import TargetedSentimentPipeline
+from . import text_processing as text_processing
+from .configuration_cg_bert import *
+from .configuration_dialogue_bilstm import *
+from .configuration_emotion_modulated import *
+from .configuration_label_aware import *
+from .configuration_mod_ln import *
+from .configuration_roberta_esa import *
+from .modeling_cg_bert import *
+from .modeling_dialogue_bilstm import *
+from .modeling_emotion_modulated import *
+from .modeling_label_aware import *
+from .modeling_mod_ln import *
+from .modeling_roberta_esa import *
+from .pipeline_dialogue_emotion import *
+from .pipeline_emotion_classification import *
+from .pipeline_emotional_response import *
+from .pipeline_targeted_sentiment import *
 
 
-for config_class, model_class, head_class, auto_class in (
-    (
-        LabelAwareBertConfig,
-        LabelAwareBertModel,
-        BertForLabelAwareClassification,
-        AutoModelForSequenceClassification,
-    ),
-    (LabelAwareConfig, LabelAwareModel, LabelAwareForSequenceClassification, AutoModelForSequenceClassification),
-    (CGBertConfig, CGBertModel, CGBertForSequenceClassification, AutoModelForSequenceClassification),
-    (QACGBertConfig, QACGBertModel, QACGBertForSequenceClassification, AutoModelForSequenceClassification),
-    (
-        RobertaESAConfig,
-        RobertaWithESA,
-        RobertaWithESAForSequenceClassification,
-        AutoModelForSequenceClassification,
-    ),
-    (
-        DialogueBiLSTMConfig,
-        DialogueBiLSTMModel,
-        DialogueBiLSTMForEmotionRecognition,
-        AutoModelForTokenClassification,
-    ),
-    (GPT2ModLNConfig, GPT2ModLNModel, GPT2ModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
-    (BertModLNConfig, BertModLNModel, BertModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
-    (EmotionModulatedConfig, EmotionModulatedModel, EmotionModulatedForCausalLM, AutoModelForCausalLM),
-):
+config_classes: tuple[Any, ...] = (
+    *(LabelAwareBertConfig, LabelAwareConfig, CGBertConfig, QACGBertConfig, RobertaESAConfig),
+    *(DialogueBiLSTMConfig, GPT2ModLNConfig, BertModLNConfig, EmotionModulatedConfig),
+)
+for config_class in config_classes:
     # With an auto class set, `save_pretrained` copies the class's files beside the weights.
-    AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
-    AutoModel.register(config_class, model_class, exist_ok=True)
-    model_class.register_for_auto_class("AutoModel")
-    auto_class.register(config_class, head_class, exist_ok=True)
+    transformers.AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
     config_class.register_for_auto_class()
-    head_class.register_for_auto_class(auto_class.__name__)
+    for auto_class, home in config_class().auto_map.items():
+        if auto_class != "AutoConfig":
+            model_class = globals()[home.partition(".")[2]]
+            getattr(transformers, auto_class).register(config_class, model_class, exist_ok=True)
+            model_class.register_for_auto_class(auto_class)
 
 pipeline_classes: tuple[Any, ...] = (
-    EmotionClassificationPipeline,
-    TargetedSentimentPipeline,
-    DialogueEmotionPipeline,
-    EmotionalResponsePipeline,
+    *(EmotionClassificationPipeline, TargetedSentimentPipeline),
+    *(DialogueEmotionPipeline, EmotionalResponsePipeline),
 )
 for pipeline_class in pipeline_classes:
     for task, entry in pipeline_class._registered_impl.items():
         PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=entry["pt"])
-
-__all__ = [
-    "BertForLabelAwareClassification",
-    "BertModLNConfig",
-    "BertModLNForConditionalGeneration",
-    "BertModLNModel",
-    "CGBertConfig",
-    "CGBertForSequenceClassification",
-    "CGBertModel",
-    "DialogueBiLSTMConfig",
-    "DialogueBiLSTMForEmotionRecognition",
-    "DialogueBiLSTMModel",
-    "DialogueEmotionPipeline",
-    "EmotionClassificationPipeline",
-    "EmotionModulatedConfig",
-    "EmotionModulatedForCausalLM",
-    "EmotionModulatedModel",
-    "EmotionalResponsePipeline",
-    "GPT2ModLNConfig",
-    "GPT2ModLNForConditionalGeneration",
-    "GPT2ModLNModel",
-    "LabelAwareBertConfig",
-    "LabelAwareBertModel",
-    "LabelAwareConfig",
-    "LabelAwareForSequenceClassification",
-    "LabelAwareModel",
-    "ModulatedLayerNorm",
-    "Modulators",
-    "QACGBertConfig",
-    "QACGBertForSequenceClassification",
-    "QACGBertModel",
-    "RobertaESAConfig",
-    "RobertaESAModel",
-    "RobertaWithESA",
-    "RobertaWithESAForSequenceClassification",
-    "TargetedSentimentPipeline",
-    "class_balanced_weights",
-    "classification_loss",
-]

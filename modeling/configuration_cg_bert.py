@@ -2,7 +2,7 @@
 """Configurations of context-guided BERT and its quasi-attention (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -14,31 +14,24 @@ logger = logging.get_logger(__name__)
 
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 # Copied from configuration_label_aware.BERT_TYPES
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
 
 
 # Copied from configuration_label_aware.merged
-def merged(
-    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
-) -> dict[str, Any]:
+def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
     """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
-    `fitting`: transformers would leave its weights at random values.
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
+    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
+    transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:
-        raise ValueError(
-            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
-        )
+        wanted = " or ".join(map(repr, fitting))
+        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
     if found != config_class.model_type:
         saved.pop("problem_type", None)  # that of another head
     known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
@@ -49,11 +42,9 @@ def merged(
         new = {}
         saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
     if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
         if stale:
-            logger.warning(
-                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
-            )
+            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
     return {**saved, **given}
 
 
@@ -120,14 +111,11 @@ class CGBertConfig(BertConfig):
             raise ValueError("context-guided BERT is an encoder: `is_decoder`, `add_cross_attention` must be False.")
         if self.problem_type != "single_label_classification":
             raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
-        if self.context_initializer_range < 0:
-            raise ValueError(
-                f"`context_initializer_range` must not be negative, got {self.context_initializer_range}."
-            )
+        for name, least in (("context_initializer_range", 0), ("num_contexts", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
 
     def validate_contexts(self):
-        if self.num_contexts < 1:
-            raise ValueError(f"`num_contexts` must be at least 1, got {self.num_contexts}.")
         for name in ("aspects", "targets", "target_texts"):
             values = getattr(self, name)
             if values is not None and (not values or len(set(values)) != len(values)):
@@ -136,14 +124,10 @@ class CGBertConfig(BertConfig):
         if self.targets is not None and self.aspects is None:
             raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
         if self.aspects is not None and self.num_contexts != aspects * targets:
-            raise ValueError(
-                f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects: leave it unset, or pass "
-                "`num_contexts=None`, to have it counted."
-            )
+            found = f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects"
+            raise ValueError(f"{found}: leave it unset, or pass `num_contexts=None`, to have it counted.")
         if self.target_texts is not None and len(self.target_texts) != len(self.targets or []):
-            raise ValueError(
-                f"`target_texts` needs one text for each of `targets` ({self.targets}), got {self.target_texts}."
-            )
+            raise ValueError(f"`target_texts` needs one text for each of {self.targets}, got {self.target_texts}.")
 
 
 @strict
@@ -169,7 +153,8 @@ class QACGBertConfig(CGBertConfig):
     """
 
     model_type = "qacg-bert"
-    keys_to_ignore_at_inference = CGBertConfig.keys_to_ignore_at_inference + [
+    keys_to_ignore_at_inference = [
+        *CGBertConfig.keys_to_ignore_at_inference,
         "quasi_attentions",
         "combined_attentions",
     ]

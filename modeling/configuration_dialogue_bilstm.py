@@ -13,29 +13,22 @@ logger = logging.get_logger(__name__)
 
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 
 
 # Copied from configuration_label_aware.merged
-def merged(
-    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
-) -> dict[str, Any]:
+def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
     """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
-    `fitting`: transformers would leave its weights at random values.
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
+    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
+    transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:
-        raise ValueError(
-            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
-        )
+        wanted = " or ".join(map(repr, fitting))
+        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
     if found != config_class.model_type:
         saved.pop("problem_type", None)  # that of another head
     known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
@@ -46,31 +39,24 @@ def merged(
         new = {}
         saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
     if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
         if stale:
-            logger.warning(
-                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
-            )
+            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
     return {**saved, **given}
 
 
 # Copied from configuration_label_aware.nested_config
 def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
-    """
-    The configuration of a model of transformers over text, as the field `field` of another configuration; ValueError for one that is not
-    in transformers itself, for an encoder-decoder, and for one that reads more than text.
-    """
-    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
-    # the weights, which may be a local folder.
-    values = config if isinstance(config, Mapping) else config.to_dict()
-    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
+    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
+    # source of the weights, which may be a local folder.
+    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
     kind = values.get("model_type")
     nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
     own = nested is not None and type(nested).__module__.startswith("transformers.")
     if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        raise ValueError(
-            f"`{field}` is of type {kind!r}, which transformers itself does not have, or which is an encoder-decoder or reads more than text."
-        )
+        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
+        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
     return nested
 
 

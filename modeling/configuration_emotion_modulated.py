@@ -10,21 +10,16 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 # Copied from configuration_label_aware.nested_config
 def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
-    """
-    The configuration of a model of transformers over text, as the field `field` of another configuration; ValueError for one that is not
-    in transformers itself, for an encoder-decoder, and for one that reads more than text.
-    """
-    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
-    # the weights, which may be a local folder.
-    values = config if isinstance(config, Mapping) else config.to_dict()
-    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
+    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
+    # source of the weights, which may be a local folder.
+    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
     kind = values.get("model_type")
     nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
     own = nested is not None and type(nested).__module__.startswith("transformers.")
     if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        raise ValueError(
-            f"`{field}` is of type {kind!r}, which transformers itself does not have, or which is an encoder-decoder or reads more than text."
-        )
+        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
+        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
     return nested
 
 
@@ -36,24 +31,17 @@ def _of_text_config(name: str) -> property:
 class EmotionModulatedConfig(PreTrainedConfig):
     r"""
     Args:
-        text_config (`PreTrainedConfig` or `dict`, defaults to Llama's):
-            Configuration of the language model: any decoder-only model of transformers.
-        num_emotions (`int`, defaults to 32), emotions (`list[str]`, *optional*):
-            Number E of emotions, and their names, or emojis.
-        shift (`bool`, defaults to `True`):
-            Whether an emotion adds Δβ, too. Without it, an emotion can be folded into an ordinary checkpoint.
-        modulated_norms (`list[str]`, *optional*):
-            Names, within a layer, of the norms that follow the emotion; default: all norms of a layer. An empty list: none.
-        modulation_size (`int`, defaults to 64), modulation_initializer_range (`float`, defaults to 0.2):
-            Hidden size h of the modulators' MLPs, and the standard deviation of W₁ at the start.
-        emotion_prompt (`str`, *optional*):
-            A system message that tells the emotion in words, with `{emotion}` for its name. It needs a tokenizer with a chat template.
-        freeze_language_model (`bool`, defaults to `True`):
-            Whether the weights of the language model stay as they are in training.
-        base_model_name_or_path, base_model_revision (`str`, *optional*):
-            The checkpoint of the language model, whose weights are not saved then. None: they are saved with the modulators.
-        eos_token_id, pad_token_id (`int`, *optional*):
-            The tokens that end and pad a text; default: the language model's (the first of several), or to pad the one that ends it.
+        text_config: configuration of the language model, by default Llama's: any decoder-only model of transformers.
+        num_emotions, emotions: number E of emotions, and their names, or emojis.
+        shift: whether an emotion adds Δβ, too. Without it, an emotion can be folded into an ordinary checkpoint.
+        modulated_norms: names, within a layer, of the norms that follow the emotion; default: all norms of a layer. An empty list: none.
+        modulation_size, modulation_initializer_range: hidden size h of the modulators' MLPs, and standard deviation of W₁ at the start.
+        emotion_prompt: a system message that tells the emotion in words, with `{emotion}` for its name, by the tokenizer's chat template.
+        freeze_language_model: whether the weights of the language model stay as they are in training.
+        base_model_name_or_path, base_model_revision: the checkpoint of the language model, whose weights are not saved then. None: they
+            are saved with the modulators.
+        eos_token_id, pad_token_id: the tokens that end and pad a text; default: the language model's (the first of several), or to pad
+            the one that ends it.
 
     | what the paper leaves open, and where ours differs | ours |
     |---|---|
@@ -108,9 +96,8 @@ class EmotionModulatedConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         if (found := config_dict.get("model_type", cls.model_type)) != cls.model_type:
-            raise ValueError(
-                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: see `from_language_model_pretrained`."
-            )
+            remedy = "`from_language_model_pretrained` makes a new model"
+            raise ValueError(f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: {remedy}.")
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
@@ -133,10 +120,8 @@ class EmotionModulatedConfig(PreTrainedConfig):
         if self.emotion_prompt is not None and "{emotion}" not in self.emotion_prompt:
             raise ValueError(f"`emotion_prompt` must hold {{emotion}}, its place, got {self.emotion_prompt!r}.")
         if self.base_model_name_or_path is not None and not self.freeze_language_model:
-            raise ValueError(
-                f"`base_model_name_or_path` must be None if `freeze_language_model` is False, got {self.base_model_name_or_path!r}. To train "
-                "the language model of saved modulators, load them, and then call `model.language_model.requires_grad_(True)`."
-            )
+            found = f"got {self.base_model_name_or_path!r}: load the model, and then train `model.language_model.requires_grad_(True)`"
+            raise ValueError(f"`base_model_name_or_path` must be None if `freeze_language_model` is False, {found}.")
 
 
 __all__ = ["EmotionModulatedConfig"]

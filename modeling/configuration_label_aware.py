@@ -14,30 +14,23 @@ logger = logging.get_logger(__name__)
 
 # Values that belong to the labels of a checkpoint.
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 # Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
 
 
-def merged(
-    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
-) -> dict[str, Any]:
+def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
     """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
-    `fitting`: transformers would leave its weights at random values.
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
+    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
+    transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:
-        raise ValueError(
-            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
-        )
+        wanted = " or ".join(map(repr, fitting))
+        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
     if found != config_class.model_type:
         saved.pop("problem_type", None)  # that of another head
     known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
@@ -48,28 +41,22 @@ def merged(
         new = {}
         saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
     if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
         if stale:
-            logger.warning(
-                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
-            )
+            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
     return {**saved, **given}
 
 
 def check_labels(config) -> None:
     """ValueError unless `problem_type`, `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
-    if config.problem_type not in ("single_label_classification", "multi_label_classification"):
-        raise ValueError(
-            "`problem_type` must be 'single_label_classification' or 'multi_label_classification', got "
-            f"{config.problem_type!r}."
-        )
+    kinds = ("single_label_classification", "multi_label_classification")
+    if config.problem_type not in kinds:
+        raise ValueError(f"`problem_type` must be {kinds[0]!r} or {kinds[1]!r}, got {config.problem_type!r}.")
     for name in ("class_counts", "thresholds"):
         values = getattr(config, name)
         if values is not None and len(values) != config.num_labels:
-            raise ValueError(
-                f"`{name}` needs one value for each of the {config.num_labels} labels, got {len(values)}; pass `{name}=None` to drop "
-                "values for other labels."
-            )
+            wanted = f"one value for each of the {config.num_labels} labels"
+            raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
     if config.class_counts is not None and min(config.class_counts) < 0:
         raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
     if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
@@ -79,21 +66,16 @@ def check_labels(config) -> None:
 
 
 def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
-    """
-    The configuration of a model of transformers over text, as the field `field` of another configuration; ValueError for one that is not
-    in transformers itself, for an encoder-decoder, and for one that reads more than text.
-    """
-    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
-    # the weights, which may be a local folder.
-    values = config if isinstance(config, Mapping) else config.to_dict()
-    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
+    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
+    # source of the weights, which may be a local folder.
+    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
     kind = values.get("model_type")
     nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
     own = nested is not None and type(nested).__module__.startswith("transformers.")
     if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        raise ValueError(
-            f"`{field}` is of type {kind!r}, which transformers itself does not have, or which is an encoder-decoder or reads more than text."
-        )
+        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
+        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
     return nested
 
 
@@ -107,6 +89,7 @@ class LabelAwareFields:
         label_embedding_size: size d' of a label vector, by default that of the vectors from which they start. LEAM needs `hidden_size`.
         label_embedding_init: where `init_label_embeddings` starts label vectors: at the `"words"` (default), the word embeddings of their
             names, or `"contextual"`, at the encoder's last hidden states over the names.
+        label_texts: the texts from which `init_label_embeddings` started the labels in their order, where they are not their names.
         leam_radius: r of LEAM's convolution over tokens, kernel size 2r+1.
         tie_head: one feed-forward head for all labels (section 3.3), or one for each.
         head_hidden_size: size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
@@ -126,6 +109,7 @@ class LabelAwareFields:
     label_attention_init: Literal["identity", "normal"] = "identity"
     label_embedding_size: int | None = None
     label_embedding_init: Literal["words", "contextual"] = "words"
+    label_texts: list[str] | None = None
     leam_radius: int = 2
     tie_head: bool = True
     head_hidden_size: int | None = None
@@ -145,16 +129,13 @@ class LabelAwareFields:
         if self.label_attention != "leam":
             return
         if self.label_embedding_size != self.hidden_size:
-            raise ValueError(
-                "LEAM compares label vectors with hidden states: `label_embedding_size` must equal `hidden_size` "
-                f"({self.hidden_size}), got {self.label_embedding_size}."
+            wanted = (
+                f"equal `hidden_size` ({self.hidden_size}) with LEAM, which compares label vectors with hidden states"
             )
-        default = type(self).sentence_representation
-        if self.head_hidden_size is not None or not self.tie_head or self.sentence_representation != default:
-            raise ValueError(
-                "LEAM ends in one linear layer from the attended vector to the labels: leave `head_hidden_size`, `tie_head` and "
-                "`sentence_representation` at their defaults."
-            )
+            raise ValueError(f"`label_embedding_size` must {wanted}; got {self.label_embedding_size}.")
+        for name in ("tie_head", "head_hidden_size", "sentence_representation"):
+            if getattr(self, name) != getattr(type(self), name):
+                raise ValueError(f"`{name}` must stay at its default: LEAM has one linear layer at its end.")
 
     def validate_labels(self):
         check_labels(self)
@@ -193,8 +174,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
                     self.label_embedding_size = getattr(self.encoder_config, name, None) or self.label_embedding_size
         self.problem_type = self.problem_type or "multi_label_classification"
         super().__post_init__(**kwargs)
-        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
-        # the repository they came from and would tie a fine-tuned copy to it.
+        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
         self.auto_map = {
             "AutoConfig": "configuration_label_aware.LabelAwareConfig",
             "AutoModel": "modeling_label_aware.LabelAwareModel",
@@ -211,13 +191,8 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
         """The size of the encoder's last hidden states: `hidden_size`, but for OPT, which projects them to its word embeddings' size."""
         return getattr(self.encoder_config, "word_embed_proj_dim", None) or self.get_text_config().hidden_size
 
-    @property
-    def num_hidden_layers(self) -> int:
-        return self.get_text_config().num_hidden_layers
-
-    @property
-    def num_attention_heads(self) -> int:
-        return self.get_text_config().num_attention_heads
+    num_hidden_layers = property(lambda self: self.encoder_config.num_hidden_layers)
+    num_attention_heads = property(lambda self: self.encoder_config.num_attention_heads)
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration that holds the vocabulary: the encoder's."""

@@ -14,18 +14,12 @@ class EmotionFields:
     A base of configurations of encoder-decoders with modulated norms, to name first.
 
     Args:
-        num_emotions (`int`, defaults to 64):
-            Number E of emotions.
-        emotions (`list[str]`, *optional*):
-            Their names, or emojis.
-        modulation (`"residual"` or `"replace"`, defaults to `"residual"`):
-            Scale and shift of a norm: its own plus the emotion's, or (eq. 1) only the emotion's.
-        modulate_encoder, modulate_decoder (`bool`, default to `True`):
-            The sides whose norms follow the emotion.
-        modulation_initializer_range (`float`, defaults to 0.2):
-            Standard deviation of the matrices W₁ at the start.
-        emotion_token_ids (`list[int]`, *optional*):
-            A token for each emotion, put in front of the context: so a model without modulated norms learns the emotion.
+        num_emotions: number E of emotions.
+        emotions: their names, or emojis.
+        modulation: scale and shift of a norm: its own plus the emotion's (`"residual"`), or only the emotion's (`"replace"`, eq. 1).
+        modulate_encoder, modulate_decoder: whether the norms of this side follow the emotion.
+        modulation_initializer_range: standard deviation of the matrices W₁ at the start.
+        emotion_token_ids: a token for each emotion, put in front of the context: so a model without modulated norms learns the emotion.
 
     | what the paper leaves open, and where ours differs | ours |
     |---|---|
@@ -40,13 +34,8 @@ class EmotionFields:
     base_model_type: ClassVar[str]  # the model type of checkpoints that can be wrapped
     norm_names: ClassVar[tuple[str, ...]]  # the norms of a layer that can be modulated
     keys_to_ignore_at_inference = [
-        "past_key_values",
-        "decoder_hidden_states",
-        "decoder_attentions",
-        "cross_attentions",
-        "encoder_last_hidden_state",
-        "encoder_hidden_states",
-        "encoder_attentions",
+        *("past_key_values", "decoder_hidden_states", "decoder_attentions", "cross_attentions"),
+        *("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions"),
     ]
 
     num_emotions: int = 64
@@ -78,49 +67,32 @@ class EmotionFields:
     def from_dict(cls, config_dict, **kwargs):
         found = config_dict.get("model_type", cls.model_type)
         if found != cls.model_type:
-            raise ValueError(
-                f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: one of {cls.base_model_type!r} is wrapped by "
-                "`from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class."
-            )
+            remedy = f"one of {cls.base_model_type!r} is wrapped by `from_encoder_decoder_pretrained`"
+            raise ValueError(f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: {remedy}.")
         # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
 
     def validate_emotions(self):
-        if self.num_emotions < 1:
-            raise ValueError(f"`num_emotions` must be at least 1, got {self.num_emotions}.")
-        names = self.emotions
-        if names is not None and len(set(names)) != len(names):
-            raise ValueError(f"`emotions` must be different names, got {names}.")
-        if names is not None and len(names) != self.num_emotions:
-            raise ValueError(
-                f"`num_emotions` is {self.num_emotions}, but `emotions` has {len(names)} names: pass `num_emotions={len(names)}` too."
-            )
+        for name, least in (("num_emotions", 1), ("modulation_initializer_range", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        for name in ("emotions", "emotion_token_ids"):
+            values = getattr(self, name)
+            if values is not None and not len(set(values)) == len(values) == self.num_emotions:
+                wanted = f"{self.num_emotions} (`num_emotions`) different values"
+                raise ValueError(f"`{name}` must be {wanted}, one for each emotion, got {values}.")
         unknown = [name for name in self.modulated_norms if name not in self.norm_names]
         if unknown:
             raise ValueError(f"`modulated_norms` must be some of {list(self.norm_names)}, got {unknown}.")
         if (self.modulate_encoder or self.modulate_decoder) and not self.modulated_norms:
-            raise ValueError(
-                "`modulated_norms` is empty: name the norms, or set `modulate_encoder` and `modulate_decoder` to False."
-            )
-        if self.modulation_initializer_range < 0:
-            raise ValueError(
-                f"`modulation_initializer_range` must not be negative, got {self.modulation_initializer_range}."
-            )
-        tokens = self.emotion_token_ids
-        if tokens is not None and (len(tokens) != self.num_emotions or len(set(tokens)) != len(tokens)):
-            raise ValueError(
-                f"`emotion_token_ids` must be {self.num_emotions} different token ids, one for each emotion, got {tokens}."
-            )
-        for name in ("decoder_start_token_id", "context_separator_token_id", "pad_token_id", "context_start_token_id"):
+            raise ValueError("`modulated_norms` is empty: set `modulate_encoder` and `modulate_decoder` to False.")
+        names = ["decoder_start_token_id", "context_separator_token_id", "pad_token_id"]
+        for name in names + ["context_start_token_id"] * (self.context_start_token_id is not None):
             value = getattr(self, name)
-            if value is None and name == "context_start_token_id":
-                continue
             if value is None or not 0 <= value < self.vocab_size:
-                raise ValueError(
-                    f"`{name}` must be a token id in [0, {self.vocab_size}), got {value}: pass the tokenizer's, with the other "
-                    "special tokens."
-                )
+                wanted = f"a token id in [0, {self.vocab_size})"
+                raise ValueError(f"`{name}` must be {wanted}, got {value}: pass the tokenizer's special tokens.")
 
 
 @strict
@@ -129,14 +101,10 @@ class GPT2ModLNConfig(EmotionFields, GPT2Config):
     Everything of [`GPT2Config`], for both sides, and of [`EmotionFields`], and:
 
     Args:
-        modulated_norms (`list[str]`, *optional*, defaults to `["ln_1", "ln_cross_attn", "ln_2", "ln_f"]`):
-            The norms that follow the emotion.
-        decoder_start_token_id (`int`, *optional*, defaults to `bos_token_id`):
-            The token that every reply starts with.
-        context_separator_token_id (`int`, *optional*, defaults to `eos_token_id`):
-            The token that every context ends with: [UNK], which is GPT-2's end of text.
-        context_start_token_id (`int`, *optional*):
-            The token that every context starts with, if any.
+        modulated_norms: the norms that follow the emotion, by default `["ln_1", "ln_cross_attn", "ln_2", "ln_f"]`.
+        decoder_start_token_id: the token that every reply starts with, by default `bos_token_id`.
+        context_separator_token_id: the token that every context ends with, by default `eos_token_id`: [UNK], GPT-2's end of text.
+        context_start_token_id: the token that every context starts with, if any.
 
     `pad_token_id` defaults to `eos_token_id`.
     """
@@ -147,8 +115,7 @@ class GPT2ModLNConfig(EmotionFields, GPT2Config):
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
-        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
-        # the repository they came from and would tie a fine-tuned copy to it.
+        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
         self.auto_map = {
             "AutoConfig": "configuration_mod_ln.GPT2ModLNConfig",
             "AutoModel": "modeling_mod_ln.GPT2ModLNModel",
@@ -175,15 +142,11 @@ class BertModLNConfig(EmotionFields, BertConfig):
     Everything of [`BertConfig`], for both sides, and of [`EmotionFields`], and:
 
     Args:
-        modulated_norms (`list[str]`, *optional*, defaults to `["attention", "crossattention", "output"]`):
-            The sub-layers whose norms follow the emotion; default: all. The norms of the embeddings and of the head are never
-            modulated.
-        decoder_start_token_id (`int`, *optional*, defaults to 101, the [CLS] of BERT's vocabularies):
-            The token that every reply starts with.
-        context_separator_token_id, eos_token_id (`int`, *optional*, default to 102, [SEP]):
-            The tokens that every context and every reply end with.
-        context_start_token_id (`int`, *optional*, defaults to 101, [CLS]):
-            The token that every context starts with, if any.
+        modulated_norms: the sub-layers whose norms follow the emotion, by default `["attention", "crossattention", "output"]`. The norms
+            of the embeddings and of the head are never modulated.
+        decoder_start_token_id: the token that every reply starts with, by default 101, the [CLS] of BERT's vocabularies.
+        context_separator_token_id, eos_token_id: the tokens that every context and every reply end with, by default 102, [SEP].
+        context_start_token_id: the token that every context starts with, by default 101, [CLS].
     """
 
     model_type = "bert-mod-ln"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of RoBERTa with emotion-specific attention (Scientific Reports 15, s41598-025-99515-6) and TF-IDF gating."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -16,29 +16,22 @@ ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
 
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
-    "class_counts",
-    "class_weights",
-    "thresholds",
-    "calibration_temperature",
-    "abstention",
-    "prediction_sets",
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets"),
 )
 
 
 # Copied from configuration_label_aware.merged
-def merged(
-    config_class, config_dict: Mapping[str, Any], kwargs: dict[str, Any], fitting: Sequence[str], remedy: str
-) -> dict[str, Any]:
+def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
     """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both.
-    If the arguments change the labels, values for the old labels are left out. ValueError for another model type than those of
-    `fitting`: transformers would leave its weights at random values.
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
+    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
+    transformers would leave its weights at random values.
     """
     saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
     if found not in fitting:
-        raise ValueError(
-            f"the checkpoint must be one of {' or '.join(map(repr, fitting))}, got one of {found!r}: {remedy}."
-        )
+        wanted = " or ".join(map(repr, fitting))
+        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
     if found != config_class.model_type:
         saved.pop("problem_type", None)  # that of another head
     known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
@@ -49,29 +42,23 @@ def merged(
         new = {}
         saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
     if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [name for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
         if stale:
-            logger.warning(
-                f"The labels are new: {', '.join(f'`{name}`' for name in stale)} of the old ones are dropped."
-            )
+            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
     return {**saved, **given}
 
 
 # Copied from configuration_label_aware.check_labels
 def check_labels(config) -> None:
     """ValueError unless `problem_type`, `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
-    if config.problem_type not in ("single_label_classification", "multi_label_classification"):
-        raise ValueError(
-            "`problem_type` must be 'single_label_classification' or 'multi_label_classification', got "
-            f"{config.problem_type!r}."
-        )
+    kinds = ("single_label_classification", "multi_label_classification")
+    if config.problem_type not in kinds:
+        raise ValueError(f"`problem_type` must be {kinds[0]!r} or {kinds[1]!r}, got {config.problem_type!r}.")
     for name in ("class_counts", "thresholds"):
         values = getattr(config, name)
         if values is not None and len(values) != config.num_labels:
-            raise ValueError(
-                f"`{name}` needs one value for each of the {config.num_labels} labels, got {len(values)}; pass `{name}=None` to drop "
-                "values for other labels."
-            )
+            wanted = f"one value for each of the {config.num_labels} labels"
+            raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
     if config.class_counts is not None and min(config.class_counts) < 0:
         raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
     if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):

@@ -3,7 +3,8 @@
 Context-guided BERT, and quasi-attention context-guided BERT, which differs in its attention (Wu and Ong: Context-Guided BERT for
 Targeted Aspect-Based Sentiment Analysis).
 
-Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, C labels, g context heads of quasi-attention (1 or h).
+Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads of quasi-attention (1 or h). In formulas, as in the paper, E_c
+is the embedding of a row's context, and C the context matrix (B, L, d).
 """
 
 from dataclasses import dataclass
@@ -17,16 +18,8 @@ from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutputWithPooling, SequenceClassifierOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.models.bert.modeling_bert import (
-    BertEmbeddings,
-    BertLayer,
-    BertPooler,
-    BertPreTrainedModel,
-    BertSelfAttention,
-    eager_attention_forward,
-)
+from transformers.models.bert import modeling_bert as bert
 from transformers.processing_utils import Unpack
-from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
@@ -37,12 +30,14 @@ from .configuration_cg_bert import CGBertConfig, QACGBertConfig
 @dataclass
 class CGBertModelOutput(BaseModelOutputWithPooling):
     r"""
-    As that of [`BertModel`]. `pooler_output` (B, d) is the classifier's input: pooled [CLS], or its last hidden state with
-    `use_pooler=False`. With `output_attentions` for each layer:
+    The fields are those of [`BertModel`]'s output, and `context_gates`.
 
     Args:
-        attentions: the softmax attention (B, h, L, L) over q̂ and k̂.
-        context_gates: λ_Q and λ_K, (B, h, L, 2).
+        last_hidden_state, hidden_states: the states after the last layer, and after each, (B, L, d).
+        pooler_output: the classifier's input (B, d): pooled [CLS], or the last hidden state of [CLS] with `use_pooler=False`.
+        attentions: with `output_attentions`, each layer's softmax attention (B, h, L, L) over q̂ and k̂. In training it is the attention
+            after dropout, as in BERT.
+        context_gates: with `output_attentions`, each layer's gates λ_Q and λ_K, (B, h, L, 2).
     """
 
     context_gates: tuple[torch.FloatTensor, ...] | None = None
@@ -50,7 +45,7 @@ class CGBertModelOutput(BaseModelOutputWithPooling):
 
 @dataclass
 class CGBertClassifierOutput(SequenceClassifierOutput):
-    """The mean loss, if `labels` are given; logits (B, C), before the softmax; the others as in [`CGBertModelOutput`]."""
+    """The mean loss, if `labels` are given; logits (B, labels), before the softmax; the others as in [`CGBertModelOutput`]."""
 
     context_gates: tuple[torch.FloatTensor, ...] | None = None
 
@@ -58,7 +53,7 @@ class CGBertClassifierOutput(SequenceClassifierOutput):
 @dataclass
 class QACGBertModelOutput(BaseModelOutputWithPooling):
     r"""
-    As [`CGBertModelOutput`]. With `output_attentions` for each layer:
+    The fields of [`CGBertModelOutput`], and two more. With `output_attentions` for each layer, in training before dropout:
 
     Args:
         attentions: A_self (B, h, L, L), in [0, 1].
@@ -74,7 +69,7 @@ class QACGBertModelOutput(BaseModelOutputWithPooling):
 
 @dataclass
 class QACGBertClassifierOutput(SequenceClassifierOutput):
-    """As [`CGBertClassifierOutput`], with the maps of [`QACGBertModelOutput`]."""
+    """The fields of [`CGBertClassifierOutput`], and the maps of [`QACGBertModelOutput`]."""
 
     quasi_attentions: tuple[torch.FloatTensor, ...] | None = None
     context_gates: tuple[torch.FloatTensor, ...] | None = None
@@ -85,32 +80,23 @@ class QACGBertClassifierOutput(SequenceClassifierOutput):
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
-) -> tuple[int, int]:
-    """
-    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
-    one and at most `positions` tokens.
-    """
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
-    given: Any = input_ids if inputs_embeds is None else inputs_embeds
-    if given.dim() != axes:
-        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    rows, length = given.shape[0], given.shape[1]
-    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
-        raise ValueError(
-            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
-        )
-    return rows, length
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
 # Copied from modeling_label_aware.real_tokens
 def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
     """
-    Which tokens are real, (B, L) bool, or None without a mask. The mask has the shape (B, L), or four dimensions, with 1 and 0, or
-    floating point numbers that are added to the scores: there a token is real if any token sees it.
+    Which tokens are real, (B, L) bool, or None without a mask. The mask is (B, L), or (B, 1, 1 or L, L): bools or whole numbers, 1 where
+    a token is seen, or floating point numbers that are added to the scores, 0 where it is seen. A token that any token sees is real.
     """
     if attention_mask is None:
         return None
@@ -141,12 +127,12 @@ def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
 
 # Copied from modeling_label_aware.additive_mask
 def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask of four dimensions with 1 and 0 in the form that is added to scores; other masks as they are."""
+    """A mask of four dimensions in the form that is added to scores, see `real_tokens`; other masks as they are."""
     if attention_mask is None or attention_mask.dim() != 4:
         return attention_mask
     lowest = torch.finfo(dtype).min
     if attention_mask.is_floating_point():
-        return attention_mask.to(dtype).clamp(min=lowest)
+        return attention_mask.to(dtype).clamp(min=lowest)  # a row that is all -inf would have a softmax of NaN
     return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
 
 
@@ -159,11 +145,9 @@ class ContextEmbeddings(nn.Embedding):
 
 class ContextGuidance(nn.Module):
     """
-    Everything that a layer adds to BERT's attention: context queries and keys (U of eq. 2), and the gates λ = g(v·x + v_c·c) of
-    eqs. 3 and 7, one number for each head and position.
-
-    It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and weights that are read outside their
-    module's `forward` cannot be offloaded.
+    Everything that a layer adds to BERT's attention: context queries and keys (U of eq. 2), and the gates λ = g(v·x + v_c·c) of eqs. 3 and
+    7, one number for each head and position. It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and
+    weights that are read outside their module's `forward` cannot be offloaded.
     """
 
     def __init__(self, config: CGBertConfig, in_features: int, out_features: int, gate_bias: bool = False):
@@ -186,15 +170,12 @@ class ContextGuidance(nn.Module):
         self.activation = ACT2FN[config.gate_activation]
 
     def forward(self, hidden_states, query, key, context_embeds):
-        """
-        X (B, L, d), its queries and keys (B, L, h, d_h), E_c (B, d) -> context queries and keys, the same shape or
-        (B, L, 1, d_h), and their gates (B, L, h).
-        """
+        """X (B, L, d), its queries and keys (B, L, h, d_h), E_c (B, d) -> context queries and keys (B, L, h or 1, d_h), gates (B, L, h)."""
         context_query, context_key = self.project(hidden_states, context_embeds, query.shape)
         query_gate = (self.query_gate_weight, self.query_gate_context_weight, self.query_gate_bias)
         key_gate = (self.key_gate_weight, self.key_gate_context_weight, self.key_gate_bias)
-        gates = self.gate(query, context_query, *query_gate), self.gate(key, context_key, *key_gate)
-        return context_query, context_key, *gates
+        query_gate, key_gate = self.gate(query, context_query, *query_gate), self.gate(key, context_key, *key_gate)
+        return context_query, context_key, query_gate, key_gate
 
     def project(self, hidden_states, context_embeds, shape):
         """Eq. 2: ĉ_Q = U_Q C + b and ĉ_K = U_K C + b for each head, of the given shape (B, L, h, d_h)."""
@@ -216,7 +197,7 @@ class ContextGuidance(nn.Module):
         return self.activation(scores if bias is None else scores + bias)
 
 
-class CGBertSelfAttention(BertSelfAttention):
+class CGBertSelfAttention(bert.BertSelfAttention):
     """Section 3.3: q̂ = (1−λ_Q) q + λ_Q ĉ_Q and k̂ likewise (eq. 2), then attention as in BERT. Values stay as they are."""
 
     def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
@@ -234,9 +215,9 @@ class CGBertSelfAttention(BertSelfAttention):
         query = torch.lerp(query, context_query, query_gate[..., None])  # (B, L, h, d_h), like all here
         key = torch.lerp(key, context_key, key_gate[..., None])
 
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, bert.eager_attention_forward)
         if maps is not None:
-            attend, attention_mask = eager_attention_forward, None if key_bias is None else key_bias[:, None]
+            attend, attention_mask = bert.eager_attention_forward, None if key_bias is None else key_bias[:, None]
         states = [part.transpose(1, 2) for part in (query, key, value)]
         dropout = self.dropout.p if self.training else 0.0
         output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
@@ -246,7 +227,7 @@ class CGBertSelfAttention(BertSelfAttention):
 
 
 class QuasiContextGuidance(ContextGuidance):
-    """As [`ContextGuidance`], with one context query and key for all heads, or one for each: Z of eq. 5."""
+    """[`ContextGuidance`] with one context query and key for all heads, or one for each: Z of eq. 5 instead of U."""
 
     def __init__(self, config: QACGBertConfig):
         shared = config.context_heads == "shared"
@@ -270,7 +251,7 @@ class QuasiContextGuidance(ContextGuidance):
         return tuple(part[:, :, None] for part in projected.chunk(2, dim=-1))
 
 
-class QACGBertSelfAttention(BertSelfAttention):
+class QACGBertSelfAttention(bert.BertSelfAttention):
     """
     Section 3.4: Â = A_self + λ_A ⊙ α A_quasi (eq. 4), Â V.
 
@@ -285,7 +266,7 @@ class QACGBertSelfAttention(BertSelfAttention):
         self.score = QuasiContextGuidance(config)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
-        """As in [`CGBertSelfAttention`]; the list receives (A_self, A_quasi, λ_A, Â)."""
+        """The arguments are those of [`CGBertSelfAttention`]; the list receives (A_self, A_quasi, λ_A, Â), before dropout."""
         shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
         query, key, value = (part(hidden_states).view(shape) for part in (self.query, self.key, self.value))
         context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
@@ -293,12 +274,16 @@ class QACGBertSelfAttention(BertSelfAttention):
         dropout = self.dropout.p if self.training else 0.0
 
         if maps is None and self.config._attn_implementation != "eager":
-            attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+            attend = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, bert.eager_attention_forward
+            )
             states = [part.transpose(1, 2) for part in (query, key, value)]
             output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
             quasi = self.quasi_attention(context_query, context_key, key_bias, dropout)  # (B·g, L, L)
-            quasi = self.from_groups(quasi @ self.to_groups(value), shape)
-            scale = self.config.quasi_alpha / (1 - dropout)
+            quasi = quasi @ self.to_groups(value)  # (B·g, L, h/g·d_h)
+            quasi = quasi.view(shape) if self.shared else quasi.unflatten(0, (shape[0], -1)).transpose(1, 2)
+            # `quasi_attention` sets dropped weights to 0. Dropout also divides the others by 1 − p; with p = 1 there are none.
+            scale = self.config.quasi_alpha / (1 - dropout or 1)
             output = torch.addcmul(output.view(shape), gate[..., None], quasi, value=scale)  # (B, L, h, d_h)
         else:
             gate = gate.transpose(1, 2)[..., None]  # (B, h, L, 1)
@@ -315,8 +300,8 @@ class QACGBertSelfAttention(BertSelfAttention):
         """
         Eq. 6 without α: σ(f(c_Q, c_K)/√d_h), zero on padding keys; (B, L, g, d_h) twice -> (B·g, L, L).
 
-        Dropout acts before the logistic function, without rescaling, so that the backward pass keeps only the map itself (and the
-        distances, with `quasi_similarity="neg_l1"`).
+        Dropout makes the argument of σ of a dropped weight very low, so that the weight is 0. The caller rescales the others. So the
+        backward pass keeps only the map itself (and the distances, with `quasi_similarity="neg_l1"`).
         """
         query, key = self.to_groups(context_query), self.to_groups(context_key)  # (B·g, L, d_h)
         bias, length = query.new_zeros(1, 1, 1), query.shape[1]
@@ -335,30 +320,24 @@ class QACGBertSelfAttention(BertSelfAttention):
         """(B, L, n, d_h) -> (B·g, L, n/g·d_h): n is g, or h for the values."""
         return states.flatten(2) if self.shared else states.transpose(1, 2).flatten(0, 1)
 
-    def from_groups(self, states, shape):
-        """(B·g, L, h/g·d_h) -> (B, L, h, d_h)."""
-        return states.view(shape) if self.shared else states.unflatten(0, (shape[0], -1)).transpose(1, 2)
-
 
 # Layers
 
 
-class CGBertLayer(BertLayer):
+class CGBertLayer(bert.BertLayer):
     """BERT's layer with one of the attentions above."""
 
-    def __init__(self, config: CGBertConfig, layer_idx: int, attention_class: type[BertSelfAttention]):
+    def __init__(self, config: CGBertConfig, layer_idx: int, attention_class: type[bert.BertSelfAttention]):
         super().__init__(config, layer_idx=layer_idx)
         self.attention.self = attention_class(config, layer_idx=layer_idx)
 
+    # E_c as a positional argument: reentrant gradient checkpointing gives no gradients to named ones.
     def forward(self, hidden_states, context_embeds, **kwargs):
-        states, _ = self.attention(hidden_states, context_embeds=context_embeds, **kwargs)
-        return apply_chunking_to_forward(
-            self.feed_forward_chunk, self.chunk_size_feed_forward, self.seq_len_dim, states
-        )
+        return super().forward(hidden_states, context_embeds=context_embeds, **kwargs)
 
 
 class CGBertEncoder(nn.Module):
-    def __init__(self, config: CGBertConfig, attention_class: type[BertSelfAttention]):
+    def __init__(self, config: CGBertConfig, attention_class: type[bert.BertSelfAttention]):
         super().__init__()
         self.layer = nn.ModuleList(CGBertLayer(config, i, attention_class) for i in range(config.num_hidden_layers))
 
@@ -376,25 +355,24 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
-        raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
-class CGBertPreTrainedModel(BertPreTrainedModel):
+class CGBertPreTrainedModel(bert.BertPreTrainedModel):
     config: CGBertConfig
-    config_class = CGBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
     _skip_keys_device_placement = ["maps"]  # a list that layers fill; a copy of it would be lost
@@ -424,16 +402,16 @@ class CGBertModel(CGBertPreTrainedModel):
     """BERT whose queries and keys are guided by a context, a target and an aspect. Returns a [`CGBertModelOutput`]."""
 
     _input_embed_layer = "word_embeddings"
-    attention_class: type[BertSelfAttention] = CGBertSelfAttention
+    attention_class: type[bert.BertSelfAttention] = CGBertSelfAttention
     output_class: type[ModelOutput] = CGBertModelOutput
     map_names: tuple[str, ...] = ("attentions", "context_gates")
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
-        self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)
+        self.embeddings = bert.BertEmbeddings(config)
+        self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)  # E_c, in `NEW_MODULES` by this name
         self.encoder = CGBertEncoder(config, self.attention_class)
-        self.pooler = BertPooler(config) if config.use_pooler else None
+        self.pooler = bert.BertPooler(config) if config.use_pooler else None
         self.post_init()
 
     @merge_with_config_defaults
@@ -454,8 +432,7 @@ class CGBertModel(CGBertPreTrainedModel):
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
             context_ids: (B,), the context of each row, in [0, `num_contexts`).
-            output_attentions: return the attentions and the gates of every layer; they are then computed explicitly, with
-                every attention implementation.
+            output_attentions: return the maps of every layer. They are computed explicitly, with every attention implementation.
 
         Raises:
             ValueError: both or neither of ids and embeddings; no `context_ids`; a shape that does not fit.
@@ -463,10 +440,9 @@ class CGBertModel(CGBertPreTrainedModel):
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         if context_ids is None or context_ids.shape != shape[:1]:
             found = "none" if context_ids is None else tuple(context_ids.shape)
-            raise ValueError(
-                f"`context_ids` must have shape ({shape[0]},), one id in [0, {self.config.num_contexts}) for each row; got {found}."
-            )
-        if input_ids is not None:
+            wanted = f"shape ({shape[0]},), one id in [0, {self.config.num_contexts}) for each row"
+            raise ValueError(f"`context_ids` must have {wanted}; got {found}.")
+        if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)
         if position_ids is None and token_mask is not None:
@@ -480,16 +456,15 @@ class CGBertModel(CGBertPreTrainedModel):
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=states, attention_mask=attention_mask)
         if output_attentions is None:
             output_attentions = self.config.output_attentions
-        maps: list | None = [] if output_attentions else None
+        maps: Any = [] if output_attentions else None  # each layer adds a tuple
         states = self.encoder(
             states, self.score(context_ids), attention_mask=mask, key_bias=key_bias, maps=maps, **kwargs
         )
         sentence = first_real(states, token_mask)  # (B, d)
-        return self.output_class(
-            last_hidden_state=states,
-            pooler_output=sentence if self.pooler is None else self.pooler(sentence[:, None]),
-            **({} if maps is None else dict(zip(self.map_names, zip(*maps, strict=True), strict=True))),
-        )
+        outputs = self.output_class(states, sentence if self.pooler is None else self.pooler(sentence[:, None]))
+        for i, name in enumerate(self.map_names if output_attentions else ()):
+            outputs[name] = tuple(layer[i] for layer in maps)
+        return outputs
 
 
 class CGBertForSequenceClassification(CGBertPreTrainedModel):
@@ -522,13 +497,14 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         output_attentions: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> ModelOutput:
-        """As in [`CGBertModel`], and `labels`: (B,) class ids, -100 for a row without a label."""
+        """The arguments of [`CGBertModel`], and `labels`: (B,) class ids, -100 for a row without a label."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, context_ids)
         outputs = self.bert(*inputs, output_attentions=output_attentions, return_dict=True, **kwargs)
-        logits, loss = self.classifier(self.dropout(outputs.pooler_output)), None  # (B, C)
+        logits, loss = self.classifier(self.dropout(outputs.pooler_output)), None  # (B, labels)
         if labels is not None:
-            if labels.shape != logits.shape[:1]:
-                raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
+            if labels.shape != logits.shape[:1] or labels.is_floating_point():
+                found = f"{tuple(labels.shape)} of {labels.dtype}"
+                raise ValueError(f"`labels` must be class ids, whole numbers of shape ({len(logits)},), got {found}.")
             labels = labels.to(logits.device, torch.long)
             loss = F.cross_entropy(logits, labels, reduction="sum") / (labels != -100).sum().clamp(min=1)
         names = [name for name in ("hidden_states", *self.bert.map_names) if name in outputs]
@@ -539,7 +515,6 @@ class QACGBertModel(CGBertModel):
     """BERT with quasi-attention, which can subtract, guided by a context. Returns a [`QACGBertModelOutput`]."""
 
     config: QACGBertConfig
-    config_class = QACGBertConfig
     attention_class = QACGBertSelfAttention
     output_class = QACGBertModelOutput
     map_names = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
@@ -549,7 +524,6 @@ class QACGBertForSequenceClassification(CGBertForSequenceClassification):
     """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`QACGBertClassifierOutput`]."""
 
     config: QACGBertConfig
-    config_class = QACGBertConfig
     base_class = QACGBertModel
     output_class = QACGBertClassifierOutput
 

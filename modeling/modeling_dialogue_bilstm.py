@@ -58,10 +58,7 @@ def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.
 
 # Copied from modeling_label_aware.real_first
 def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Orders that move padding behind the real tokens and back, (B, L) each: `states.gather(1, there)` has the real tokens first, and
-    `.gather(1, back)` of that is `states` again. Tokens keep their order.
-    """
+    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
     real = mask != 0
     back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
     places = torch.arange(back.shape[1], device=back.device).expand_as(back)
@@ -93,10 +90,7 @@ def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
 
 
 class BiLSTM(nn.Module):
-    """
-    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward direction from the last on. Rows are
-    reordered by gather, so that neither direction sees padding; packed sequences could not be exported.
-    """
+    """Eqs. 1-3 over padded rows. Each direction reads the real states first, by gather: packed sequences could not be exported."""
 
     def __init__(self, input_size: int, hidden_size: int, causal: bool):
         super().__init__()
@@ -145,10 +139,7 @@ PROJECTIONS = ("query", "key", "value", "out_proj")
 
 
 class MultiHead(nn.Module):
-    """
-    Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm. It has "eager" and "sdpa", and takes the
-    latter where the utterance encoder has another implementation of attention.
-    """
+    """Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm; "eager", or else "sdpa"."""
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
@@ -160,7 +151,6 @@ class MultiHead(nn.Module):
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.attention_residual else None
 
     def project(self, name: str, states):
-        """(B, U, S) -> (B, U, S)."""
         return F.linear(states, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
 
     def forward(self, states, mask, output_attentions=None, **kwargs):
@@ -170,10 +160,8 @@ class MultiHead(nn.Module):
         scaling, dropout = self.head_size**-0.5, self.config.attention_probs_dropout_prob if self.training else 0.0
         wanted = output_attentions or self.config.output_attentions
         if wanted or self.config._attn_implementation == "eager":
-            scores, exact = (
-                query @ key.transpose(2, 3) * scaling + mask,
-                torch.promote_types(query.dtype, torch.float32),
-            )
+            scores = query @ key.transpose(2, 3) * scaling + mask
+            exact = torch.promote_types(query.dtype, torch.float32)
             attention = F.dropout(scores.softmax(dim=-1, dtype=exact).to(query.dtype), p=dropout)
             output = attention @ value
         else:
@@ -183,8 +171,6 @@ class MultiHead(nn.Module):
 
 
 class UtteranceClassifier(nn.Module):
-    """A linear layer: (B, U, S) -> (B, U, C)."""
-
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(config.num_labels, config.context_size))
@@ -237,26 +223,26 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
-        raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 # Copied from modeling_label_aware.without_pooler
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
-    classes = MODEL_MAPPING[type(config)]
+    classes = MODEL_MAPPING.get(type(config), ())  # none: `AutoModel` refuses it
     classes = classes if isinstance(classes, list | tuple) else [classes]
     has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
     return {"add_pooling_layer": False} if has_pooler else {}
@@ -268,10 +254,8 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
     if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`: "
-            "take a text encoder that does."
-        )
+        kind = f"{encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`"
+        raise ValueError(f"`encoder_config` is of a {kind}: take a text encoder that does.")
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder
@@ -292,10 +276,8 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
     loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
-    if found["missing_keys"]:
-        raise ValueError(
-            f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
-        )
+    if lacking := sorted(found["missing_keys"]):
+        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
     model.base_model.get_encoder().load_state_dict(loaded.state_dict())
     return model
@@ -437,8 +419,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             utterance_mask: (B, U), 1 for real utterances, 0 for padding, which may be anywhere. Default: all are real.
             speaker_ids: (B, U) in [0, `num_speakers`), the number of the speaker within the dialogue.
 
-        ValueError unless exactly one of `input_ids` and `utterance_embeds` is given, and `speaker_ids` if there are `num_speakers`; and for
-        a shape that does not fit.
+        Raises:
+            ValueError: both or neither of ids and embeddings; no `speaker_ids` for `num_speakers`; a shape that does not fit.
         """
         if (input_ids is None) == (utterance_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `utterance_embeds`.")
@@ -496,10 +478,8 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
     ) -> TokenClassifierOutput:
         r"""
         Args:
-            labels: (B, U) class ids; -100 for no label.
+            labels: (B, U) class ids; -100 for no label. The other arguments: see [`DialogueBiLSTMModel`].
             num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
-
-        The others as in [`DialogueBiLSTMModel`].
         """
         given = (input_ids, attention_mask, utterance_embeds, utterance_mask, speaker_ids)
         outputs = self.dialogue(*given, return_dict=True, **kwargs)

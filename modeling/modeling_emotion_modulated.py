@@ -32,30 +32,26 @@ HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "
 
 
 # Copied from modeling_mod_ln.check_emotions
-def check_emotions(
-    config, emotion_ids: torch.Tensor | None, emotion_weights: torch.Tensor | None, batch_size: int | None
-) -> torch.Tensor:
+def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None) -> torch.Tensor:
     """The weights c (B, E): one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
     wanted = f"ids (batch_size,) in [0, {config.num_emotions}), or weights (batch_size, {config.num_emotions})"
     if (emotion_ids is None) == (emotion_weights is None):
         found = "neither" if emotion_ids is None else "both"
         raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
-    by_weights = emotion_weights is not None
-    given: Any = emotion_weights if by_weights else emotion_ids
+    name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
+    if emotion_weights is None:
+        name, given, sizes = "emotion_ids", emotion_ids, []
     rows = len(given) if batch_size is None and given.dim() else batch_size
-    right = given.shape == ((rows, config.num_emotions) if by_weights else (rows,))
-    if not right or not by_weights and (given.is_floating_point() or given.dtype == torch.bool):
-        name, found = f"emotion_{'weights' if by_weights else 'ids'}", f"{tuple(given.shape)} of {given.dtype}"
+    whole = not given.is_floating_point() and given.dtype != torch.bool
+    if list(given.shape) != [rows, *sizes] or not (sizes or whole):
+        found = f"{tuple(given.shape)} of {given.dtype}"
         raise ValueError(f"`{name}` must hold {wanted}, for {rows} rows; got {found}.")
-    return given if by_weights else F.one_hot(given.long(), config.num_emotions)
+    return given if sizes else F.one_hot(given.long(), config.num_emotions)
 
 
 # Copied from modeling_mod_ln.in_every_emotion
 def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
-    """
-    What `model.generate` writes for contexts in every emotion, all in one batch: (L,) or (B, L) -> (E, T) or (B, E, T); with
-    `num_return_sequences` R > 1 (E, R, T) or (B, E, R, T).
-    """
+    """Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T)."""
     emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
     kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
     for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
@@ -68,32 +64,22 @@ def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tenso
     return sequences.view(*sizes, sequences.shape[-1])
 
 
-def refuse_in_batches(arguments: Mapping[str, Any]) -> None:
-    """ValueError for emotions among the arguments of `generate_batch`, which hands none to the model."""
-    for name in EMOTION_ARGUMENTS:
-        if arguments.get(name) is not None:
-            raise ValueError(
-                f"`{name}` must not be given to `generate_batch`, which does not hand it to the model: pass all rows to `generate`, as one "
-                "padded batch."
-            )
-
-
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
-        raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class EmotionModulation(nn.Module):
@@ -194,7 +180,7 @@ class EmotionModulatedModel(PreTrainedModel):
     _skip_keys_device_placement = ["past_key_values"]
 
     def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
-        """Over `language_model`, if one is given. ValueError if its layers, or the `modulated_norms`, are not found."""
+        """Over `language_model`, or a new one. ValueError if its layers, or the `modulated_norms`, are not found."""
         super().__init__(config)
         given = language_model is not None
         if not given:
@@ -205,9 +191,8 @@ class EmotionModulatedModel(PreTrainedModel):
             config.modulated_norms = _norms_of(layers[0])
         for layer in layers:
             if unknown := [name for name in config.modulated_norms if name not in _norms_of(layer)]:
-                raise ValueError(
-                    f"`modulated_norms` must be some of {_norms_of(layer)}, those of a {type(layer).__name__}, got {unknown}."
-                )
+                known = f"{_norms_of(layer)}, those of a {type(layer).__name__}"
+                raise ValueError(f"`modulated_norms` must be some of {known}, got {unknown}.")
         norms = [getattr(layer, name) for layer in layers for name in config.modulated_norms]
         self.emotion_modulation = EmotionModulation(config, len(norms)) if norms else None
         self.language_model, self.running = language_model, RunningPass()
@@ -307,12 +292,10 @@ class EmotionModulatedModel(PreTrainedModel):
             input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
             attention_mask, position_ids: (B, L), 1 for real tokens, 0 for padding, on either side; positions, by default from the mask.
             labels: (B, L), -100 at tokens that are not counted: those of the context, and padding. For the model with a head.
-            emotion_ids: (B,), the emotion of each row, in [0, `num_emotions`).
-            emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity. Neither: the language
-                model, without an emotion.
+            emotion_ids: (B,), the emotion of each row, in [0, `num_emotions`). Without emotions it is the language model.
+            emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity.
             emotion_modulation: (B, S, 1, d), the result of `modulation`, instead of the emotions.
-            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: those of this batch.
-            kwargs: what else the language model takes.
+            num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
 
         Raises:
             ValueError: another shape, both kinds of emotions, not one of ids and embeddings; a norm that is not called as a module.
@@ -321,7 +304,7 @@ class EmotionModulatedModel(PreTrainedModel):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
         rows: Any = input_ids if inputs_embeds is None else inputs_embeds
         batch_size, length = rows.shape[:2]
-        if input_ids is not None and past_key_values is None:
+        if input_ids is not None and past_key_values is None and not input_ids.is_meta:
             self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
@@ -335,14 +318,17 @@ class EmotionModulatedModel(PreTrainedModel):
             # Batches without a label have none to divide by.
             kwargs["num_items_in_batch"] = torch.as_tensor(num_items_in_batch, device=labels.device).clamp(min=1)
         given = {
-            **{"input_ids": input_ids, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask},
-            **{"position_ids": position_ids, "past_key_values": past_key_values, "use_cache": use_cache},
-            **{"labels": labels, "logits_to_keep": logits_to_keep},
+            "input_ids": input_ids,
+            "inputs_embeds": inputs_embeds,
+            "attention_mask": attention_mask,
+            "labels": labels,
         }
+        given |= {"position_ids": position_ids, "past_key_values": past_key_values}
+        given |= {"use_cache": use_cache, "logits_to_keep": logits_to_keep}
         kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
-            if getattr(self.config, name):
-                kwargs.setdefault(name, True)
+            if getattr(self.config, name) and kwargs.get(name) is None:
+                kwargs[name] = True
         running, text_config = self.running, self.config.text_config
         # Once, where no layer may be dropped.
         counted = emotion_modulation is not None and not (
@@ -354,10 +340,8 @@ class EmotionModulatedModel(PreTrainedModel):
         try:
             outputs = self.language_model(return_dict=True, **kwargs)
             if counted and len(reached) < self.num_norms:
-                raise ValueError(
-                    f"the emotion reaches {len(reached)} of {self.num_norms} norms: a {text_config.model_type!r} model does not "
-                    "call the others as modules. Take a Llama-like model, or other `modulated_norms`."
-                )
+                missed = f"a {text_config.model_type!r} model does not call the others as modules"
+                raise ValueError(f"the emotion reaches {len(reached)} of {self.num_norms} norms: {missed}.")
             self.all_reached = self.all_reached or counted
         finally:
             running.modulation = running.reached = None
@@ -366,13 +350,12 @@ class EmotionModulatedModel(PreTrainedModel):
     @classmethod
     def from_language_model_pretrained(cls, language_model, dtype: torch.dtype | str = torch.float32, **arguments):
         """
-        Make a new model over a pretrained language model, a Hub id or folder that `AutoModelForCausalLM` loads, with all weights in one
-        dtype. It computes what the language model computes until it is trained. `arguments`: fields of [`EmotionModulatedConfig`]
-        (`num_emotions`, `emotions`, `shift`, ...), and what else the `from_pretrained` of the language model takes.
+        A new model over a pretrained language model, a Hub id or folder that `AutoModelForCausalLM` loads, with all weights in one dtype.
+        Until it is trained it computes what the language model computes. `arguments`: fields of [`EmotionModulatedConfig`], and what
+        the `from_pretrained` of the language model takes.
 
         Raises:
-            OSError: no such checkpoint.
-            ValueError: the model is an encoder-decoder, needs its own code, or its layers are not found.
+            ValueError: the model is an encoder-decoder, needs its own code, or its layers are not found. OSError: no such checkpoint.
         """
         known = cls.config_class.__dataclass_fields__
         fields = {name: arguments.pop(name) for name in list(arguments) if name in known}
@@ -393,12 +376,12 @@ class EmotionModulatedModel(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, output_loading_info=False, **kwargs):
         """
-        As in every model of transformers. Overridden, because a checkpoint may hold the modulators alone: the language model comes
-        from the checkpoint that the configuration names then, and takes the arguments (`device_map`, `use_kernels`, ...).
+        As in every model of transformers. A checkpoint may hold the modulators alone: then the language model comes from the checkpoint
+        that the configuration names, and takes the arguments (`device_map`, `use_kernels`, ...).
 
         Raises:
-            OSError: the checkpoint of the language model is not found.
             ValueError: the weights of the language model are nowhere, or its sizes are not those of the modulators.
+            OSError: its checkpoint is not found.
         """
         name, hub = pretrained_model_name_or_path, {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
         if config is None and name is not None:
@@ -413,9 +396,8 @@ class EmotionModulatedModel(PreTrainedModel):
             kwargs.setdefault("key_mapping", {rf"^language_model\.{prefix}\.": "language_model."})
         model, info = super().from_pretrained(name, *args, config=config, output_loading_info=True, **kwargs)
         if any(key.startswith("language_model.") for key in info["missing_keys"]):
-            raise ValueError(
-                f"{str(name)!r} lacks weights of the language model: `base_model_name_or_path` must name their checkpoint, got None."
-            )
+            wanted = "`base_model_name_or_path` must name their checkpoint, got None"
+            raise ValueError(f"{str(name)!r} lacks weights of the language model: {wanted}.")
         return (model, info) if output_loading_info else model
 
     @classmethod
@@ -432,9 +414,9 @@ class EmotionModulatedModel(PreTrainedModel):
             text = found.get_text_config()
             for size in ("hidden_size", "num_hidden_layers"):
                 if getattr(text, size) != getattr(settings, size):
+                    wanted = f"the `{size}` {getattr(settings, size)} of the modulators in {name!r}"
                     raise ValueError(
-                        f"`base_model_name_or_path` must have the `{size}` {getattr(settings, size)} of the modulators in {name!r}, and "
-                        f"{base!r} has {getattr(text, size)}: pass the language model that they were trained over."
+                        f"{base!r} must have {wanted}, got {getattr(text, size)}: name another language model."
                     )
             # Settings are those of the training; how weights are quantized is a matter of the checkpoint that has them.
             if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):
@@ -445,10 +427,8 @@ class EmotionModulatedModel(PreTrainedModel):
                 del settings.quantization_config
             language_model = cls.language_model_class.from_pretrained(base, config=settings, **kwargs)
         except OSError as error:
-            raise OSError(
-                f"{name!r} holds modulators for the language model {base!r}, which cannot be loaded ({error}). Pass "
-                "`base_model_name_or_path`, a Hub id or a folder that holds it."
-            ) from error
+            fault = f"{name!r} holds modulators for the language model {base!r}, which cannot be loaded ({error})"
+            raise OSError(f"{fault}. Pass `base_model_name_or_path`, a Hub id or a folder that holds it.") from error
         config.name_or_path = name
         model = cls(config, language_model)
         missing, unexpected = model.load_state_dict(load_state_dict(cached_file(name, file, **hub)), strict=False)
@@ -491,15 +471,11 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         if (layer := setting("assistant_early_exit")) is not None:
             raise ValueError(f"`assistant_early_exit` must be None, got {layer}: the emotion is for all layers.")
         guided, beams = setting("guidance_scale", 1) != 1, setting("num_beams", 1)
-        if guided and beams > 1:
-            raise ValueError(
-                f"`num_beams` must be 1 with `guidance_scale`, got {beams}: transformers would guide each beam by another one's text."
-            )
+        if guided and beams > 1:  # each would be guided by another one's text
+            raise ValueError(f"`num_beams` must be 1 with `guidance_scale`, got {beams}.")
         if guided and kwargs.get("negative_prompt_ids") is None and rows is not None:
             if ids is None:
-                raise ValueError(
-                    "`negative_prompt_ids` must be given with `guidance_scale` and `inputs_embeds`, got None."
-                )
+                raise ValueError("`negative_prompt_ids` must be given with `guidance_scale` and `inputs_embeds`.")
             mask = kwargs.get("attention_mask")
             if mask is None:  # as `generate` makes that of the prompt
                 pad, end = setting("pad_token_id"), setting("eos_token_id")
@@ -517,15 +493,14 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         return super()._get_candidate_generator(*args, **kwargs)
 
     def generate_batch(self, *args, **kwargs):
-        """As in every model of transformers, without an emotion; ValueError if one is given."""
-        refuse_in_batches(kwargs)
+        """As in every model of transformers, without an emotion, for it hands none to the model; ValueError if one is given."""
+        for name in EMOTION_ARGUMENTS:
+            if kwargs.get(name) is not None:
+                raise ValueError(f"`{name}` must not be given to `generate_batch`: pass the rows to `generate`.")
         return super().generate_batch(*args, **kwargs)
 
     def generate_all_emotions(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
-        """
-        Continue contexts in every emotion, all in one batch: `input_ids` (L,), or (B, L) padded on the left -> (E, T) or (B, E, T),
-        contexts included; (E, R, T) or (B, E, R, T) with `num_return_sequences` R > 1. `kwargs`: arguments of `generate`.
-        """
+        """As [`in_every_emotion`]; contexts are padded on the left, and come back with the replies."""
         return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 
     @torch.no_grad()
@@ -535,11 +510,8 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         multiplied into the weights of the norms. ValueError if the model has a shift, or modulates nothing; or for another shape.
         """
         if self.config.shift or self.emotion_modulation is None:
-            what = (
-                "no norm is modulated"
-                if self.emotion_modulation is None
-                else "`shift` is True, and norms have no place for Δβ"
-            )
+            modulated = self.emotion_modulation is not None
+            what = "`shift` is True, and norms have no place for Δβ" if modulated else "no norm is modulated"
             raise ValueError(f"the emotion cannot be folded: {what}. Train a model with `shift=False`.")
         # Of a configuration of its own: what is changed in the folded model is not changed here.
         plain = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.text_config), dtype=self.dtype)
@@ -573,9 +545,7 @@ def _sample(model: nn.Module) -> dict[str, torch.Tensor]:
 def _changed(model: nn.Module, given: Mapping[str, torch.Tensor]) -> bool:
     """Whether weights differ from what `_sample` gave, in the dtype that they have now."""
     own = _sample(model)
-    return own.keys() != given.keys() or any(
-        not torch.equal(own[name], given[name].to(own[name].dtype)) for name in own
-    )
+    return own.keys() != given.keys() or any(not own[name].equal(given[name].to(own[name].dtype)) for name in own)
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -20,14 +19,7 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig,
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
-from transformers.models.bert.modeling_bert import (
-    BertEmbeddings,
-    BertEncoder,
-    BertLayer,
-    BertPooler,
-    BertPreTrainedModel,
-    BertSelfAttention,
-)
+from transformers.models.bert import modeling_bert as bert
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs, logging
 from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
@@ -46,9 +38,8 @@ class LabelAwareModelOutput(ModelOutput):
         label_representations: (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one attended vector z.
         last_hidden_state: (B, L, d), the encoder's output H.
         label_attentions: (B, C, L), attention of each label over the tokens; (B, 1, L) with LEAM. A row sums to 1, with 0 at padding.
-        label_attention_lse: (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row of `label_attentions`. It joins
-            the windows of a long text, see [`join_windows`].
-        hidden_states, attentions: as in [`BertModel`].
+        label_attention_lse: (B, C) or (B, 1), log-sum-exp of the scores behind each row of `label_attentions`, for [`join_windows`].
+        hidden_states, attentions: the encoder's.
     """
 
     label_representations: torch.FloatTensor | None = None
@@ -74,31 +65,22 @@ class LabelAwareClassifierOutput(ModelOutput):
 # Which tokens are real
 
 
-def input_shape(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
-) -> tuple[int, int]:
-    """
-    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
-    one and at most `positions` tokens.
-    """
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
-    given: Any = input_ids if inputs_embeds is None else inputs_embeds
-    if given.dim() != axes:
-        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    rows, length = given.shape[0], given.shape[1]
-    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
-        raise ValueError(
-            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
-        )
-    return rows, length
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
 def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
     """
-    Which tokens are real, (B, L) bool, or None without a mask. The mask has the shape (B, L), or four dimensions, with 1 and 0, or
-    floating point numbers that are added to the scores: there a token is real if any token sees it.
+    Which tokens are real, (B, L) bool, or None without a mask. The mask is (B, L), or (B, 1, 1 or L, L): bools or whole numbers, 1 where
+    a token is seen, or floating point numbers that are added to the scores, 0 where it is seen. A token that any token sees is real.
     """
     if attention_mask is None:
         return None
@@ -112,10 +94,7 @@ def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> 
 
 
 def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Orders that move padding behind the real tokens and back, (B, L) each: `states.gather(1, there)` has the real tokens first, and
-    `.gather(1, back)` of that is `states` again. Tokens keep their order.
-    """
+    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
     real = mask != 0
     back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
     places = torch.arange(back.shape[1], device=back.device).expand_as(back)
@@ -145,12 +124,12 @@ def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
 
 
 def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask of four dimensions with 1 and 0 in the form that is added to scores; other masks as they are."""
+    """A mask of four dimensions in the form that is added to scores, see `real_tokens`; other masks as they are."""
     if attention_mask is None or attention_mask.dim() != 4:
         return attention_mask
     lowest = torch.finfo(dtype).min
     if attention_mask.is_floating_point():
-        return attention_mask.to(dtype).clamp(min=lowest)
+        return attention_mask.to(dtype).clamp(min=lowest)  # a row that is all -inf would have a softmax of NaN
     return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
 
 
@@ -170,15 +149,16 @@ def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
 
 
 def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Attention (B, h, L, L) with both token axes reordered."""
+    """Attention (B, h, L, L) with both token axes reordered. An axis that is not L long stays: not every encoder has maps of all tokens."""
     order = order.to(maps.device)
-    maps = maps.gather(2, order[:, None, :, None].expand_as(maps))
-    return maps.gather(3, order[:, None, None].expand_as(maps))
+    for axis, index in ((2, order[:, None, :, None]), (3, order[:, None, None])):
+        if maps.shape[axis] == order.shape[1]:
+            maps = maps.gather(axis, index.expand_as(maps))
+    return maps
 
 
-# Attention of the labels, and the head. The modules hold their weights themselves, for three reasons: transformers does not initialise a
-# custom module without own parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward`
-# cannot be offloaded.
+# Attention of the labels, and the head. The modules hold their weights themselves: transformers does not initialise a custom module without
+# own parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward` cannot be offloaded.
 
 
 def exact_dtype(states: torch.Tensor) -> torch.dtype:
@@ -188,10 +168,8 @@ def exact_dtype(states: torch.Tensor) -> torch.dtype:
 
 class LabelAwarePooling(nn.Module):
     """
-    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
-
-    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the
-    B·L tokens, which are many more.
+    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j. `label_embeddings` (C, d') are the
+    e^{(i)}; `weight` (d, d') is Wᵀ, which acts on the C label vectors and not on the B·L tokens, which are many more.
     """
 
     def __init__(self, config):
@@ -212,8 +190,8 @@ class LabelAwarePooling(nn.Module):
 
     @torch.no_grad()
     def append(self, label_embeddings):
-        """Append label vectors (n, d') for new labels."""
-        vectors = torch.cat([self.label_embeddings, label_embeddings])
+        """Append vectors (n, d') of new labels. A longer parameter takes the place of the present one, which an optimizer may still hold."""
+        vectors = torch.cat([self.label_embeddings, label_embeddings.to(self.label_embeddings)])
         self.label_embeddings = nn.Parameter(vectors, requires_grad=self.label_embeddings.requires_grad)
 
 
@@ -225,7 +203,6 @@ class LeamPooling(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.radius = config.leam_radius
         self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
         self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # width of the convolution
         self.bias = nn.Parameter(torch.empty(1))
@@ -241,7 +218,7 @@ class LeamPooling(nn.Module):
             if token_mask is not None:  # the window of the last real token must not see padding
                 similarity = similarity * token_mask[..., None]
             similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
-            matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding=self.radius)
+            matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding="same")
         matches = F.relu(matches).view(batch_size, -1, length).amax(dim=1)  # (B, L)
         scores = self.scale * matches
         if token_mask is not None:
@@ -294,20 +271,13 @@ class LabelAwareHead(nn.Module):
         return self.out_proj(hidden).squeeze(-1)
 
 
-def label_classifier(config) -> nn.Module:
-    """The head that the configuration asks for; that of LEAM is one linear layer from z (B, d) to the logits (B, C)."""
-    dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-    if config.label_attention == "leam":
-        return nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
-    return LabelAwareHead(config, dropout)
-
-
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
     """
-    Join the logits (W, C) of windows to logits (documents, C): for each label Σ_w a_w logits_w, where a is the softmax of `lse`, their
-    `label_attention_lse` (W, C) or (W, 1), over the windows w of a document. `document_ids` (W,) gives the document of each window, in
-    [0, documents). With a linear head this equals one label attention over the tokens of all windows, because the softmax over all
-    tokens is the softmax over windows times the softmax within a window; s is joined with the same weights.
+    Logits (W, C) of windows, and the document of each window (W,) -> logits (documents, C).
+
+    A document's logits are the weighted mean over its windows. The weights are the softmax over these windows of `lse`, their
+    `label_attention_lse` (W, C) or (W, 1): the softmax over all tokens is this softmax times that within a window. So with a linear
+    head the result is that of one label attention over all tokens. The sentence vectors have the same weights.
     """
     given, logits = logits, logits.to(exact_dtype(logits))
     index = document_ids.to(logits.device, torch.long)[:, None].expand_as(logits)
@@ -320,49 +290,39 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
 
 
 def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
-    r"""
-    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}), float32 (C,).
-
-    Args:
-        class_counts: training rows n_c of each class. A class without rows, for which the formula has no value, takes the weight of
-            the class with the fewest rows.
-        beta: β in [0, 1).
-        normalize: divide by the mean, so that the weights have mean 1.
     """
-    if not 0 <= beta < 1:
-        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
-    present = [count for count in class_counts if count > 0]
-    fewest = min(present) if present else 1
+    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
+    without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
+    """
+    fewest = min((count for count in class_counts if count > 0), default=1)
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     return (weights / weights.mean() if normalize else weights).float()
 
 
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
-    r"""
+    """
     The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
 
-    Args:
-        logits: (B, C).
-        labels: (B, C) of 0 and 1 for `"multi_label_classification"`: binary cross-entropy, the weight of a class on both of its
-            terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row without a label: cross-entropy
-            times the weight of the gold class, mean over the labelled rows.
+    `"multi_label_classification"` takes labels (B, C) of 0 and 1: binary cross-entropy, the weight of a class on both of its terms, mean
+    over B×C. `"single_label_classification"` takes class ids (B,), -100 for a row without a label: cross-entropy times the weight of the
+    gold class, mean over the labelled rows.
     """
-    several = config.problem_type == "multi_label_classification"
-    shape = tuple(logits.shape if several else logits.shape[:1])
-    if tuple(labels.shape) != shape or (labels.is_floating_point() and not several):
-        raise ValueError(
-            f"`labels` must be {'0 and 1' if several else 'class ids, whole numbers'} of shape {shape} for "
-            f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
+    multi_label = config.problem_type == "multi_label_classification"
+    shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
+        wanted = (
+            f"{'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for {config.problem_type!r}"
         )
-    labels = labels.to(logits.device, logits.dtype if several else torch.long)
+        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
+    labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
         if config.class_counts is None:
             raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
         balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
         weights = class_balanced_weights(*balance).to(logits)
-    if several:
+    if multi_label:
         return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
     losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
     if weights is not None:
@@ -374,35 +334,26 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
 
 # What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
 NEW_MODULES = ("score", "classifier", "pooler")
-START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
+# Standard deviation of a label's scores over tokens at the start of contextual label vectors. A softmax of scores with this spread prefers
+# some tokens and still reads the others; with a much smaller one all labels attend alike, with a larger one each to a single token.
+START_SPREAD = 3.0
 
 
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
-        raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
-        )
-
-
-def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
-    """The ids of a label's text; ValueError if the tokenizer knows no part of it."""
-    # With a space before it: a byte-pair tokenizer has another token for "joy" at the beginning of a text.
-    ids = tokenizer(" " + text.replace("_", " "), add_special_tokens=special_tokens)["input_ids"]
-    if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids):
-        raise ValueError(
-            f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words with `label_texts`."
-        )
-    return ids
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
@@ -410,8 +361,7 @@ def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str
     if label_texts is None:
         return list(names)
     if isinstance(label_texts, Mapping):
-        if set(label_texts) != set(names):
-            differing = sorted(set(label_texts) ^ set(names))
+        if differing := sorted(set(label_texts) ^ set(names)):
             raise ValueError(f"`label_texts` must have the label names as keys; differing: {differing}.")
         return [label_texts[name] for name in names]
     if isinstance(label_texts, str) or len(label_texts) != len(names):
@@ -456,28 +406,28 @@ class LabelAwareBase(PreTrainedModel):
     @torch.no_grad()
     def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
         """
-        Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
-        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
-        The latter are centred, so that only the differences between labels remain. Their scale is the same for every encoder: a
-        label's scores over the tokens of all names have the standard deviation `START_SPREAD`. With `label_attention_init`
-        "identity" the vectors have length 1 on average and W is a multiple of the identity; otherwise W stays as it is. `label_texts`
-        are read instead of the names in `config.id2label`: texts in label order, or a mapping from name to text.
+        Start every label vector from the label's name, or from `label_texts`: texts in label order, or a mapping from name to text.
+
+        `config.label_embedding_init` says how. "words": a vector starts at the mean of the word embeddings of its word pieces.
+        "contextual": it starts at the mean of the encoder's last hidden states over the text. The mean over all labels is subtracted, so
+        that only differences between labels remain. A factor gives a label's scores over the tokens of all texts the standard
+        deviation `START_SPREAD`, on average. With `label_attention_init` "identity" W takes this factor, and the vectors have length 1.
 
         Raises:
             ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text gives no
-                word piece.
+                word piece; "contextual" texts are all the same.
         """
         config, score = self.config, self.base_model.score
-        names = [config.id2label[i] for i in range(config.num_labels)]
-        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
-            raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
-        vectors, states = self._read(tokenizer, texts_of(names, label_texts))
+        names, texts = self._names_and_texts(label_texts)
+        vectors, states = self._read(tokenizer, texts)
         # A single label has nothing to differ from.
         if config.label_embedding_init == "contextual" and len(vectors) > 1:
+            if torch.allclose(vectors, vectors[:1]):
+                raise ValueError(f"`label_texts` must differ for the encoder to tell the labels apart, got {texts}.")
             vectors -= vectors.mean(dim=0)
-            vectors /= vectors.norm(dim=1).mean().clamp(min=1e-6)
+            vectors /= vectors.norm(dim=1).mean()
             scores = vectors @ torch.cat(states).T  # (C, tokens)
-            scale = START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+            scale = START_SPREAD / scores.std(dim=1).mean()
             if config.label_attention_init == "identity" and config.label_attention == "bilinear":
                 # A step of Adam changes every element of W by the learning rate, and a score by up to that times ‖h‖₁‖e‖₁. With
                 # vectors as long as wide encoders need, scores move so fast that MPNet collapsed: all tokens got one state.
@@ -485,18 +435,26 @@ class LabelAwareBase(PreTrainedModel):
             else:
                 vectors *= scale
         score.label_embeddings.copy_(vectors)
+        config.label_texts = None if texts == names else texts
         return self
 
-    def _vectors_beside(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
-        """Vectors (n, d') for labels that are added to those of `old_texts`, placed as `init_label_embeddings` would."""
-        new, _ = self._read(tokenizer, new_texts)
+    def _names_and_texts(self, label_texts=None) -> tuple[list[str], list[str]]:
+        """The names of the labels, and the texts that their vectors start from; ValueError for labels without either."""
+        names = [self.config.id2label[i] for i in range(self.config.num_labels)]
+        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+            raise ValueError("The labels have no names to start from: set `id2label`, or give `label_texts`.")
+        return names, texts_of(names, label_texts)
+
+    def _vectors_beside(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
+        """Vectors (n, d') for labels that are added to the present ones, placed as `init_label_embeddings` would."""
+        new, _ = self._read(tokenizer, texts)
         if self.config.label_embedding_init == "words":
             return new
-        old, _ = self._read(tokenizer, old_texts)
+        old, _ = self._read(tokenizer, self._names_and_texts(self.config.label_texts)[1])
         centre = old.mean(dim=0) if len(old) > 1 else torch.zeros_like(old[0])
         # Scaled to the length that trained vectors have by now.
         trained = self.base_model.score.label_embeddings.norm(dim=1).mean()
-        return (new - centre) * (trained / (old - centre).norm(dim=1).mean().clamp(min=1e-6))
+        return (new - centre) * (trained / (old - centre).norm(dim=1).mean())
 
     @property
     def label_start_size(self) -> int:
@@ -506,26 +464,32 @@ class LabelAwareBase(PreTrainedModel):
 
     def _read(self, tokenizer, texts: Sequence[str]) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """
-        The vector of each text (n, d'), the mean over what it is made of, (tokens, d') each: word embeddings, or the encoder's last
-        hidden states, special tokens included.
+        The vector of each text (n, d'), and the vectors (tokens, d') whose mean it is: word embeddings, or the encoder's last hidden
+        states, special tokens included.
         """
         start, size = self.config.label_embedding_init, self.label_start_size
         if self.config.label_embedding_size != size:
-            other = ', or take "contextual"' if start == "words" and self.config.hidden_size != size else ""
-            raise ValueError(
-                f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
-                f"{self.config.label_embedding_size}: set it to {size}{other}."
-            )
-        base, words = self.base_model, self.get_input_embeddings().weight
-        ids = [label_ids(tokenizer, text, special_tokens=start == "contextual") for text in texts]
+            found = f"starts labels from vectors of size {size}, and `label_embedding_size` is {self.config.label_embedding_size}"
+            raise ValueError(f'`label_embedding_init` "{start}" {found}: set it to {size}.')
+        base, words, ids = self.base_model, self.get_input_embeddings().weight, []
+        for text in texts:
+            # With a space before it: a byte-pair tokenizer has another token for "joy" at the beginning of a text.
+            ids += [tokenizer(" " + text.replace("_", " "), add_special_tokens=start == "contextual")["input_ids"]]
+            if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids[-1]):
+                fault = f"The tokenizer has no word piece for the label text {text!r}"
+                raise ValueError(f"{fault}: use other words in `label_texts`.")
         if start == "words":
             parts = [words[torch.tensor(row, device=words.device)] for row in ids]
         else:
-            training = base.training
+            modes = [(module, module.training) for module in base.modules()]
             base.eval()
-            rows = [torch.tensor([row], device=base.device) for row in ids]
-            parts = [base(row, return_dict=True).last_hidden_state[0] for row in rows]
-            base.train(training)
+            try:
+                parts = [
+                    base(torch.tensor([row], device=base.device), return_dict=True).last_hidden_state[0] for row in ids
+                ]
+            finally:
+                for module, mode in modes:
+                    module.training = mode
         return torch.stack([part.mean(dim=0) for part in parts]), parts
 
 
@@ -534,7 +498,7 @@ class LabelAwareBase(PreTrainedModel):
 
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
-    classes = MODEL_MAPPING[type(config)]
+    classes = MODEL_MAPPING.get(type(config), ())  # none: `AutoModel` refuses it
     classes = classes if isinstance(classes, list | tuple) else [classes]
     has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
     return {"add_pooling_layer": False} if has_pooler else {}
@@ -545,10 +509,8 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
     if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`: "
-            "take a text encoder that does."
-        )
+        kind = f"{encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`"
+        raise ValueError(f"`encoder_config` is of a {kind}: take a text encoder that does.")
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder
@@ -568,10 +530,8 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
     loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
-    if found["missing_keys"]:
-        raise ValueError(
-            f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
-        )
+    if lacking := sorted(found["missing_keys"]):
+        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
     model.base_model.get_encoder().load_state_dict(loaded.state_dict())
     return model
@@ -579,7 +539,6 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
 
 class LabelAwarePreTrainedModel(LabelAwareBase):
     config: LabelAwareConfig
-    config_class = LabelAwareConfig
     base_model_prefix = "model"
     _supports_sdpa = True  # the encoder itself says whether it supports this
     _supports_flash_attn = True
@@ -589,10 +548,9 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
     @classmethod
     def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
         """
-        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads: the encoder gets the checkpoint's weights,
-        all others start anew. `dtype` is that of all weights; "auto": the checkpoint's. `arguments`: fields of the model's
-        configuration, for a classifier `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what else the
-        `from_pretrained` of the encoder takes (`revision`, `token`, ...).
+        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks start anew.
+        `dtype` is that of all weights, "auto" the checkpoint's. `arguments`: fields of the model's configuration, for a classifier
+        `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what the `from_pretrained` of the encoder takes.
 
         Raises:
             ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights. OSError: there is none.
@@ -632,8 +590,7 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
         Args:
             input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            token_type_ids: (B, L); ignored if the encoder does not read them.
-            position_ids: (B, L), for encoders that read them.
+            token_type_ids, position_ids: (B, L), for encoders that read them; token types are ignored by the others.
             pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. For
                 overlapping windows of a long text it is 0 at tokens that another window counts.
 
@@ -643,10 +600,8 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
         shape = input_shape(input_ids, inputs_embeds)
         if attention_mask is not None and attention_mask.dim() != 2:
             raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
-        if "token_type_ids" not in self._encoder_takes:
-            token_type_ids = (
-                None  # another model's tokenizer may give them; for a single text they carry no information
-            )
+        if "token_type_ids" not in self._encoder_takes:  # which another model's tokenizer may give
+            token_type_ids = None
         inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
         inputs |= {"token_type_ids": token_type_ids, "position_ids": position_ids}
         inputs = {name: value for name, value in inputs.items() if value is not None}
@@ -660,7 +615,8 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
             inputs = {name: reordered(value, there) for name, value in inputs.items()}
             attention_mask = token_mask.gather(1, there).long()
         for name in ("output_attentions", "output_hidden_states"):
-            kwargs.setdefault(name, getattr(self.config, name))
+            if kwargs.get(name) is None:
+                kwargs[name] = getattr(self.config, name)
         if "use_cache" in self._encoder_takes:  # of decoder-only models: nothing comes after the text
             kwargs["use_cache"] = False
         outputs = self.encoder(attention_mask=attention_mask, return_dict=True, **inputs, **kwargs)
@@ -668,7 +624,8 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
         layers, attentions = outputs.get("hidden_states"), outputs.get("attentions")
         if back is not None:
             hidden_states = reordered(hidden_states, back)
-            layers = layers and tuple(reordered(layer, back) for layer in layers)
+            # Deep layers of some encoders have fewer tokens.
+            layers = layers and tuple(reordered(x, back) if x.shape[1] == back.shape[1] else x for x in layers)
             attentions = attentions and tuple(reordered_maps(maps, back) for maps in attentions)
 
         states = hidden_states
@@ -695,11 +652,10 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
 # Over BERT, whose parts are the model's own
 
 
-class LabelAwareBertPreTrainedModel(LabelAwareBase, BertPreTrainedModel):
+class LabelAwareBertPreTrainedModel(LabelAwareBase, bert.BertPreTrainedModel):
     config: LabelAwareBertConfig
-    config_class = LabelAwareBertConfig
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
-    _can_record_outputs = {"hidden_states": BertLayer, "attentions": BertSelfAttention}
+    _can_record_outputs = {"hidden_states": bert.BertLayer, "attentions": bert.BertSelfAttention}
 
 
 class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
@@ -709,9 +665,9 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
-        self.encoder = BertEncoder(config)
-        self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
+        self.embeddings = bert.BertEmbeddings(config)
+        self.encoder = bert.BertEncoder(config)
+        self.pooler = bert.BertPooler(config) if config.sentence_representation == "pooler" else None
         self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
         self.post_init()
 
@@ -727,16 +683,10 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         pooling_mask: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> LabelAwareModelOutput:
-        r"""
-        Args:
-            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
-            pooling_mask: as in [`LabelAwareModel`].
-
-        Raises:
-            ValueError: both or neither of ids and embeddings; a shape that does not fit.
-        """
+        """The arguments of [`LabelAwareModel`]; the attention mask may have four dimensions, see `real_tokens`."""
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
+        if input_ids is not None and not input_ids.is_meta:
+            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         token_mask = real_tokens(attention_mask, shape)  # (B, L)
         if position_ids is None and token_mask is not None:
             position_ids = positions_from_first_real(token_mask)
@@ -758,12 +708,24 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
 
 class LabelAwareClassifier(LabelAwareBase):
-    """What both classifiers share: their forward pass, adding labels by name, and the start of the head's bias."""
+    """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
 
     # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
     # accumulation steps.
     accepts_loss_kwargs = False
-    classifier: nn.Sequential | LabelAwareHead
+    base_class: type[LabelAwareBase]
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        setattr(self, self.base_model_prefix, self.base_class(config))
+        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        if config.label_attention == "leam":  # one linear layer from z (B, d) to the logits (B, C)
+            self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
+        else:
+            self.classifier = LabelAwareHead(config, dropout)
+        self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
+        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -799,15 +761,14 @@ class LabelAwareClassifier(LabelAwareBase):
     @torch.no_grad()
     def init_head_bias(self, frequencies: Sequence[float]):
         """
-        Start the bias of the head at the log odds of the labels' frequencies, the share of the training rows that have each label, C
-        values in [0, 1] (Lin et al. 2017, section 4.1), so that the first steps are not spent on learning that most labels are absent.
-        A head shared by all labels starts at the log odds of their mean. ValueError for another number of values, or a value outside.
+        Start the head's bias at the log odds of `frequencies`, the share of the training rows that have each label (Lin et al. 2017,
+        section 4.1), so that the first steps are not spent on learning that most labels are absent. A head shared by all labels starts
+        at the log odds of their mean.
         """
         shares = torch.as_tensor(frequencies, dtype=torch.float64)
         if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
-            raise ValueError(
-                f"`frequencies` must be {self.config.num_labels} shares in [0, 1], one for each label, got {frequencies}."
-            )
+            wanted = f"{self.config.num_labels} shares in [0, 1], one for each label"
+            raise ValueError(f"`frequencies` must be {wanted}, got {frequencies}.")
         last = self.classifier[-1] if isinstance(self.classifier, nn.Sequential) else self.classifier.out_proj
         if last.bias.numel() == 1:
             shares = shares.mean()[None]
@@ -819,11 +780,11 @@ class LabelAwareClassifier(LabelAwareBase):
         self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
     ):
         """
-        Add labels after training, by their names, placed among the present labels. Labels are vectors and share the head, so a new
-        label has a logit at once; the logits of the old labels do not change. The config is extended too: `id2label` and `label2id`;
-        `thresholds`, if there are any, by their mean; `class_counts` by 0, which the class-balanced loss treats as the smallest count.
-        Rules of abstention, which were chosen for the old labels alone, are dropped. `label_texts` are read instead of the `names`:
-        texts in their order, or a mapping from name to text.
+        Add labels after training, by their names, placed among the present labels. `label_texts` are read instead of the `names`: texts
+        in their order, or a mapping from name to text. Labels are vectors and share the head, so a new label has a logit at once, and
+        the logits of the old labels do not change. The config grows, too: `id2label`, `label2id`, `label_texts`; `thresholds` by their
+        mean; `class_counts` by 0, which the class-balanced loss treats as the smallest count. Rules of abstention and prediction sets,
+        which were chosen for the old labels alone, are dropped.
 
         Raises:
             ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be untrained; see
@@ -833,18 +794,17 @@ class LabelAwareClassifier(LabelAwareBase):
         if isinstance(names, str):
             raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
         if config.label_attention == "leam" or not config.tie_head:
-            raise ValueError(
-                "With `label_attention='leam'` or `tie_head=False` a new label would need its own trained weights; "
-                "labels can be added if the head is tied and the attention bilinear."
-            )
+            raise ValueError("With `label_attention='leam'` or `tie_head=False` a new label needs weights of its own.")
         old_names = [config.id2label[i] for i in range(config.num_labels)]
         taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
         if taken:
             raise ValueError(f"Label names must be new and different; taken: {taken}.")
-        label_texts = texts_of(names, label_texts)
+        texts = texts_of(names, label_texts)
         if not names:
             return self
-        self.base_model.score.append(self._vectors_beside(tokenizer, old_names, label_texts))
+        self.base_model.score.append(self._vectors_beside(tokenizer, texts))
+        if config.label_texts is not None or texts != list(names):
+            config.label_texts = (config.label_texts or old_names) + texts
         all_names = old_names + list(names)
         config.id2label = dict(enumerate(all_names))
         config.label2id = {name: i for i, name in enumerate(all_names)}
@@ -862,26 +822,15 @@ class LabelAwareClassifier(LabelAwareBase):
 
 
 class LabelAwareForSequenceClassification(LabelAwareClassifier, LabelAwarePreTrainedModel):
-    """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
+    """[`LabelAwareModel`] with a head. Returns a [`LabelAwareClassifierOutput`]."""
 
-    def __init__(self, config: LabelAwareConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.model = LabelAwareModel(config)
-        self.classifier = label_classifier(config)
-        self.supports_gradient_checkpointing = self.model.supports_gradient_checkpointing
-        self.post_init()
+    base_class = LabelAwareModel
 
 
 class BertForLabelAwareClassification(LabelAwareClassifier, LabelAwareBertPreTrainedModel):
-    """Multi-label (or single-label) classification by label-aware attention over BERT. Returns a [`LabelAwareClassifierOutput`]."""
+    """[`LabelAwareBertModel`] with a head. Returns a [`LabelAwareClassifierOutput`]."""
 
-    def __init__(self, config: LabelAwareBertConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.bert = LabelAwareBertModel(config)
-        self.classifier = label_classifier(config)
-        self.post_init()
+    base_class = LabelAwareBertModel
 
 
 __all__ = [
@@ -889,4 +838,6 @@ __all__ = [
     "LabelAwareBertModel",
     "LabelAwareForSequenceClassification",
     "LabelAwareModel",
+    "class_balanced_weights",
+    "classification_loss",
 ]

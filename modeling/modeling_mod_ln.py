@@ -7,81 +7,52 @@ Shapes: B batch, L tokens of the context, T tokens of the reply, E emotions, d h
 """
 
 import copy
+import math
 from collections.abc import Iterable, Iterator
-from math import exp
 from typing import Any
 
 import torch
+import transformers
 from torch import nn
 from torch.nn import functional as F
-from transformers import (
-    BertForMaskedLM,
-    DynamicCache,
-    EncoderDecoderCache,
-    GenerationMixin,
-    GPT2LMHeadModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedConfig
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import (
-    BaseModelOutput,
-    BaseModelOutputWithPastAndCrossAttentions,
-    Seq2SeqLMOutput,
-    Seq2SeqModelOutput,
-)
-from transformers.models.bert.modeling_bert import (
-    BertCrossAttention,
-    BertEmbeddings,
-    BertIntermediate,
-    BertOnlyMLMHead,
-    BertPreTrainedModel,
-    BertSelfAttention,
-)
-from transformers.models.gpt2.modeling_gpt2 import GPT2MLP, GPT2Attention, GPT2PreTrainedModel
-from transformers.processing_utils import Unpack
-from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions as StackOutput
+from transformers.models.bert import modeling_bert as bert
+from transformers.models.gpt2 import modeling_gpt2 as gpt2
+from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 
 
-SILU_OF_1 = 1 / (1 + exp(-1))
 # Children with weights that a plain checkpoint lacks. The last is the head's of BERT.
 NEW_MODULES = ("modulation", "ln_cross_attn", "crossattention", "transform")
 
-# Fields of a plain configuration that say nothing about its encoder; the Trainer sets `use_cache` to False.
-NOT_INHERITED = {"is_decoder", "add_cross_attention", "tie_word_embeddings", "use_cache"} | {
-    *PreTrainedConfig.__dataclass_fields__
-}
 
-
-def check_emotions(
-    config, emotion_ids: torch.Tensor | None, emotion_weights: torch.Tensor | None, batch_size: int | None
-) -> torch.Tensor:
+def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None) -> torch.Tensor:
     """The weights c (B, E): one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
     wanted = f"ids (batch_size,) in [0, {config.num_emotions}), or weights (batch_size, {config.num_emotions})"
     if (emotion_ids is None) == (emotion_weights is None):
         found = "neither" if emotion_ids is None else "both"
         raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
-    by_weights = emotion_weights is not None
-    given: Any = emotion_weights if by_weights else emotion_ids
+    name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
+    if emotion_weights is None:
+        name, given, sizes = "emotion_ids", emotion_ids, []
     rows = len(given) if batch_size is None and given.dim() else batch_size
-    right = given.shape == ((rows, config.num_emotions) if by_weights else (rows,))
-    if not right or not by_weights and (given.is_floating_point() or given.dtype == torch.bool):
-        name, found = f"emotion_{'weights' if by_weights else 'ids'}", f"{tuple(given.shape)} of {given.dtype}"
+    whole = not given.is_floating_point() and given.dtype != torch.bool
+    if list(given.shape) != [rows, *sizes] or not (sizes or whole):
+        found = f"{tuple(given.shape)} of {given.dtype}"
         raise ValueError(f"`{name}` must hold {wanted}, for {rows} rows; got {found}.")
-    return given if by_weights else F.one_hot(given.long(), config.num_emotions)
+    return given if sizes else F.one_hot(given.long(), config.num_emotions)
 
 
 def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
-    """
-    What `model.generate` writes for contexts in every emotion, all in one batch: (L,) or (B, L) -> (E, T) or (B, E, T); with
-    `num_return_sequences` R > 1 (E, R, T) or (B, E, R, T).
-    """
+    """Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T)."""
     emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
     kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
     for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
@@ -100,12 +71,11 @@ class Modulators(nn.Module):
 
         MLP_γ(c) = W₂ SiLU(W₁ c)         MLP_β(c) = W₂' SiLU(W₁' c + b)
 
-    with W₁ (d/2, E), W₂ (d, d/2) for each norm. The bias b is in β, as in eq. 3 (the text beside it says γ). All norms at once, and
-    apart from the normalisation, for an emotion is the same for all tokens of a row. The module holds all weights itself: weights that
-    are read outside their module's `forward` can be neither offloaded nor sharded. They are named after the norms (`names`).
+    with W₁ (d/2, E), W₂ (d, d/2) for each norm. The bias b is in β, as in eq. 3 (the text beside it says γ). An emotion is the same for
+    all tokens of a row, so all norms are computed at once. The module holds all weights itself, named after the norms (`names`): weights
+    that are read outside their module's `forward` can be neither offloaded nor sharded.
 
-    `modulation="residual"`: γ = weight + MLP_γ(c), β = bias + MLP_β(c), with the norm's own weight and bias. W₂ and W₂' start at
-    0: the norm is then `nn.LayerNorm` with the same `weight` and `bias`.
+    `modulation="residual"`: γ = weight + MLP_γ(c), β = bias + MLP_β(c), with the norm's own weight and bias. W₂ and W₂' start at 0.
 
     `modulation="replace"`: γ = MLP_γ(c), β = MLP_β(c). The first hidden unit carries the start: there W₁ c is the sum of c and
     W₁' c + b is 1; the other columns of W₂ and W₂' are 0. So for weights that sum to 1 the start is γ = 1 and β = 0, or the
@@ -146,17 +116,11 @@ class Modulators(nn.Module):
     def is_new(self) -> bool:
         """Whether it has learnt nothing yet, see `refuse_untrained`: it says the same of all emotions, as at the start."""
         weights = [*self.of("scale_out"), *self.of("shift_out")]
-        here = all(
-            weight.dim() == 2 and not weight.is_meta for weight in weights
-        )  # neither sharded nor on the meta device
+        here = all(weight.dim() == 2 and not weight.is_meta for weight in weights)  # not sharded
         return self._anew or (here and not any(weight[:, int(self.replace) :].any() for weight in weights))
 
     def forward(self, emotion_weights: torch.Tensor) -> torch.Tensor:
-        """
-        c (B, E) -> MLP_γ and MLP_β of the first norm, then of the second, ... (B, 2M, 1, d).
-
-        The narrow first layers of all norms are computed as one.
-        """
+        """c (B, E) -> MLP_γ and MLP_β of the first norm, then of the second, ... (B, 2M, 1, d)."""
         scale_out, shift_out = self.of("scale_out"), self.of("shift_out")
         c, hidden = emotion_weights.to(scale_out[0]), scale_out[0].shape[1]  # of the weights' dtype and device
         scales = F.silu(F.linear(c, torch.cat(self.of("scale_in"))))  # (B, M·d/2)
@@ -167,10 +131,7 @@ class Modulators(nn.Module):
 
 
 class ModulatedLayerNorm(nn.LayerNorm):
-    r"""
-    x̂ = γ · (x − μ) / √(var + ε) + β with the γ and β of [`Modulators`]. With `modulation="residual"` it has a `weight` and a `bias`,
-    to which they are added. The paper divides by σ + ε; √(var + ε) keeps the meaning of pretrained weights.
-    """
+    """x̂ = γ · (x − μ) / √(var + ε) + β with the γ and β of [`Modulators`]. The paper divides by σ + ε, which pretrained weights do not."""
 
     def __init__(self, size: int, eps: float = 1e-5, modulation: str = "residual"):
         super().__init__(size, eps=eps, elementwise_affine=modulation == "residual")
@@ -185,12 +146,11 @@ class ModulatedLayerNorm(nn.LayerNorm):
 def carrying(value: torch.Tensor) -> torch.Tensor:
     """(d,) -> W₂ (d, d/2), with which a norm without `weight` starts at this value, by its first hidden unit."""
     columns = value.new_zeros(len(value), len(value) // 2)
-    columns[:, 0] = value / SILU_OF_1
+    columns[:, 0] = value / (1 / (1 + math.exp(-1)))  # SiLU(1)
     return columns
 
 
 def layer_norm(config, eps: float, modulated: bool) -> nn.LayerNorm:
-    """One norm of a model."""
     if modulated:
         return ModulatedLayerNorm(config.hidden_size, eps, config.modulation)
     return nn.LayerNorm(config.hidden_size, eps=eps)
@@ -203,25 +163,16 @@ def normalise(layer: nn.Module, name: str, states: torch.Tensor, modulation: Ite
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
-) -> tuple[int, int]:
-    """
-    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
-    one and at most `positions` tokens.
-    """
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
-    given: Any = input_ids if inputs_embeds is None else inputs_embeds
-    if given.dim() != axes:
-        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    rows, length = given.shape[0], given.shape[1]
-    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
-        raise ValueError(
-            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
-        )
-    return rows, length
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
 def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, device: torch.device) -> torch.Tensor:
@@ -233,23 +184,23 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
-        raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
-class ModLNPreTrainedModel(PreTrainedModel):
+class ModLNPreTrainedModel(transformers.PreTrainedModel):
     """A base of all models, to name before that of GPT-2 or BERT."""
 
     base_model_prefix = "model"
@@ -279,13 +230,13 @@ class ModLNPreTrainedModel(PreTrainedModel):
 
 class ModulatedStack(ModLNPreTrainedModel):
     """
-    One side: an encoder, or (`is_decoder`) a decoder with cross-attention to all states of the encoder. GPT-2 and BERT have the list of
-    layers `layers_name`, and `embed`. `modulation` holds the modulators of all modulated norms of the side; None if there are none.
+    One side: an encoder, or (`is_decoder`) a decoder with cross-attention to all states of the encoder. `modulation` holds the modulators
+    of its norms; None if no norm is modulated.
     """
 
     is_decoder = False
     one_way = False  # whether a token of the context sees only those before it
-    layers_name: str
+    layers_name: str  # of the list of layers
     modulation: Modulators | None
 
     def __init__(self, config):
@@ -320,9 +271,9 @@ class ModulatedStack(ModLNPreTrainedModel):
         past_key_values: EncoderDecoderCache | None = None,
         position_ids: torch.LongTensor | None = None,
         use_cache: bool | None = None,
-        **kwargs: Unpack[TransformersKwargs],
-    ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """Arguments as in [`EncoderDecoder.forward`], those of the decoder without the prefix `decoder_`."""
+        **kwargs,
+    ) -> StackOutput:
+        """The arguments of [`EncoderDecoder.forward`], those of the decoder without the prefix `decoder_`."""
         batch_size, length = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         if self.modulation is None:  # which needs no emotions
             parts = ()
@@ -356,10 +307,7 @@ class ModulatedStack(ModLNPreTrainedModel):
         for index, layer in enumerate(getattr(self, self.layers_name)):
             own = parts[self.parts_per_layer * index : self.parts_per_layer * (index + 1)]
             states = layer(states, encoder_hidden_states, *own, past_key_values=past_key_values, **kwargs)
-        states = self.last_norm(states, parts[-2:])
-        return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=states, past_key_values=past_key_values if use_cache else None
-        )
+        return StackOutput(self.last_norm(states, parts[-2:]), past_key_values if use_cache else None)
 
     def last_norm(self, states, modulation):
         """(B, T, d), and scale and shift of the last norm -> (B, T, d); BERT has none here."""
@@ -367,9 +315,9 @@ class ModulatedStack(ModLNPreTrainedModel):
 
 
 class EncoderDecoder(ModLNPreTrainedModel):
-    """A base model; `sides` are the classes of its encoder and its decoder."""
+    """A base model."""
 
-    sides: tuple
+    sides: tuple  # the classes of its encoder and its decoder
 
     def __init__(self, config):
         super().__init__(config)
@@ -402,8 +350,7 @@ class EncoderDecoder(ModLNPreTrainedModel):
     ) -> Seq2SeqModelOutput:
         r"""
         Args:
-            input_ids, attention_mask, inputs_embeds: (B, L), the context and which of its tokens are real; padding may be on
-                either side.
+            input_ids, attention_mask, inputs_embeds: (B, L), the context, 1 for its real tokens; padding may be on either side.
             decoder_input_ids, decoder_attention_mask, decoder_inputs_embeds: (B, T), the reply so far.
             emotion_ids: (B,), the emotion of each reply, in [0, `num_emotions`).
             emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity.
@@ -411,13 +358,17 @@ class EncoderDecoder(ModLNPreTrainedModel):
             decoder_position_ids: (B, T); default: from the mask.
             decoder_modulation: (B, 2M, 1, d), the result of `decoder.modulation`, instead of the emotions for this side.
 
-        ValueError unless exactly one of ids and embeddings is given for each side, and one of `emotion_ids` and `emotion_weights` if a
-        side needs it; and for a shape that does not fit.
+        Raises:
+            ValueError: both or neither of ids and embeddings, or of `emotion_ids` and `emotion_weights`; a shape that does not fit.
         """
         if encoder_outputs is None:
             shape = input_shape(input_ids, inputs_embeds)
             if attention_mask is not None and attention_mask.shape != shape:
                 raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
+            # A padding token that ends every context, as GPT-2's, says nothing about padding.
+            shown = self.config.pad_token_id != self.config.context_separator_token_id
+            if shown and input_ids is not None and not input_ids.is_meta:
+                self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         reads = self.encoder.is_modulated and encoder_outputs is None
         if reads or (self.decoder.is_modulated and decoder_modulation is None):  # checked once for both sides
             rows = shape[0] if encoder_outputs is None else len(encoder_outputs[0])
@@ -453,8 +404,11 @@ class EncoderDecoder(ModLNPreTrainedModel):
         )
 
 
-class EmotionalGeneration(ModLNPreTrainedModel, GenerationMixin):
-    """A head over `model`: `_logits` (B, T, d) -> (B, T, V), and the `plain_class` whose checkpoints it wraps."""
+class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
+    """A model with a head."""
+
+    head_name: str
+    plain_class: Any  # whose checkpoints it wraps
 
     def post_init(self):
         super().post_init()
@@ -489,22 +443,18 @@ class EmotionalGeneration(ModLNPreTrainedModel, GenerationMixin):
     ) -> Seq2SeqLMOutput:
         r"""
         Args:
-            labels: (B, T), the tokens of the reply and its end token; -100 at padding. Find padding by the attention mask, not by
-                the padding id, which is also GPT-2's end of text. Without `decoder_input_ids` the decoder reads them, shifted.
+            labels: (B, T), the tokens of the reply and its end token; -100 at padding, which has the id of GPT-2's end of text. Without
+                `decoder_input_ids` the decoder reads them, shifted. The other arguments: see the base model.
             num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
-
-        The others as in the base model.
         """
         # Training needs no cache; with label smoothing it passes no labels.
         if labels is not None or (self.training and use_cache is None):
             use_cache = False
         if labels is not None and decoder_input_ids is None and kwargs.get("decoder_inputs_embeds") is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        context, reply = (input_ids, attention_mask), (decoder_input_ids, decoder_attention_mask)
-        emotions = (emotion_ids, emotion_weights)
-        kwargs |= {"use_cache": use_cache, "return_dict": True}
-        outputs = self.model(*context, *reply, *emotions, encoder_outputs, **kwargs)
-        logits, loss = self._logits(outputs.last_hidden_state), None  # (B, T, V)
+        inputs = (input_ids, attention_mask, decoder_input_ids, decoder_attention_mask, emotion_ids, emotion_weights)
+        outputs = self.model(*inputs, encoder_outputs, use_cache=use_cache, return_dict=True, **kwargs)
+        logits, loss = getattr(self, self.head_name)(outputs.last_hidden_state), None  # (B, T, V)
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
@@ -519,14 +469,14 @@ class EmotionalGeneration(ModLNPreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
-        """As in transformers, with `emotion_ids` (B,) or `emotion_weights` (B, E), whose γ and β are computed once."""
+        """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E), whose γ and β are computed once."""
         settings = (generation_config, self.generation_config)
         scales = [kwargs.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in settings)]
         scale = next((scale for scale in scales if scale is not None), 1)
         if scale != 1 or any(name.startswith("negative_prompt") and kwargs[name] is not None for name in kwargs):
             raise ValueError(
-                f"`guidance_scale` must be 1, got {scale}, and `negative_prompt_ids` and `negative_prompt_attention_mask` must be None: it "
-                "subtracts a run without an emotion, which the model does not have. For more of one, pass `emotion_weights` above 1."
+                f"`guidance_scale` must be 1, got {scale}, and `negative_prompt_ids` and `negative_prompt_attention_mask` must be None: the "
+                "model has no run without an emotion to guide away from. For more of an emotion pass `emotion_weights` above 1."
             )
         decoder = self.get_decoder()
         # An assistant gets the same arguments but has its own γ and β, so both models compute them at each step.
@@ -549,12 +499,9 @@ class EmotionalGeneration(ModLNPreTrainedModel, GenerationMixin):
     def generate_all_emotions(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
     ) -> torch.LongTensor:
-        """
-        Generate replies in every emotion, all in one batch, with arguments of `generate`: for the shapes see [`in_every_emotion`]. An
-        encoder that is not modulated runs once for each context.
-        """
-        decoder, encoder = self.get_decoder(), self.get_encoder()
-        if not decoder.is_modulated and not encoder.is_modulated:
+        """Replies in every emotion, see [`in_every_emotion`]. An encoder that is not modulated runs once for each context."""
+        encoder = self.get_encoder()
+        if not self.get_decoder().is_modulated and not encoder.is_modulated:
             raise ValueError("no norm of the model is modulated: its reply is the same for every emotion.")
         if not encoder.is_modulated:
             mask = None if attention_mask is None else torch.atleast_2d(attention_mask)
@@ -575,22 +522,21 @@ class EmotionalGeneration(ModLNPreTrainedModel, GenerationMixin):
 
         Args:
             tokenizer: gives the ids of the special tokens, for checkpoints whose vocabulary is not the published one.
-            output_loading_info (`bool`): return (model, report); `missing_keys` of the report are the new parameters.
+            output_loading_info: return (model, report); `missing_keys` of the report are the new parameters.
             kwargs: fields of the configuration (`num_emotions=...`); the others go to `from_pretrained` (`dtype`, `revision`).
         """
         config_class, fields = cls.config_class, cls.config_class.__dataclass_fields__
-        found, wanted = (
-            PreTrainedConfig.get_config_dict(base, **kwargs)[0].get("model_type"),
-            config_class.base_model_type,
-        )
-        if found != wanted:
-            raise ValueError(
-                f"{base!r} must be a checkpoint of {wanted!r}, got {found!r}: if it is a wrapped one, load it with `from_pretrained`."
-            )
+        found = PreTrainedConfig.get_config_dict(base, **kwargs)[0].get("model_type")
+        if found != config_class.base_model_type:
+            wanted = f"a checkpoint of {config_class.base_model_type!r}, got {found!r}"
+            raise ValueError(f"{base!r} must be {wanted}: if it is a wrapped one, load it with `from_pretrained`.")
         given = {} if tokenizer is None else config_class.token_ids(tokenizer)
         given |= {name: kwargs.pop(name) for name in list(kwargs) if name in fields and name != "dtype"}
         plain, info = cls.plain_class.from_pretrained(base, output_loading_info=True, **kwargs)
-        known = [name for name in plain.config.__dataclass_fields__ if name in fields and name not in NOT_INHERITED]
+        # Not those of every configuration, nor of the model's role; the Trainer sets `use_cache` to False.
+        role = ("is_decoder", "add_cross_attention", "tie_word_embeddings", "use_cache")
+        other = {*PreTrainedConfig.__dataclass_fields__, *role}
+        known = [name for name in plain.config.__dataclass_fields__ if name in fields and name not in other]
         inherited = {name: getattr(plain.config, name) for name in known}
         config = config_class(**{name: value for name, value in inherited.items() if value is not None} | given)
         with torch.device("meta"):
@@ -623,13 +569,13 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
         super().__init__()
         self.modulated, eps = modulated, config.layer_norm_epsilon
         self.ln_1 = layer_norm(config, eps, "ln_1" in modulated)
-        self.attn = GPT2Attention(config, layer_idx=layer_idx)
+        self.attn = gpt2.GPT2Attention(config, layer_idx=layer_idx)
         self.crossattention = None
         if decoder:
             self.ln_cross_attn = layer_norm(config, eps, "ln_cross_attn" in modulated)
-            self.crossattention = GPT2Attention(config, is_cross_attention=True, layer_idx=layer_idx)
+            self.crossattention = gpt2.GPT2Attention(config, is_cross_attention=True, layer_idx=layer_idx)
         self.ln_2 = layer_norm(config, eps, "ln_2" in modulated)
-        self.mlp = GPT2MLP(4 * config.hidden_size if config.n_inner is None else config.n_inner, config)
+        self.mlp = gpt2.GPT2MLP(4 * config.hidden_size if config.n_inner is None else config.n_inner, config)
 
     # The modulation as positional arguments: gradient checkpointing ignores named ones.
     def forward(
@@ -646,7 +592,7 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
         return hidden_states + self.mlp(normalise(self, "ln_2", hidden_states, parts))
 
 
-class GPT2ModLNPreTrainedModel(ModLNPreTrainedModel, GPT2PreTrainedModel):
+class GPT2ModLNPreTrainedModel(ModLNPreTrainedModel, gpt2.GPT2PreTrainedModel):
     config: GPT2ModLNConfig
     _no_split_modules = ["GPT2ModLNBlock"]
 
@@ -659,7 +605,7 @@ class GPT2ModLNEncoder(ModulatedStack, GPT2ModLNPreTrainedModel):
     _input_embed_layer = "wte"
     _can_record_outputs = {
         "hidden_states": GPT2ModLNBlock,
-        "attentions": OutputRecorder(GPT2Attention, layer_name=".attn", index=1),
+        "attentions": OutputRecorder(gpt2.GPT2Attention, layer_name=".attn", index=1),
     }
 
     def __init__(self, config: GPT2ModLNConfig):
@@ -686,7 +632,7 @@ class GPT2ModLNDecoder(GPT2ModLNEncoder):
 
     is_decoder = True
     _can_record_outputs = GPT2ModLNEncoder._can_record_outputs | {
-        "cross_attentions": OutputRecorder(GPT2Attention, layer_name=".crossattention", index=1)
+        "cross_attentions": OutputRecorder(gpt2.GPT2Attention, layer_name=".crossattention", index=1)
     }
 
 
@@ -700,22 +646,17 @@ class GPT2ModLNForConditionalGeneration(EmotionalGeneration, GPT2ModLNPreTrained
     """Replies to a context in a given emotion. Returns a [`Seq2SeqLMOutput`]."""
 
     _tied_weights_keys = {"lm_head.weight": "model.decoder.wte.weight"}
-    plain_class = GPT2LMHeadModel
+    plain_class, head_name = transformers.GPT2LMHeadModel, "lm_head"
 
     def __init__(self, config: GPT2ModLNConfig):
         quantization = getattr(config, "quantization_config", None) or {}
         method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization.quant_method
         if method == "torchao":
-            raise ValueError(
-                "`quantization_config` must not be torchao's: it leaves GPT-2's layers, all `Conv1D`, alone."
-            )
+            raise ValueError("`quantization_config` must not be torchao's: it leaves GPT-2's `Conv1D` layers alone.")
         super().__init__(config)
         self.model = GPT2ModLNModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
-
-    def _logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        return self.lm_head(hidden_states)
 
 
 class BertModLNOutput(nn.Module):
@@ -749,13 +690,13 @@ class BertModLNLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: BertModLNConfig, layer_idx: int, decoder: bool, modulated: list[str]):
         super().__init__()
-        attention = BertSelfAttention(config, is_causal=decoder, layer_idx=layer_idx)
+        attention = bert.BertSelfAttention(config, is_causal=decoder, layer_idx=layer_idx)
         self.attention = BertModLNSubLayer(config, attention, "attention" in modulated)
         self.crossattention = None
         if decoder:
-            attention = BertCrossAttention(config, layer_idx=layer_idx)
+            attention = bert.BertCrossAttention(config, layer_idx=layer_idx)
             self.crossattention = BertModLNSubLayer(config, attention, "crossattention" in modulated)
-        self.intermediate = BertIntermediate(config)
+        self.intermediate = bert.BertIntermediate(config)
         self.output = BertModLNOutput(config, config.intermediate_size, "output" in modulated)
 
     # The modulation as positional arguments: gradient checkpointing ignores named ones.
@@ -771,7 +712,7 @@ class BertModLNLayer(GradientCheckpointingLayer):
         return self.output(self.intermediate(hidden_states), hidden_states, parts)
 
 
-class BertModLNPreTrainedModel(ModLNPreTrainedModel, BertPreTrainedModel):
+class BertModLNPreTrainedModel(ModLNPreTrainedModel, bert.BertPreTrainedModel):
     config: BertModLNConfig
     _can_compile_fullgraph = True
     # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
@@ -784,17 +725,16 @@ class BertModLNEncoder(ModulatedStack, BertModLNPreTrainedModel):
 
     layers_name = "layer"
     _input_embed_layer = "word_embeddings"
-    _can_record_outputs = {"hidden_states": BertModLNLayer, "attentions": BertSelfAttention}
+    _can_record_outputs = {"hidden_states": BertModLNLayer, "attentions": bert.BertSelfAttention}
 
     def __init__(self, config: BertModLNConfig):
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
+        self.embeddings = bert.BertEmbeddings(config)
         layers = (BertModLNLayer(config, i, self.is_decoder, self.modulated) for i in range(config.num_hidden_layers))
         self.layer = nn.ModuleList(layers)
         self.post_init()
 
     def embed(self, input_ids, inputs_embeds, position_ids):
-        """(B, T) or (B, T, d), and (B, T) or (1, T) -> (B, T, d)."""
         return self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
 
 
@@ -802,7 +742,7 @@ class BertModLNDecoder(BertModLNEncoder):
     """BERT over the reply, where every token sees those before it."""
 
     is_decoder = True
-    _can_record_outputs = BertModLNEncoder._can_record_outputs | {"cross_attentions": BertCrossAttention}
+    _can_record_outputs = BertModLNEncoder._can_record_outputs | {"cross_attentions": bert.BertCrossAttention}
 
 
 class BertModLNModel(EncoderDecoder, BertModLNPreTrainedModel):
@@ -818,12 +758,12 @@ class BertModLNForConditionalGeneration(EmotionalGeneration, BertModLNPreTrained
         "cls.predictions.decoder.weight": "model.decoder.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
-    plain_class = BertForMaskedLM
+    plain_class, head_name = transformers.BertForMaskedLM, "cls"
 
     def __init__(self, config: BertModLNConfig):
         super().__init__(config)
         self.model = BertModLNModel(config)
-        self.cls = BertOnlyMLMHead(config)
+        self.cls = bert.BertOnlyMLMHead(config)
         self.post_init()
 
     def get_output_embeddings(self):
@@ -835,13 +775,12 @@ class BertModLNForConditionalGeneration(EmotionalGeneration, BertModLNPreTrained
         tied = self.config.tie_word_embeddings
         self.cls.predictions.bias = new_embeddings.bias if tied else copy.deepcopy(new_embeddings.bias)
 
-    def _logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        return self.cls(hidden_states)
-
 
 __all__ = [
     "BertModLNForConditionalGeneration",
     "BertModLNModel",
     "GPT2ModLNForConditionalGeneration",
     "GPT2ModLNModel",
+    "ModulatedLayerNorm",
+    "Modulators",
 ]

@@ -5,7 +5,6 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -54,25 +53,16 @@ class RobertaESAClassifierOutput(SequenceClassifierOutput):
 
 
 # Copied from modeling_label_aware.input_shape
-def input_shape(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, positions: int | None = None
-) -> tuple[int, int]:
-    """
-    (B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless exactly one is given, with that many dimensions, a row, and at least
-    one and at most `positions` tokens.
-    """
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, axes = ("input_ids", 2) if inputs_embeds is None else ("inputs_embeds", 3)
-    given: Any = input_ids if inputs_embeds is None else inputs_embeds
-    if given.dim() != axes:
-        raise ValueError(f"`{name}` must have {axes} dimensions, batch and tokens first; got {tuple(given.shape)}.")
-    rows, length = given.shape[0], given.shape[1]
-    if not torch.compiler.is_compiling() and not (rows and 0 < length <= (positions or length)):
-        raise ValueError(
-            f"`{name}` must have a row, and from 1 to {positions or 'any number of'} tokens; got {rows, length}."
-        )
-    return rows, length
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
 
 
 # Copied from modeling_label_aware.first_real
@@ -108,9 +98,8 @@ def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.
 
 class EmotionSpecificAttention(nn.Module):
     """
-    E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P.
-
-    P is a learned table, sinusoidal, or absent; S starts at 1. A token's row of P is its position among the real tokens.
+    E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P. P is a learned table, sinusoidal, or absent;
+    S starts at 1. A token's row of P is its position among the real tokens.
     """
 
     def __init__(self, config: RobertaESAConfig):
@@ -159,19 +148,11 @@ class EmotionSpecificAttention(nn.Module):
 
 # Copied from modeling_label_aware.class_balanced_weights
 def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
-    r"""
-    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}), float32 (C,).
-
-    Args:
-        class_counts: training rows n_c of each class. A class without rows, for which the formula has no value, takes the weight of
-            the class with the fewest rows.
-        beta: β in [0, 1).
-        normalize: divide by the mean, so that the weights have mean 1.
     """
-    if not 0 <= beta < 1:
-        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
-    present = [count for count in class_counts if count > 0]
-    fewest = min(present) if present else 1
+    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
+    without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
+    """
+    fewest = min((count for count in class_counts if count > 0), default=1)
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     return (weights / weights.mean() if normalize else weights).float()
@@ -179,30 +160,28 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
 
 # Copied from modeling_label_aware.classification_loss
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
-    r"""
+    """
     The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
 
-    Args:
-        logits: (B, C).
-        labels: (B, C) of 0 and 1 for `"multi_label_classification"`: binary cross-entropy, the weight of a class on both of its
-            terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row without a label: cross-entropy
-            times the weight of the gold class, mean over the labelled rows.
+    `"multi_label_classification"` takes labels (B, C) of 0 and 1: binary cross-entropy, the weight of a class on both of its terms, mean
+    over B×C. `"single_label_classification"` takes class ids (B,), -100 for a row without a label: cross-entropy times the weight of the
+    gold class, mean over the labelled rows.
     """
-    several = config.problem_type == "multi_label_classification"
-    shape = tuple(logits.shape if several else logits.shape[:1])
-    if tuple(labels.shape) != shape or (labels.is_floating_point() and not several):
-        raise ValueError(
-            f"`labels` must be {'0 and 1' if several else 'class ids, whole numbers'} of shape {shape} for "
-            f"problem_type={config.problem_type!r}, got {tuple(labels.shape)} of {labels.dtype}."
+    multi_label = config.problem_type == "multi_label_classification"
+    shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
+        wanted = (
+            f"{'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for {config.problem_type!r}"
         )
-    labels = labels.to(logits.device, logits.dtype if several else torch.long)
+        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
+    labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
         if config.class_counts is None:
             raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
         balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
         weights = class_balanced_weights(*balance).to(logits)
-    if several:
+    if multi_label:
         return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
     losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
     if weights is not None:
@@ -218,25 +197,24 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT trains adapters and leaves `NEW_MODULES` whose weights came from no checkpoint (`is_new`) at their start."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = set()
-    for name, module in model.named_modules():
-        parts = [part for part in name.split(".") if part in NEW_MODULES]
-        if parts and getattr(module, "is_new", False) and "original_module" not in name:
-            if not all(parameter.requires_grad for parameter in module.parameters(recurse=False)):
-                lacking.add(parts[0])
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
     if lacking:
-        raise ValueError(
-            f"the adapter neither trains nor saves new weights of the model: load the model anew, and name {sorted(lacking)} in the "
-            "`modules_to_save` of the adapter's configuration."
-        )
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model anew (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
     config: RobertaESAConfig
-    config_class = RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
@@ -289,19 +267,18 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             token_gates: (B, L), factors for the word embeddings; `tfidf_gating="scale"` needs them.
 
         Raises:
-            ValueError: both or neither of ids and embeddings; a mask or gates that are not (B, L); `token_gates` without
-                `tfidf_gating="scale"`, or the other way round.
+            ValueError: both or neither of ids and embeddings; a shape that does not fit; `token_gates` with another `tfidf_gating`.
         """
         shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
         for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
             if value is not None and value.shape != shape:
                 raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
         if (token_gates is None) == (self.config.tfidf_gating == "scale"):
-            raise ValueError(
-                f"`token_gates` are {'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}: "
-                "with 'scale' pass the factor of each token, as `TfidfGate.token_gates` gives it, or ones; else pass none."
+            found = (
+                f"{'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
             )
-        if input_ids is not None:
+            raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, with 'scale' alone.")
+        if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         padding = self.embeddings.padding_idx
         if token_gates is not None:
@@ -374,9 +351,7 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> RobertaESAClassifierOutput:
-        """
-        As in [`RobertaWithESA`], and `labels`: (B,) class ids for single-label, (B, C) of 0 and 1 for multi-label classification.
-        """
+        """The arguments of [`RobertaWithESA`], and `labels`: see [`classification_loss`]."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, token_gates)
         outputs = self.roberta(*inputs, return_dict=True, **kwargs)
         logits = self.classifier(outputs.pooled_output)  # (B, C)

@@ -61,17 +61,14 @@ class DialogueEmotionPipeline(Pipeline):
         )
         inputs = {name: encoded[name][None] for name in ("input_ids", "attention_mask")}  # (1, U, L)
         if config.num_speakers:
-            warn_of_speakers([speaker for speaker, _ in turns], config.num_speakers)
-            inputs["speaker_ids"] = torch.tensor(
-                [number_speakers([speaker for speaker, _ in turns], config.num_speakers)]
-            )
+            speakers = [speaker for speaker, _ in turns]
+            warn_of_speakers(speakers, config.num_speakers)
+            inputs["speaker_ids"] = torch.tensor([number_speakers(speakers, config.num_speakers)])
         return {"turns": turns, "inputs": inputs}
 
     def _forward(self, model_inputs):
-        return {
-            "turns": model_inputs["turns"],
-            "logits": self.model(**model_inputs["inputs"], return_dict=True).logits[0],
-        }
+        logits = self.model(**model_inputs["inputs"], return_dict=True).logits[0]
+        return {"turns": model_inputs["turns"], "logits": logits}
 
     def postprocess(self, model_outputs):
         check_finite(bool(model_outputs["logits"].isfinite().all()))

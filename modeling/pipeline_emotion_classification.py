@@ -27,26 +27,24 @@ from .text_processing import (
 
 class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
-    Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose
-    probability is greater than their decision threshold (`config.thresholds`, else 0.5). The list is empty if no label passes.
-    A single-label model gives its most probable label. A model with `config.abstention` gives the one label "abstained", with the
-    largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels of the set. Texts of any length are read whole: a text longer than the tokenizer's
-    `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the
-    logits are the mean over the windows. A model with `tfidf_gating` gets texts through the gate that lies beside its
-    weights, or through `gate`.
+    Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose probability is
+    greater than their decision threshold (`config.thresholds`, else 0.5), maybe none. A single-label model gives its most probable
+    label. A model with `config.abstention` gives a text of which it is not sure enough the one label "abstained", with the largest
+    probability as score; one with `config.prediction_sets` gives the labels of the set. A text longer than the tokenizer's
+    `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the logits are
+    the mean over the windows. A model with `tfidf_gating` gets texts through the gate beside its weights, or through `gate`.
 
     Call arguments besides those of [`TextClassificationPipeline`]:
-        threshold (`float`): one threshold for all labels instead of the stored ones and of prediction sets (multi-label models).
-        top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds and without an abstention.
-        max_length (`int`): tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
-        stride (`int`): number of tokens that two windows share; default: a quarter of a window.
-        max_windows (`int`): maximum number of windows per text, the rest is cut. Default: no limit. `truncation=True` cuts at
-            `max_length`.
-        aggregation_strategy (`"average"` or `"max"`): how the windows are combined: as above (the default), or, for multi-label
-            models, by the largest logit of each label: every emotion that occurs somewhere.
+        threshold: one threshold for all labels instead of the stored ones and of prediction sets (multi-label models).
+        top_k: the k most probable labels (`None`: all), whatever the thresholds and without an abstention.
+        max_length: tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
+        stride: number of tokens that two windows share; default: a quarter of a window.
+        max_windows: maximum number of windows per text, the rest is cut; default: no limit. `truncation=True` cuts at `max_length`.
+        aggregation_strategy: how windows are combined: `"average"`, as above (default), or, for multi-label models, `"max"`, by the
+            largest logit of each label: every emotion that occurs somewhere.
 
-    Scores are calibrated: logits are divided by `config.calibration_temperature`, if there is one; `function_to_apply="none"` gives the
-    logits as the model computes them. Thresholds apply to sigmoid scores: with another `function_to_apply` also give `top_k`.
+    Logits are divided by `config.calibration_temperature`, if there is one; `function_to_apply="none"` gives them as the model computes
+    them. Thresholds apply to sigmoid scores: with another `function_to_apply` also give `top_k`.
     """
 
     def __init__(self, *args, gate: TfidfGate | None = None, **kwargs):
@@ -87,29 +85,21 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     def _check_arguments(self, threshold, top_k, others):
         multi_label = self._multi_label
         if threshold is not None and not multi_label:
-            raise ValueError(
-                f"`threshold` {threshold} is for multi-label models: this one always gives one label, the most probable one."
-            )
+            raise ValueError(f"`threshold` {threshold} is for multi-label models: this one always gives one label.")
         if threshold is not None and top_k != "":
-            raise ValueError(
-                f"`threshold` and `top_k` exclude each other, got {threshold} and {top_k}: leave one out."
-            )
+            raise ValueError(f"`threshold` and `top_k` exclude each other, got {threshold} and {top_k}.")
         if top_k not in ("", None) and (not isinstance(top_k, Integral) or isinstance(top_k, bool) or top_k < 1):
             raise ValueError(f"`top_k` must be a whole number of at least 1, or None for all labels, got {top_k!r}.")
         name = others.get("function_to_apply")
         if isinstance(name, str) and name.lower() not in ("sigmoid", "softmax", "none"):
             raise ValueError(f"`function_to_apply` must be 'sigmoid', 'softmax' or 'none', got {name!r}.")
         if name is not None and multi_label and top_k == "" and "sigmoid" not in str(name).lower():
-            raise ValueError(
-                f"the labels are chosen by thresholds of sigmoid scores, got `function_to_apply` {name!r}: leave it out, or name "
-                "`top_k` (None: all labels)."
-            )
+            why = "the labels are chosen by thresholds of sigmoid scores"
+            raise ValueError(f"{why}, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all).")
         rules = [rule for rule in RULES if threshold_of(self.model.config, rule) is not None]
         if rules and name is not None and top_k == "" and not multi_label and "softmax" not in str(name).lower():
-            raise ValueError(
-                f"`config.{rules[0]}` is for softmax scores, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all "
-                "labels)."
-            )
+            why = f"`config.{rules[0]}` is for softmax scores"
+            raise ValueError(f"{why}, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all).")
         # The tokenizer would silently accept any other argument.
         known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
         for argument in others.keys() - known:

@@ -23,17 +23,12 @@ DEFAULT_NEW_TOKENS = 40  # tokens of a reply, if neither the call nor the checkp
 
 def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[list[int], list[int]]:
     """
-    The tokens before and after a context in a model's input. An encoder reads the start token and the emotion's token, if the
-    model has them, the context, and the separator. A decoder-only model reads the context as the message of a user, in the chat
-    template of the tokenizer; without a template, the context and the token that ends a text.
-
-    Args:
-        emotion_id: only for a model that reads the emotion as a token or in words.
+    The tokens before and after a context in a model's input. An encoder reads the start token and the emotion's token, if the model has
+    them, the context, and the separator. A decoder-only model reads the context as the message of a user, in the chat template of the
+    tokenizer; without a template, the context and the token that ends a text. A model that reads the emotion needs `emotion_id`.
     """
     if reads_emotion(config) and emotion_id is None:
-        raise ValueError(
-            "`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words."
-        )
+        raise ValueError("`emotion_ids` must have one id for each context: the model reads it as a token or in words.")
     if config.is_encoder_decoder:
         start = [] if config.context_start_token_id is None else [config.context_start_token_id]
         emotion = [config.emotion_token_ids[emotion_id]] if reads_emotion(config) else []
@@ -63,23 +58,16 @@ def reads_emotion(config) -> bool:
 
 
 def encode_contexts(
-    tokenizer,
-    contexts: Sequence[str],
-    config,
-    max_length: int | None = None,
-    emotion_ids: Sequence[int] | None = None,
+    tokenizer, contexts: Sequence[str], config, max_length: int | None = None, emotion_ids: Sequence[int] | None = None
 ) -> list[list[int]]:
     """
-    The model's input for each context, see `normalized` and `around_context`. The beginning of a context is cut if the whole would
-    be longer than `max_length`, by default and at most `text_positions`: the turn to answer ends a context. Only a model that reads
-    the emotion needs `emotion_ids`, one for each context.
+    The model's input for each context, see `around_context`. The beginning of a context is cut if the whole would be longer than
+    `max_length`, by default and at most `text_positions`: the turn to answer ends a context. `emotion_ids`: one for each context.
     """
     limit = min(max_length or text_positions(config), text_positions(config))
     emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
     if len(emotions) != len(contexts):
-        raise ValueError(
-            f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}."
-        )
+        raise ValueError(f"`emotion_ids` must have one id for each context, {len(contexts)}, got {len(emotions)}.")
     if not contexts:  # tokenizers fail on an empty list
         return []
     around = {emotion: around_context(tokenizer, config, emotion) for emotion in set(emotions)}
@@ -95,8 +83,8 @@ def encode_contexts(
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
     """
-    `input_ids` and `attention_mask` (B, L) of contexts from `encode_contexts`, padded on the left for a decoder-only model, which
-    writes behind them. The mask follows from the lengths: the padding id may also be a real token's.
+    `input_ids` and `attention_mask` (B, L) of rows from `encode_contexts`, padded on the left for a decoder-only model, which writes
+    behind them. The mask follows from the lengths: the padding id may also be a real token's.
     """
     longest = max(map(len, rows))
     ids, mask = [], []
@@ -126,21 +114,14 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
     weights = [0.0] * len(names)
     for name, weight in mixture.items():
         if name not in names:
-            near = get_close_matches(str(name), names, n=3, cutoff=0.5) or names[:3]
-            raise ValueError(
-                f"unknown emotion {name!r}: did you mean {' or '.join(map(repr, near))}? The model knows {len(names)}."
-            )
+            near = " or ".join(map(repr, get_close_matches(str(name), names, n=3, cutoff=0.5) or names[:3]))
+            raise ValueError(f"unknown emotion {name!r}: did you mean {near}? The model knows {len(names)}.")
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
             raise ValueError(f"the weight of {name!r} must be a finite number, got {weight!r}.")
         weights[names.index(name)] = float(weight)
     total = sum(map(abs, weights))
     if total >= PERCENT:
-        logger.warning(
-            "the weights of %s add up to %g, %g times the emotion used in training: shares add up to 1",
-            mixture,
-            total,
-            total,
-        )
+        logger.warning("the weights of %s add up to %g, and shares add up to 1 in training", mixture, total)
     return weights
 
 
@@ -150,18 +131,13 @@ def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | No
         return None
     for row in weights:
         if sorted(row)[-1] != 1 or sum(map(abs, row)) != 1:
-            raise ValueError(
-                "the model reads the emotion as a token or in words: it takes one emotion of weight 1, neither mixtures nor "
-                "intensities."
-            )
+            taken = "it takes one emotion of weight 1, neither mixtures nor intensities"
+            raise ValueError(f"the model reads the emotion as a token or in words: {taken}.")
     return [list(row).index(1) for row in weights]
 
 
 def limit_length(settings: dict[str, Any], model, most: int) -> None:
-    """
-    Set `max_new_tokens` of `generate` to `most`, or to the positions that a decoder-only model has for a reply, if neither the call
-    nor the checkpoint sets a length.
-    """
+    """Set `max_new_tokens` of `generate` to `most`, or to a decoder-only model's positions, if neither call nor checkpoint set a length."""
     names = ("max_length", "max_new_tokens")
     saved = settings.get("generation_config") or model.generation_config
     if all(settings.get(name) is None and getattr(saved, name) is None for name in names):
@@ -198,10 +174,8 @@ class EmotionalResponsePipeline(Pipeline):
         config = self.model.config
         weights = emotion_vector(emotion, config)
         ids = encode_contexts(self.tokenizer, [context], config, emotion_ids=emotion_ids_of([weights], config))
-        return {
-            "emotion": emotion,
-            "inputs": {**pad_contexts(ids, config), "emotion_weights": torch.tensor([weights])},
-        }
+        encoded = {**pad_contexts(ids, config), "emotion_weights": torch.tensor([weights])}
+        return {"emotion": emotion, "inputs": encoded}
 
     def _forward(self, model_inputs, **generate_kwargs):
         limit_length(generate_kwargs, self.model, self.default_max_new_tokens)
@@ -217,28 +191,20 @@ class EmotionalResponsePipeline(Pipeline):
 
 def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
     """The pair (context, emotion) of one input."""
-    pair: Any = (None, None)
+    pair = inputs
     if isinstance(inputs, Mapping) and set(inputs) == {"context", "emotion"}:
         pair = inputs["context"], inputs["emotion"]
-    elif isinstance(inputs, tuple) and len(inputs) == 2:
-        pair = inputs
-    context, emotion = pair
-    if not is_readable(context):
-        raise ValueError(
-            "an input must be (context, emotion), or a dictionary with these keys, the context a string that is not empty; "
-            f"got {inputs!r}."
-        )
-    return context, emotion
+    if not isinstance(pair, tuple) or len(pair) != 2 or not is_readable(pair[0]):
+        wanted = "(context, emotion), or a dictionary with these keys, the context a string that is not empty"
+        raise ValueError(f"an input must be {wanted}; got {inputs!r}.")
+    return pair
 
 
 # As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
 EmotionalResponsePipeline._registered_impl = {
     "emotional-response": {
         "impl": EmotionalResponsePipeline,
-        "pt": (
-            AutoModelForSeq2SeqLM,
-            AutoModelForCausalLM,
-        ),
+        "pt": (AutoModelForSeq2SeqLM, AutoModelForCausalLM),
         "type": "text",
     }
 }

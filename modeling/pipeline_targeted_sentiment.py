@@ -60,10 +60,8 @@ class TargetedSentimentPipeline(Pipeline):
         if targets is None:
             targets = [None] if config.targets is None else targets_in(config, inputs)
         if not targets:
-            raise ValueError(
-                f"the text names none of the model's targets {config.targets}: write one of them where the text speaks of "
-                f"it, or pass `targets`. The text: {inputs!r}"
-            )
+            names = f"the text names none of the model's targets {config.targets}"
+            raise ValueError(f"{names}: write one of them, or pass `targets`. The text: {inputs!r}")
         pairs = [(target, aspect) for target in targets for aspect in aspects or config.aspects]
         texts, auxiliaries, context_ids = zip(*(model_inputs(config, inputs, *pair) for pair in pairs), strict=True)
         encoded = self.tokenizer(
@@ -81,10 +79,8 @@ class TargetedSentimentPipeline(Pipeline):
         return {"pairs": pairs, "encoded": encoded}
 
     def _forward(self, model_inputs):
-        return {
-            "pairs": model_inputs["pairs"],
-            "logits": self.model(**model_inputs["encoded"], return_dict=True).logits,
-        }
+        logits = self.model(**model_inputs["encoded"], return_dict=True).logits
+        return {"pairs": model_inputs["pairs"], "logits": logits}
 
     def postprocess(self, model_outputs):
         check_finite(bool(model_outputs["logits"].isfinite().all()))

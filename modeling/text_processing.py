@@ -10,7 +10,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -34,18 +34,15 @@ def is_unicode(text: str) -> bool:
 
 def is_readable(text) -> TypeGuard[str]:
     """Whether `text` is a string with at least one visible character and without halves of characters."""
-    if not isinstance(text, str) or not is_unicode(text):
-        return False
-    return any(not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf") for c in text)
+    seen = isinstance(text, str) and any(not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf") for c in text)
+    return seen and is_unicode(text)
 
 
 def check_text(text) -> None:
     """ValueError unless `text` is readable, see `is_readable`."""
     if not is_readable(text):
-        raise ValueError(
-            f"a text must be a string that is not empty, got {text!r}: write a character that can be seen, and no halves of "
-            "characters."
-        )
+        wanted = "a string with a character that can be seen, and without halves of characters"
+        raise ValueError(f"a text must be a string that is not empty, got {text!r}: write {wanted}.")
 
 
 def has_windows_characters(text: str) -> bool:
@@ -55,8 +52,8 @@ def has_windows_characters(text: str) -> bool:
 
 def composed(text: str) -> str:
     """
-    A text in composed characters (NFC), as models read it in training and in prediction. Control characters from U+0080 to U+009F
-    become the characters that their numbers have in Windows-1252, as in HTML.
+    A text in composed characters (NFC), as models read it. Control characters from U+0080 to U+009F become the characters that their
+    numbers have in Windows-1252, as in HTML.
     """
     if has_windows_characters(text):
         text = WINDOWS_CHARACTER.sub(lambda found: found[0].encode("latin-1").decode("cp1252"), text)
@@ -77,10 +74,7 @@ UNBOUNDED = 1_000_000  # encoders with relative positions, which have no limit
 
 
 def usable_positions(config) -> int:
-    """
-    `max_position_embeddings`; for RoBERTa and similar encoders without the rows up to the padding index. For a model over an
-    encoder (`encoder_config`) the encoder's.
-    """
+    """The most tokens that a model, or its encoder (`encoder_config`), has positions for; RoBERTa's begin behind the padding index."""
     config = getattr(config, "encoder_config", None) or config
     if (getattr(config, "max_position_embeddings", None) or 0) < 1:
         return UNBOUNDED
@@ -98,23 +92,14 @@ STRATEGIES = ("average", "max")  # how the windows of a text are combined
 def window_overlap(
     size: int, stride: int | None, max_windows: int | None, aggregation_strategy: str, multi_label: bool
 ) -> int:
-    """
-    The number of tokens that two windows of `size` tokens share: a quarter, unless `stride` is given.
-
-    Raises:
-        ValueError: `stride` is negative or more than half a window; `max_windows` is below 1; the strategy is not in
-            `STRATEGIES`, or is "max" for a model whose labels exclude each other.
-    """
+    """The number of tokens that two windows of `size` tokens share: a quarter, or `stride`. ValueError for arguments that do not fit."""
     if aggregation_strategy not in STRATEGIES:
         raise ValueError(f"`aggregation_strategy` must be one of {list(STRATEGIES)}, got {aggregation_strategy!r}.")
     if aggregation_strategy == "max" and not multi_label:
-        raise ValueError(
-            "`aggregation_strategy` 'max' finds the labels of any window, and this model gives a text one label: take 'average'."
-        )
+        raise ValueError("`aggregation_strategy` must be 'average' where a text gets one label, got 'max'.")
     if stride is not None and not 0 <= stride <= size // 2:
-        raise ValueError(
-            f"`stride` must lie between 0 and {size // 2}, half a window (`max_length` {size}), got {stride}."
-        )
+        wanted = f"between 0 and {size // 2}, half a window (`max_length` {size})"
+        raise ValueError(f"`stride` must lie {wanted}, got {stride}.")
     if max_windows is not None and max_windows < 1:
         raise ValueError(f"`max_windows` must be at least 1, or None to read whole texts, got {max_windows}.")
     return size // 4 if stride is None else stride
@@ -136,8 +121,7 @@ def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
 def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
     """
     Windows over `length` tokens: (start, end, start and end of the tokens that only this window counts). Neighbours share `shared`
-    tokens; the last window ends with the text and may share more. Each counts the half of the shared tokens with more context
-    in it.
+    tokens, the last one maybe more, for it ends with the text. Each counts the half of the shared tokens with more context in it.
 
     >>> window_spans(10, 6, 2)
     [(0, 6, 0, 5), (4, 10, 5, 10)]
@@ -157,17 +141,10 @@ def split_row(
     row: Mapping[str, Sequence], borders: tuple[int, int], size: int, shared: int, most: int | None
 ) -> tuple[list[dict[str, list]], bool]:
     """
-    Split a text into windows.
+    Split a text into windows. `row`: a value for each token, by the name of an input. `borders`: how many special tokens stand before and
+    behind the text; every window gets them. A window has `size` tokens and shares `shared` with the next; there are at most `most`.
 
-    Args:
-        row: name of an input -> a value for each token; `input_ids` among them.
-        borders: how many special tokens stand before and behind the text; every window gets them.
-        size, shared, most: number of tokens of a window, tokens shared with the next one, maximum number of windows (None: no
-            limit).
-
-    Returns:
-        the inputs of each window, with `pooling_mask`, which is 0 at tokens that another window counts; and whether the end
-        was cut.
+    Returns the inputs of each window, with a `pooling_mask` that is 0 at tokens that another window counts, and whether the end was cut.
     """
     before, behind = borders
     end = len(row["input_ids"]) - behind
@@ -193,59 +170,35 @@ ABSTAINED = "abstained"  # stands where the labels would be
 
 
 def temperature_of(config) -> float:
-    """
-    `config.calibration_temperature`, by which logits are divided before the sigmoid or the softmax (Guo et al. 2017); 1.0 if the
-    configuration has none.
-
-    Raises:
-        ValueError: it is not a positive number.
-    """
+    """`config.calibration_temperature`, by which logits are divided (Guo et al. 2017); 1.0 if there is none, ValueError for no positive number."""
     value = getattr(config, "calibration_temperature", None)
     if value is None:
         return 1.0
-    if (
-        isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value <= 1e6
-    ):  # what float32 can divide by
-        raise ValueError(
-            f"`config.calibration_temperature` must be a positive number (1e-6 to 1e6) or None, got {value!r}."
-        )
+    if not _is_number(value) or not 1e-6 <= value <= 1e6:  # what float32 can divide by
+        raise ValueError(f"`config.calibration_temperature` must be a positive number (1e-6 to 1e6), got {value!r}.")
     return float(value)
 
 
 def check_finite(finite: bool) -> None:
     """ValueError unless all logits are finite: comparisons with NaN are false, so NaN would look like an answer without labels."""
     if not finite:
-        raise ValueError(
-            "the model computes NaN or infinity for a text: its weights are damaged (did the training diverge?), or its dtype is too "
-            "narrow for it. Load it in float32 or bfloat16, or train it again."
-        )
+        raise ValueError("the model computes NaN or infinity: load it in float32 or bfloat16, or train it again.")
 
 
 def threshold_of(config, rule: str) -> float | None:
-    """
-    The threshold of one of the `RULES` in a configuration; None if it has no such rule.
-
-    Raises:
-        ValueError: the rule is malformed; both rules are there; a label has the name that an abstention gives.
-    """
+    """The threshold of one of the `RULES` in a configuration; None if it has no such rule, ValueError if the rule cannot be followed."""
     given = [name for name in RULES if getattr(config, name, None) is not None]
     if rule not in given:
         return None
     if len(given) > 1:
-        raise ValueError(
-            "`config` has both `abstention` and `prediction_sets`, and a text gets one answer: set one of them to None."
-        )
+        raise ValueError("`config` has both `abstention` and `prediction_sets`: set one of them to None.")
     value = getattr(config, rule)
     threshold = value.get("threshold") if isinstance(value, dict) else None
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise ValueError(
-            f"`config.{rule}` must hold a `threshold` in [0, 1], as in {{'coverage': 0.9, 'threshold': 0.6}}, got {value!r}."
-        )
+    if not _is_number(threshold) or not 0 <= threshold <= 1:
+        raise ValueError(f"`config.{rule}` must hold a `threshold` in [0, 1], got {value!r}.")
     if rule == "abstention" and ABSTAINED in config.id2label.values():
-        raise ValueError(
-            f"`config.abstention`: a label of the model is named {ABSTAINED!r}, which here stands for no answer: rename it in "
-            "`config.id2label`, or set `config.abstention` to None."
-        )
+        remedy = "rename it in `config.id2label`, or set `config.abstention` to None"
+        raise ValueError(f"`config.abstention`: a label of the model is named {ABSTAINED!r}: {remedy}.")
     return float(threshold)
 
 
@@ -261,7 +214,7 @@ def targets_in(config, text: str) -> list[str]:
     text = composed(text)
     names = {composed(words): name for name, words in texts.items()} | {composed(name): name for name in texts}
     placeholders = {composed(name) for name, words in texts.items() if words != name}
-    forms = _longest_first(names)
+    forms = sorted(names, key=len, reverse=True)
     found, free = set(), 0  # where the last match ends
     for place in re.finditer(f"(?={'|'.join(map(re.escape, forms))})", text):
         start = place.start()
@@ -276,10 +229,7 @@ def targets_in(config, text: str) -> list[str]:
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
-    """
-    Whether no letter, digit or mark on a letter touches the match, except a plural ending; always True in scripts written without
-    blanks.
-    """
+    """Whether no letter, digit or mark on a letter touches the match, except a plural ending or in scripts written without blanks."""
     around = (text[:start][-1:], re.sub(r"^e?s(?!\w)", "", text[end : end + 3])[:1])
     return not any((c.isalnum() or unicodedata.category(c) in ("Mn", "Mc")) and c < "\u0e00" for c in around if c)
 
@@ -289,24 +239,10 @@ def _target_texts(config) -> dict[str, str]:
     return dict(zip(config.targets, config.target_texts or config.targets, strict=True))
 
 
-def _longest_first(forms: Iterable[str]) -> list[str]:
-    return sorted(forms, key=len, reverse=True)
-
-
 def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
     """
-    The model's input for one target and aspect.
-
-    Args:
-        config: with `aspects`, `targets`, `target_texts` and `auxiliary_sentence`.
-        target: one of `config.targets`, or None if the model has no targets.
-
-    Returns:
-        the text in which each target is replaced by its own text, the auxiliary sentence (None for models without), the
-        context id.
-
-    Raises:
-        ValueError: an unknown target or aspect; the message names the known ones.
+    The model's input for one of its aspects and one of its targets (None if it has none): the text in which each target is replaced by
+    its own text, the auxiliary sentence (None for models without), the context id. ValueError for an unknown target or aspect.
     """
     if aspect not in config.aspects:
         raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
@@ -324,12 +260,7 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
 def check_target(config, target: str | None) -> None:
     """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
     if target not in (config.targets or [None]):
-        known = (
-            f"targets are {config.targets}"
-            if config.targets
-            else f"aspects are {config.aspects}, and it has no targets"
-        )
-        raise ValueError(f"unknown target {target!r}: the model's {known}.")
+        raise ValueError(f"unknown target {target!r}: targets are {config.targets}, aspects {config.aspects}.")
 
 
 def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
@@ -339,11 +270,11 @@ def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
 
 def mark_targets(text: str, texts: dict[str, str]) -> str:
     """
-    Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found
-    anywhere; blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
+    Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found anywhere;
+    blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
     """
     # If two begin alike, the longer one is found.
-    forms = re.compile("|".join(map(re.escape, _longest_first({*texts, *texts.values()}))))
+    forms = re.compile("|".join(map(re.escape, sorted({*texts, *texts.values()}, key=len, reverse=True))))
 
     def mark(match: re.Match) -> str:
         words = texts.get(match[0], match[0])
@@ -394,10 +325,8 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
     elif isinstance(turn, tuple) and len(turn) == 2:
         speaker, utterance = turn
     if not is_readable(utterance):
-        raise ValueError(
-            f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, a string that is "
-            f"not empty and holds no halves of characters; got {turn!r}."
-        )
+        wanted = "(speaker, utterance), a dictionary with these keys, or an utterance, not empty and without halves of characters"
+        raise ValueError(f"turn {number} must be {wanted}; got {turn!r}.")
     return speaker, utterance
 
 
@@ -405,28 +334,20 @@ def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
     """Whether some turns name no speaker; then also warn, for a model that tells speakers apart."""
     unnamed = sum(not _name(speaker) for speaker in speakers)
     if unnamed and len(speakers) > 1:
-        logger.warning(
-            "%d of %d turns name no speaker and count as one person's, and the model tells %d speakers apart (`num_speakers`): write "
-            "(speaker, utterance)",
-            *(unnamed, len(speakers), limit),
-        )
+        what = "%d of %d turns name no speaker, and the model tells %d speakers apart (`num_speakers`): write (speaker, utterance)"
+        logger.warning(what, unnamed, len(speakers), limit)
     return unnamed > 0 and len(speakers) > 1
 
 
 def refuse_turns(dialogues: Sequence) -> None:
-    """
-    ValueError for turns written as lists [speaker, utterance], as in JSON: each would be read as a dialogue of two
-    utterances.
-    """
+    """ValueError for turns written as lists [speaker, utterance], as in JSON: each would be read as a dialogue of two utterances."""
     pairs = [item for item in dialogues if isinstance(item, list) and list(map(type, item)) == [str, str]]
     first = [item[0].strip() for item in pairs]
     names = all(0 < len(text.split()) <= 3 and text[-1] not in ".?!…" for text in first)
     again = len(set(first)) < len(first) or all(text[:1].isupper() for text in first)
     if 1 < len(pairs) == len(dialogues) and names and again:
-        raise ValueError(
-            f"{pairs[0]!r} and the others look like turns of one dialogue, and a list of lists holds several dialogues: write the turns as "
-            "pairs (speaker, utterance). For dialogues of two utterances write {'utterance': ...} for each."
-        )
+        remedy = "write the turns as pairs (speaker, utterance), or dialogues of two utterances with {'utterance': ...} for each"
+        raise ValueError(f"{pairs[0]!r} and the others look like turns, not dialogues: {remedy}.")
 
 
 # The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model reads, or how strongly
@@ -482,12 +403,8 @@ class TfidfGate:
 
     def token_gates(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[float]:
         """
-        Factors for the word embeddings: tf·idf of a token's word, divided by the text's largest; 1 for tokens without characters
-        (special tokens).
-
-        Args:
-            text: the text.
-            offsets: (start, end) of each token in it.
+        Factors for the word embeddings, given (start, end) of each token in the text: tf·idf of a token's word, divided by the text's
+        largest; 1 for tokens without characters (special tokens).
         """
         words = find_words(text)
         scores = self.scores([word for _, _, word in words])
@@ -511,13 +428,7 @@ class TfidfGate:
 
 
 def load_gate(config) -> TfidfGate | None:
-    """
-    Load the gate beside the weights of the model with this configuration; None for a model without TF-IDF gating.
-
-    Raises:
-        OSError: the checkpoint has no gate.
-        ValueError: the file does not hold a gate.
-    """
+    """The gate beside the weights of a model; None for a model without one, OSError if it lacks its gate, ValueError for another file."""
     if getattr(config, "tfidf_gating", "none") == "none":
         return None
     source, path = config._name_or_path, None
@@ -529,10 +440,8 @@ def load_gate(config) -> TfidfGate | None:
         revision = getattr(config, "_commit_hash", None)
         path = cached_file(source, GATE_FILE, revision=revision, _raise_exceptions_for_missing_entries=False)
     if path is None:
-        raise OSError(
-            f"the model gates its input by TF-IDF (`tfidf_gating={config.tfidf_gating!r}`), and {GATE_FILE} is not beside its "
-            f"weights ({source or 'a model that was not loaded'}): copy it there from the run folder, or pass the gate as `gate`."
-        )
+        place = f"{GATE_FILE} is not beside its weights ({source or 'a model that was not loaded'}): copy it there from the run folder"
+        raise OSError(f"`tfidf_gating` is {config.tfidf_gating!r}, and {place}, or pass the gate as `gate`.")
     return _read_gate(Path(path))
 
 
@@ -544,11 +453,9 @@ def _read_gate(path: Path) -> TfidfGate:
         if not _is_number(gate.threshold) or type(gate.min_words) is not int or gate.min_words < 0:
             raise ValueError("`threshold` must be a finite number, and `min_words` a whole number from 0")
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path} is not a TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew."
-        ) from error
+        raise ValueError(f"{path} is not a TF-IDF gate: {error}. Copy it from the run folder anew.") from error
     return gate
 
 
-def _is_number(value) -> bool:
+def _is_number(value) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -325,6 +325,32 @@ def test_maps_are_complete_with_gradient_checkpointing(family):
         assert_close(outputs[name], expected[name])
 
 
+@EACH_FAMILY
+def test_a_model_without_layers_has_no_maps(family):
+    outputs = build(family, num_hidden_layers=0)(**masked_inputs(), output_attentions=True)
+    assert outputs.logits.isfinite().all() and all(outputs[name] == () for name in MAPS[family])
+
+
+@torch.no_grad()
+@EACH_FAMILY
+def test_attentions_in_training_are_those_that_the_docstrings_name(family):
+    model, inputs = build(family, attention_probs_dropout_prob=0.4).train(), masked_inputs()
+    del inputs["attention_mask"]
+    attentions = torch.stack(model(**inputs, output_attentions=True).attentions)
+    assert ((attentions == 0).float().mean() > 0.2) == (family == "cg")  # after dropout, or before it
+    assert family == "cg" or (attentions.sum(-1) - 1).abs().max() < 1e-5
+
+
+@torch.no_grad()
+def test_padding_without_a_mask_is_warned_of_where_ids_have_values(monkeypatch):
+    model, asked = build("cg"), []
+    monkeypatch.setattr(model.bert, "warn_if_padding_and_no_attention_mask", lambda *given: asked.append(given))
+    inputs = {"input_ids": torch.tensor([[5, 6, 0]]), "context_ids": torch.tensor([0])}
+    model(**inputs)
+    model.to("meta")(**{name: value.to("meta") for name, value in inputs.items()})
+    assert len(asked) == 1
+
+
 # Where the models are plain BERT
 
 
@@ -372,8 +398,8 @@ def test_contexts_of_another_shape_are_refused(family):
 @EACH_FAMILY
 def test_labels_of_another_shape_are_refused(family):
     inputs = {**encoder_inputs(2, 5, seed=0), "context_ids": torch.tensor([1, 0])}
-    for labels in (torch.tensor([1]), torch.tensor([[1], [2]]), torch.zeros(2, 5), torch.tensor(1)):
-        with pytest.raises(ValueError, match=r"`labels` must have shape \(2,\), got"):
+    for labels in (torch.tensor([1]), torch.tensor([[1], [2]]), torch.zeros(2, 5), torch.tensor(1), torch.zeros(2)):
+        with pytest.raises(ValueError, match=r"`labels` must be class ids, whole numbers of shape \(2,\), got"):
             build(family)(**inputs, labels=labels)
 
 
@@ -415,7 +441,9 @@ def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
         model = CLASSES[family][1].from_pretrained(tmp_path, num_contexts=CONTEXTS, **SENTIMENT_NAMES)
         return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["query"], **fields))
 
-    with pytest.raises(ValueError, match=r"name \['pooler'\] in the `modules_to_save`"):
+    with pytest.raises(
+        ValueError, match=r"trained by now, save it before\), and name \['pooler'\] in the `modules_to_save`"
+    ):
         adapted().train()
     model = adapted(modules_to_save=["pooler"]).train()  # PEFT adds "classifier" and "score"
     model(**inputs).loss.backward()
@@ -492,6 +520,14 @@ def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(fa
     if family == "qacg" and implementation == "sdpa":
         quasi_part = (terms[1] @ value).transpose(1, 2).reshape(5, -1)
         assert (p * quasi_part.abs() > 20 * error).any(), "a quasi part of the wrong size would not show"
+
+
+@torch.no_grad()
+@EACH_FAMILY
+@EACH_IMPLEMENTATION
+def test_dropout_of_every_weight_leaves_no_attention(family, implementation):
+    attention, arguments = attention_of(family, implementation, 1.0)
+    assert (attention.train()(**arguments)[0] == 0).all()
 
 
 def test_contexts_have_their_own_dropout_with_heads_of_their_own_only():

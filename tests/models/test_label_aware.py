@@ -17,6 +17,7 @@ from transformers import (
     BertModel,
     CanineConfig,
     CodeGenConfig,
+    LongformerConfig,
     MPNetConfig,
     MPNetModel,
     OPTConfig,
@@ -142,6 +143,8 @@ def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_pat
     BY_ID["any-mpnet"].build().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="'label-aware', which transformers itself does not have"):
         LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, num_labels=3)
+    with pytest.raises(ValueError, match="TrOCR"):  # transformers itself has no encoder of it
+        LabelAwareForSequenceClassification(LabelAwareConfig(encoder_config={"model_type": "trocr"}))
     with pytest.raises(ValueError, match="one of 'label-aware', got one of 'bert': .*from_encoder_pretrained"):
         LabelAwareForSequenceClassification.from_pretrained(checkpoints / "bert")
 
@@ -178,6 +181,29 @@ def test_an_encoder_without_a_vocabulary_reads_any_character():
     ids = torch.tensor([[ord(character) for character in "so happy today \N{FACE WITH TEARS OF JOY}!"]])
     states = model.eval().base_model.get_encoder()(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
     assert torch.equal(model.base_model(ids, attention_mask=torch.ones_like(ids)).last_hidden_state, states)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("config_class", "own"),
+    [
+        (CanineConfig, {"max_position_embeddings": 64, "num_hash_buckets": 64}),
+        (LongformerConfig, {"vocab_size": 40, "max_position_embeddings": 64, "attention_window": 4}),
+    ],
+)
+def test_maps_of_encoders_that_are_not_as_long_as_the_text(config_class, own):
+    sizes = {name: value for name, value in TINY_BERT.items() if name != "vocab_size"}
+    config = LabelAwareConfig(encoder_config=config_class(**{**sizes, **own}), num_labels=3, output_attentions=True)
+    model = LabelAwareForSequenceClassification(config).eval()
+    ids, mask = torch.full((2, 16), 7), torch.ones(2, 16, dtype=torch.long)
+    mask[0, :4] = 0
+    outputs = model(ids, attention_mask=mask, output_hidden_states=True, output_attentions=None)
+    stock = model.base_model.encoder(ids, attention_mask=mask, output_hidden_states=True, output_attentions=True)
+    for name in ("hidden_states", "attentions"):
+        assert [x.shape for x in outputs[name]] == [x.shape for x in stock[name]]
+        for found, expected in zip(outputs[name], stock[name], strict=True):
+            assert_close(found[1], expected[1])  # without padding
+    assert any(x.shape[-1] != 16 for x in outputs.attentions)
 
 
 class Tokenizer:
@@ -238,6 +264,42 @@ def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start, matri
         scale = before.norm(dim=1).mean() / (means - means.mean(0)).norm(dim=1).mean()
         assert_close(model.model.score.label_embeddings, torch.cat([before, new[None] * scale]), rtol=1e-5, atol=1e-5)
         del Tokenizer.words[" calm"]
+
+
+def test_added_labels_lie_beside_the_texts_from_which_the_others_started(tmp_path):
+    names = {"id2label": {0: "\N{BROKEN HEART}", 1: "LABEL_1"}, "label_embedding_init": "contextual"}
+    model, found = BY_ID["any-mpnet"].build(**names), []
+    for texts in (["joy", "anger"], ["anger", "anger"]):
+        if texts[0] == texts[1]:
+            with pytest.raises(ValueError, match="`label_texts` must differ .* got .*anger"):
+                model.init_label_embeddings(Tokenizer(), texts)
+        else:
+            model.init_label_embeddings(Tokenizer(), texts)
+    assert model.config.label_texts == ["joy", "anger"]
+    other = (
+        BY_ID["any-mpnet"].build(**{**names, "id2label": {0: "joy", 1: "anger"}}).init_label_embeddings(Tokenizer())
+    )
+    assert other.config.label_texts is None
+    for one in (model, other):
+        found.append(one.add_labels(["neutral"], Tokenizer()).base_model.score.label_embeddings)
+    assert torch.equal(*found) and model.config.label_texts == ["joy", "anger", "neutral"]
+    model.save_pretrained(tmp_path)
+    assert LabelAwareConfig.from_pretrained(tmp_path).label_texts == model.config.label_texts
+    assert LabelAwareConfig.from_pretrained(tmp_path, num_labels=2).label_texts is None
+    # A vector of another precision or device joins the others.
+    half = model.bfloat16().base_model.score
+    half.append(torch.zeros(1, half.label_embeddings.shape[1]))
+    assert half.label_embeddings.dtype == torch.bfloat16 and len(half.label_embeddings) == 4
+
+
+def test_reading_texts_leaves_every_mode_as_it_was():
+    model = BY_ID["any-mpnet"].build(label_embedding_init="contextual").train()
+    part = model.base_model.encoder.encoder.eval()
+    model.init_label_embeddings(Tokenizer())
+    part.forward = None
+    with pytest.raises(TypeError):
+        model.init_label_embeddings(Tokenizer())
+    assert model.base_model.encoder.training and not any(module.training for module in part.modules())
 
 
 def test_words_of_another_size_than_the_states_need_label_vectors_of_that_size(tmp_path):

@@ -236,7 +236,7 @@ class TestFile:
         config = RobertaESAConfig(tfidf_gating=gating)
         config._name_or_path = str(tmp_path)
         with pytest.raises(
-            OSError, match=f"tfidf_gating='{gating}'.*tfidf_gate.json is not beside its weights"
+            OSError, match=f"`tfidf_gating` is '{gating}'.*tfidf_gate.json is not beside its weights"
         ) as error:
             load_gate(config)
         assert str(tmp_path) in str(error.value)
