@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from .checks import check_ids, check_probabilities, check_shape, check_sums
 from .numbers import mean
 
 
@@ -40,7 +41,7 @@ def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]
     Raises:
         ValueError: shapes that do not agree, values outside their range, an incomplete group.
     """
-    labels, probabilities = _check(labels, probabilities, classes=3, aspects=SENTIHOOD_ASPECTS)
+    labels, probabilities = _check(labels, probabilities, classes=3)
     predicted = probabilities.argmax(axis=1)
     right = (labels == predicted).reshape(-1, SENTIHOOD_ASPECTS)  # (groups, aspects)
 
@@ -82,7 +83,7 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
     Raises:
         ValueError: shapes that do not agree, values outside their range, an incomplete group.
     """
-    labels, probabilities = _check(labels, probabilities, classes=5, aspects=SEMEVAL2014_ASPECTS)
+    labels, probabilities = _check(labels, probabilities, classes=5)
     gold, found = (
         (ids != SEMEVAL2014_NONE).reshape(-1, SEMEVAL2014_ASPECTS) for ids in (labels, probabilities.argmax(axis=1))
     )
@@ -111,34 +112,11 @@ def _mean_auc(labels: np.ndarray, scores: np.ndarray, aspect: np.ndarray) -> flo
 
 
 def _check(
-    labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, classes: int, aspects: int
+    labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.size == 0:
-        raise ValueError("`labels` must have rows, got none: is the split empty?")
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"`labels` must be (N,) integers, one class id per row, got shape {labels.shape} of {labels.dtype}."
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        wrong = labels[(labels < 0) | (labels >= classes)][0]
-        raise ValueError(f"`labels` must lie in 0..{classes - 1}, got {wrong}: use the ids of the loader.")
-    if probabilities.shape != (len(labels), classes):
-        raise ValueError(
-            f"`probabilities` must be ({len(labels)}, {classes}), one row per label and one column per class, got "
-            f"{probabilities.shape}."
-        )
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():  # NaN is neither
-        wrong = probabilities[~((probabilities >= 0) & (probabilities <= 1))][0]
-        raise ValueError(f"`probabilities` must lie in [0, 1], got {wrong}; apply the softmax to logits first.")
-    sums = probabilities.sum(axis=1, dtype=np.float64)
-    if np.abs(sums - 1).max() > 1e-3:
-        row = int(np.abs(sums - 1).argmax())
-        raise ValueError(
-            f"`probabilities` must sum to 1 in every row, got {sums[row]:.4g} in row {row}; apply the softmax to logits."
-        )
-    if len(labels) % aspects:
-        raise ValueError(
-            f"the rows must come in whole groups of {aspects}, one per aspect, got {len(labels)} rows: pass a whole split."
-        )
+    check_shape("probabilities", probabilities, (len(labels), classes))
+    check_ids(labels, classes)
+    check_probabilities(probabilities)
+    check_sums("probabilities", probabilities)
     return labels, probabilities

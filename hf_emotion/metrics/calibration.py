@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how well probabilities agree with accuracy, and fits one temperature that corrects them (Guo et al. 2017)."""
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 
-from .multi_label import check_probabilities
+from .checks import check_probabilities
 
 
 BINS = 15
 TEMPERATURES = (0.05, 20.0)
 
 
-def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> dict[str, Any]:
+class Bin(TypedDict):
+    """Decisions whose confidence lies in (upper - 1 / bins, upper]."""
+
+    upper: float
+    count: int
+    confidence: float
+    accuracy: float
+
+
+class Reliability(TypedDict):
+    """What `reliability` returns."""
+
+    ece: float
+    bins: list[Bin]
+
+
+def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Reliability:
     """
     Confidence against accuracy in bins of equal width, and the expected calibration error.
 

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from ..io.progress import progress_bar
+from .checks import check_finite, check_ids, check_shape
 from .ngram_perplexity import NgramPerplexity
 from .numbers import mean
 from .words import ENDINGS, words
@@ -47,7 +48,7 @@ def hits_at_k(
         ranked_or_probabilities: (N, C): floats, the judge's probabilities (or logits), ties in the order of the ids; or
             integers, in each row the ids 0..C-1, most probable first.
         labels: (N,) ids of the asked emotions.
-        ks: values of k, 1..C.
+        ks: values of k.
         label_names: C names; default: the ids.
 
     Returns:
@@ -58,38 +59,19 @@ def hits_at_k(
     Raises:
         ValueError: shapes that do not agree, values outside their range, a row of ids that is no ranking.
     """
-    ranked, labels = np.asarray(ranked_or_probabilities), np.asarray(labels)
-    if ranked.ndim != 2 or labels.shape != ranked.shape[:1]:
-        raise ValueError(
-            f"`ranked_or_probabilities` must be (N, C) and `labels` (N,), one row per reply, got {ranked.shape} and "
-            f"{labels.shape}."
-        )
-    count, classes = ranked.shape
-    if not all(1 <= k <= classes for k in ks):
-        raise ValueError(f"`ks` must lie in 1..{classes}, the number of emotions, got {tuple(ks)}.")
-    if label_names is not None and len(label_names) != classes:
-        raise ValueError(f"`label_names` must be {classes} names, one per column, got {len(label_names)}.")
-    if count:
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(f"`labels` must be integers, the ids of the asked emotions, got {labels.dtype}.")
-        if labels.min() < 0 or labels.max() >= classes:
-            wrong = labels[(labels < 0) | (labels >= classes)][0]
-            raise ValueError(f"`labels` must lie in 0..{classes - 1}, got {wrong}: use the ids of the judge.")
-    if np.issubdtype(ranked.dtype, np.integer):
-        wrong_rows = (np.sort(ranked, axis=1) != np.arange(classes)).any(axis=1)
-        if wrong_rows.any():
-            row = int(wrong_rows.argmax())
-            raise ValueError(
-                f"a ranking must hold each id of 0..{classes - 1} once, got {ranked[row].tolist()} in row {row} of "
-                "`ranked_or_probabilities`; probabilities must be floats."
-            )
-    else:
-        if not np.isfinite(ranked).all():
-            raise ValueError("`ranked_or_probabilities` must be finite, got NaN or infinity.")
+    ranked, labels = np.asarray(ranked_or_probabilities), np.asarray(labels, dtype=None if len(labels) else int)
+    check_shape("labels", labels, ranked.shape[:1])
+    classes = ranked.shape[1]
+    check_ids(labels, classes)
+    if not np.issubdtype(ranked.dtype, np.integer):
+        check_finite("ranked_or_probabilities", ranked)
         ranked = np.argsort(-ranked, axis=1, kind="stable")
+    elif (np.sort(ranked, axis=1) != np.arange(classes)).any():
+        raise ValueError(f"a ranking must hold each id of 0..{classes - 1} once; probabilities must be floats.")
     rank = (ranked == labels[:, None]).argmax(axis=1)  # (N,), from 0
     names = [str(number) for number in range(classes)] if label_names is None else list(label_names)
     result: dict[str, Any] = {}
+    support = np.bincount(labels, minlength=classes).tolist()
     per_emotion: dict[str, dict[str, float]] = {name: {} for name in names}
     for k in ks:
         hit = rank < k
@@ -98,9 +80,8 @@ def hits_at_k(
         result[f"macro_hits@{k}"] = mean([share for share in shares if not math.isnan(share)])
         for name, share in zip(names, shares, strict=True):
             per_emotion[name][f"hits@{k}"] = share
-    support = np.bincount(labels, minlength=classes) if count else np.zeros(classes, dtype=int)
     for name, rows in zip(names, support, strict=True):
-        per_emotion[name]["support"] = int(rows)
+        per_emotion[name]["support"] = rows
     return result | {"per_emotion": per_emotion}
 
 
@@ -143,19 +124,9 @@ def identical_share(replies: Iterable[Sequence[str]]) -> float:
 
     Returns:
         0 where all replies to a context differ, 1 where all are the same; NaN without contexts.
-
-    Raises:
-        ValueError: a context with fewer than two replies; one string in place of the replies.
     """
-    shares = []
-    for number, row in enumerate(replies):
-        if isinstance(row, str) or len(row) < 2:
-            raise ValueError(
-                f"`replies` must hold for each context a list of at least two replies, one per emotion, got {row!r} for "
-                f"context {number}."
-            )
-        shares.append(mean([first == second for first, second in combinations(map(words, row), 2)]))
-    return mean(shares)
+    pairs = [combinations(map(words, row), 2) for row in replies]
+    return mean([mean([first == second for first, second in row]) for row in pairs])
 
 
 def bertscore(
@@ -185,21 +156,12 @@ def bertscore(
         `precision`, `recall`, `f1`: means over the pairs. Cosines, so in [-1, 1], in practice in [0, 1]; NaN without pairs.
 
     Raises:
-        ValueError: numbers of texts that differ, no such layer, a tokenizer without padding token.
+        ValueError: numbers of texts that differ.
     """
     import torch
 
     from ..modeling.text_processing import usable_positions
 
-    if len(candidates) != len(references):
-        raise ValueError(
-            f"`candidates` and `references` must be pairs, got {len(candidates)} and {len(references)} texts."
-        )
-    layers = model.config.num_hidden_layers
-    if layer is not None and not 0 <= layer <= layers:
-        raise ValueError(f"`layer` must lie in 0..{layers}, the model's layers, got {layer}.")
-    if tokenizer.pad_token_id is None:
-        raise ValueError("`tokenizer` must have a padding token: set tokenizer.pad_token, e.g. to its eos_token.")
     limit = min(usable_positions(model.config), tokenizer.model_max_length)
     encoded = [_token_ids(texts, tokenizer, limit) for texts in (candidates, references)]
     pairs = list(zip(*encoded, strict=True))
@@ -313,13 +275,8 @@ def reply_metrics(
         perplexities.
 
     Raises:
-        ValueError: numbers of rows that differ; or an error of one of the metrics.
+        ValueError: an error of one of the metrics.
     """
-    if not len(replies) == len(references) == len(labels):
-        raise ValueError(
-            "`replies`, `references` and `labels` must have one row per reply, got "
-            f"{len(replies)}, {len(references)} and {len(labels)}."
-        )
     result: dict[str, Any] = {
         "ttr_1": type_token_ratio(replies, 1),
         "ttr_2": type_token_ratio(replies, 2),
@@ -340,13 +297,11 @@ def reply_metrics(
 
 def _list_of(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):  # a list of letters
-        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
+        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}.")
     return texts
 
 
 def _ngrams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    if n < 1:
-        raise ValueError(f"`n` must be at least 1, got {n}.")
     return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
 
 

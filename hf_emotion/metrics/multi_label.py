@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from ..taxonomies import GOEMOTIONS
+from .checks import check_decisions, check_finite, check_ids, check_probabilities, check_shape
 from .numbers import mean
 
 
@@ -45,20 +46,16 @@ def goemotions(
         ValueError: shapes that do not agree, values outside their range.
     """
     labels, probabilities = _check(labels, probabilities)
-    num_labels = labels.shape[1]
-    names = _names(label_names, num_labels)
+    names = list(GOEMOTIONS if label_names is None else label_names)
+    check_shape("labels", labels, (len(labels), len(names)))
     if decisions is None:
         limits = np.asarray(thresholds, dtype=np.float64)
-        if limits.shape not in ((), (num_labels,)):
-            raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {limits.shape}.")
-        if not ((limits >= 0) & (limits <= 1)).all():
-            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {limits.tolist()}.")
+        check_probabilities(limits, "thresholds")
         predicted = (probabilities > limits).astype(np.int8)
     else:
         decisions = np.asarray(decisions)
-        if decisions.shape != labels.shape:
-            raise ValueError(f"`decisions` must have the shape of `labels` {labels.shape}, got {decisions.shape}.")
-        check_decisions(decisions, "`decisions`")
+        check_shape("decisions", decisions, labels.shape)
+        check_decisions(decisions, "decisions")
         predicted = decisions.astype(np.int8)
 
     hits, found, support = (labels & predicted).sum(axis=0), predicted.sum(axis=0), labels.sum(axis=0)
@@ -89,21 +86,21 @@ def goemotions(
 def _precision_recall_f1(hits, found, support) -> tuple:
     """Precision, recall and F1 from counts; 0 where a denominator is 0, as scikit-learn's `zero_division=0`."""
     hits, found, support = (np.asarray(count, dtype=np.float64) for count in (hits, found, support))
-    return tuple(_share(part, whole) for part, whole in ((hits, found), (hits, support), (2 * hits, found + support)))
-
-
-def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
+    parts, wholes = (hits, hits, 2 * hits), (found, support, found + support)
+    return tuple(
+        np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
+        for part, whole in zip(parts, wholes, strict=True)
+    )
 
 
 def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:
     counts = labels.sum(axis=1)
-    single, several = counts == 1, counts > 1
+    single = counts == 1
     right, predicted = paper_errors(labels, probabilities)
     gold, first = labels[single].argmax(axis=1), predicted[single]
     result = {
         "top1_accuracy": mean(right[single]),
-        "top3_accuracy": mean(right[several]),
+        "top3_accuracy": mean(right[counts > 1]),
         "confusions": [
             {"gold": names[g], "predicted": names[p], "rows": rows}
             for (g, p), rows in confusions(gold, first).most_common(most)
@@ -159,26 +156,9 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
             not finite.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.shape != probabilities.shape[:1]:
-        raise ValueError(f"`labels` {labels.shape} must have one id per row of `probabilities` {probabilities.shape}.")
-    shape = (len(labels), len(label_names))
-    if probabilities.shape != shape:
-        raise ValueError(
-            f"`probabilities` must be {shape}, one column per label name, got {probabilities.shape}: pass what the model gives "
-            "for each label, not the label that it chooses."
-        )
-    if labels.size and (not np.issubdtype(labels.dtype, np.number) or (labels % 1 != 0).any()):
-        raise ValueError(
-            f"`labels` must be whole numbers, the class ids, got {labels[:3].tolist()}: take the number of each name."
-        )
-    wrong = labels[(labels < 0) | (labels >= len(label_names))]
-    if wrong.size:
-        raise ValueError(
-            f"`labels` must lie in 0..{len(label_names) - 1}, an id for each of the {len(label_names)} label names, got "
-            f"{wrong[0]}: leave rows without a label out."
-        )
-    if not np.isfinite(probabilities).all():
-        raise ValueError("`probabilities` must be finite, got NaN or infinity: did the training diverge?")
+    check_shape("probabilities", probabilities, (len(labels), len(label_names)))
+    check_ids(labels, len(label_names))
+    check_finite("probabilities", probabilities)
     ids = np.arange(len(label_names))
     predicted = probabilities.argmax(axis=1)
     result: dict = {"accuracy": mean(labels == predicted)}
@@ -258,7 +238,7 @@ def threshold_curve(
     """
     scores, gold = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     check_probabilities(scores)
-    check_probabilities(gold, "`labels`")
+    check_probabilities(gold, "labels")
     at = _candidates(scores)[0] if thresholds is None else np.asarray(thresholds, dtype=np.float64)
     highest_first = np.argsort(-scores, kind="stable")
     found = np.searchsorted(-scores[highest_first], -at, side="left")
@@ -288,37 +268,8 @@ def _best_threshold(gold: np.ndarray, probabilities: np.ndarray) -> float:
 
 def _check(labels, probabilities) -> tuple[np.ndarray, np.ndarray]:
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.ndim != 2 or labels.shape != probabilities.shape:
-        raise ValueError(
-            f"`labels` and `probabilities` must have one shape (rows, labels), got {labels.shape} and {probabilities.shape}."
-        )
+    check_shape("probabilities", probabilities, labels.shape)
     if not np.isin(labels, (0, 1)).all():
         raise ValueError("`labels` must hold only 0 and 1.")
     check_probabilities(probabilities)
     return labels.astype(np.int8), probabilities
-
-
-def check_probabilities(values: np.ndarray, name: str = "`probabilities`") -> None:
-    """ValueError unless all values lie in [0, 1]."""
-    if values.size and not (0 <= values.min() and values.max() <= 1):  # NaN is neither
-        raise ValueError(
-            f"{name} must lie in [0, 1], got values from {values.min():.4g} to {values.max():.4g}; apply the sigmoid (the softmax, "
-            "for one label per row) to logits first."
-        )
-
-
-def check_decisions(values: np.ndarray, name: str) -> None:
-    """ValueError unless all values are 0 or 1: probabilities would all count as decided."""
-    if values.ndim > 1 and np.issubdtype(values.dtype, np.floating) and not np.isin(values, (0, 1)).all():
-        raise ValueError(
-            f"{name} must be decisions, of 0 and 1, got {values.ravel()[:3].tolist()}: compare probabilities with their thresholds, "
-            "or take the argmax, first."
-        )
-
-
-def _names(label_names: Sequence[str] | None, num_labels: int) -> list[str]:
-    if label_names is None:
-        label_names = GOEMOTIONS
-    if len(label_names) != num_labels:
-        raise ValueError(f"`label_names` must name the {num_labels} labels, got {len(label_names)} names.")
-    return list(label_names)

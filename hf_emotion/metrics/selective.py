@@ -8,15 +8,25 @@ conformal: the labels whose probability is at least a quantile over validation r
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from .multi_label import check_decisions, check_probabilities
+from .checks import check_decisions, check_finite, check_probabilities, check_shape
 from .numbers import mean
 
 
 ROUNDING = 1e-9  # 0.9 · 10 shall be 9 rows
+
+
+class RiskCoverage(TypedDict):
+    """What `risk_coverage` returns."""
+
+    coverage: np.ndarray
+    risk: np.ndarray
+    best: np.ndarray
+    aurc: float
+    e_aurc: float
 
 
 def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
@@ -32,16 +42,15 @@ def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
         ValueError: shapes that differ.
     """
     labels, decisions = np.asarray(labels), np.asarray(decisions)
-    if labels.shape != decisions.shape:
-        raise ValueError(f"`decisions` {decisions.shape} must have the shape of `labels` {labels.shape}.")
+    check_shape("decisions", decisions, labels.shape)
     if labels.ndim == 1:
         return (labels != decisions).astype(float)
-    gold, given = labels > 0, decisions > 0
-    union = (gold | given).sum(axis=1)
-    return np.where(union > 0, 1 - (gold & given).sum(axis=1) / np.maximum(union, 1), 0.0)
+    gold, decided = labels > 0, decisions > 0
+    union = (gold | decided).sum(axis=1)
+    return np.where(union > 0, 1 - (gold & decided).sum(axis=1) / np.maximum(union, 1), 0.0)
 
 
-def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
+def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> RiskCoverage:
     """
     Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them, so
     that their order does not matter.
@@ -90,8 +99,6 @@ def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Map
     """
     confidence, losses = _checked(confidence, losses)
     ((name, value),) = wanted.items()
-    if not len(confidence):
-        raise ValueError("a threshold needs rows, and `confidence` has none.")
     levels, counts = np.unique(-confidence, return_counts=True)  # the surest first
     answered = np.cumsum(counts)
     if name == "coverage":
@@ -112,11 +119,8 @@ def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Map
 def answered(confidence: np.ndarray, losses: np.ndarray, threshold: float) -> dict[str, float]:
     """`coverage`, the share of rows whose confidence is at least the threshold, and their mean loss, `risk`; NaN without such rows."""
     confidence, losses = _checked(confidence, losses)
-    kept = confidence >= threshold
-    return {
-        "coverage": mean(kept),
-        "risk": mean(losses[kept]),
-    }
+    above = confidence >= threshold
+    return {"coverage": mean(above), "risk": mean(losses[above])}
 
 
 def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float) -> float:
@@ -142,7 +146,7 @@ def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float
     return float(scores[rank - 1]) if rank else 0.0
 
 
-def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) -> dict:
     """
     Measures sets of labels.
 
@@ -158,18 +162,17 @@ def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) 
     Raises:
         ValueError: shapes that do not agree, sets that are not of 0 and 1.
     """
-    check_decisions(np.asarray(sets), "`sets`")
+    check_decisions(np.asarray(sets), "sets")
     gold, sets = _gold(labels, sets)
     sets = sets > 0
     sizes, rows = sets.sum(axis=1), gold.sum(axis=0)
     with np.errstate(invalid="ignore"):
-        found = (gold & sets).sum(axis=0) / rows
-    whole, empty = (sets | ~gold).all(axis=1), sizes == 0
+        covered = (gold & sets).sum(axis=0) / rows
     return {
-        "coverage": mean(whole),
+        "coverage": mean((sets | ~gold).all(axis=1)),
         "size": mean(sizes),
-        "empty": mean(empty),
-        "labels": dict(zip(names, found.tolist(), strict=True)),
+        "empty": mean(sizes == 0),
+        "labels": dict(zip(names, covered.tolist(), strict=True)),
     }
 
 
@@ -178,20 +181,13 @@ def _gold(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_probabilities(probabilities)
     gold = labels[:, None] == np.arange(probabilities.shape[1]) if labels.ndim == 1 else labels > 0
-    if gold.shape != probabilities.shape:
-        raise ValueError(
-            f"`labels` {labels.shape} must hold one id per row of `probabilities` {probabilities.shape}, or have its shape."
-        )
+    check_shape("labels", gold, probabilities.shape)
     return gold, probabilities
 
 
 def _checked(confidence: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     confidence, losses = np.asarray(confidence, dtype=np.float64), np.asarray(losses, dtype=np.float64)
-    if confidence.ndim != 1 or confidence.shape != losses.shape:
-        raise ValueError(
-            f"`confidence` {confidence.shape} and `losses` {losses.shape} must hold a number for each row."
-        )
-    for name, values in (("confidence", confidence), ("losses", losses)):
-        if not np.isfinite(values).all():
-            raise ValueError(f"`{name}` must be finite, got {values[~np.isfinite(values)][:3].tolist()}.")
+    check_shape("losses", losses, (confidence.size,))
+    check_finite("confidence", confidence)
+    check_finite("losses", losses)
     return confidence, losses

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .multi_label import check_decisions
+from .checks import check_decisions, check_shape
 
 
 def paired_bootstrap(
@@ -29,11 +29,11 @@ def paired_bootstrap(
         2·min(share ≤ 0, share ≥ 0), at least 1/samples.
 
     Raises:
-        ValueError: row counts that differ, `samples` below 1.
+        ValueError: row counts that differ.
     """
-    labels, first, second = _same_rows(labels, first, second)
-    if samples < 1:
-        raise ValueError(f"`samples` must be at least 1, got {samples}.")
+    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
+    if not len(labels) == len(first) == len(second):
+        raise ValueError(f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}.")
     generator = np.random.default_rng(seed)
     differences = np.empty(samples)
     for i in range(samples):
@@ -78,19 +78,14 @@ def bootstrap_over_seeds(
         `difference` D, `low`, `high` and `p_value`, as `paired_bootstrap` has them.
 
     Raises:
-        ValueError: shapes that do not fit, values that are no decisions, paired seeds of different number, `samples` below 1.
+        ValueError: shapes that do not fit, values that are no decisions, paired seeds of different number.
     """
     labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
     for name, system in (("first", first), ("second", second)):
-        if system.shape[1:] != labels.shape or not len(system):
-            raise ValueError(
-                f"`{name}` must have the shape (seeds, *{labels.shape}) of the labels, got {system.shape}."
-            )
+        check_shape(name, system, (len(system), *labels.shape))
     if paired_seeds and len(first) != len(second):
         raise ValueError(f"`paired_seeds` needs as many seeds in both systems, got {len(first)} and {len(second)}.")
-    if samples < 1:
-        raise ValueError(f"`samples` must be at least 1, got {samples}.")
-    of_seeds = [np.array([macro_f1(labels, own) for own in system]) for system in (first, second)]  # (S₁,), (S₂,)
+    of_seeds = [np.array([macro_f1(labels, one) for one in system]) for system in (first, second)]  # (S₁,), (S₂,)
     rows = len(labels)
     generator = np.random.default_rng(seed)
     scores = [_weighted_macro_f1(labels, system) for system in (first, second)]
@@ -158,7 +153,7 @@ def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[s
     """
     from statsmodels.stats.contingency_tables import mcnemar as test
 
-    labels, first, second = _same_rows(labels, first, second)
+    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
     for predictions in (first, second):
         _check_decided(labels, predictions)
     right = [(predictions == labels).reshape(len(labels), -1).all(axis=1) for predictions in (first, second)]
@@ -166,23 +161,9 @@ def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[s
     return {"only_first": table[0][1], "only_second": table[1][0], "p_value": float(test(table, exact=True).pvalue)}
 
 
-def _same_rows(labels, first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
-    if not len(labels) == len(first) == len(second):
-        raise ValueError(
-            f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}. Both systems must be measured on "
-            "the same rows."
-        )
-    return labels, first, second
-
-
 def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
-    if predictions.shape != labels.shape:
-        raise ValueError(
-            f"predictions must be decisions in the shape of the labels {labels.shape}, got {predictions.shape}: compare probabilities "
-            "with their thresholds, or take the argmax, first."
-        )
-    check_decisions(predictions, "predictions")
+    check_shape("decisions", predictions, labels.shape)
+    check_decisions(predictions, "decisions")
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:

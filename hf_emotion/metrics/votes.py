@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .multi_label import check_probabilities
+from .checks import check_probabilities, check_shape, check_sums
 from .numbers import mean
 
 
@@ -32,22 +32,15 @@ def against_votes(votes: np.ndarray, probabilities: np.ndarray, multi_label: boo
         ValueError: shapes that do not agree, values outside [0, 1], rows of single-label votes that do not sum to 1.
     """
     votes, probabilities = np.asarray(votes, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
-    if votes.ndim != 2 or votes.shape != probabilities.shape:
-        raise ValueError(
-            f"`votes` and `probabilities` must have one shape (rows, labels), got {votes.shape} and {probabilities.shape}."
-        )
+    check_shape("probabilities", probabilities, votes.shape)
     check_probabilities(probabilities)
-    if votes.size and not (votes.min() >= 0 and votes.max() <= 1):  # NaN is neither
-        raise ValueError(
-            f"`votes` are shares of annotators and must lie in [0, 1], got values from {votes.min():.4g} to {votes.max():.4g}: "
-            "divide counts by the number of annotators."
-        )
-    if not multi_label and not np.allclose(votes.sum(axis=1), 1, atol=1e-3):
-        raise ValueError("the `votes` of each row must sum to 1 where a row has one label: divide them by their sum.")
-    common, found, given = (part.sum(axis=0) for part in (np.minimum(votes, probabilities), probabilities, votes))
-    total = found.sum() + given.sum()
+    check_probabilities(votes, "votes")
+    if not multi_label:
+        check_sums("votes", votes)
+    common, predicted, voted = (part.sum(axis=0) for part in (np.minimum(votes, probabilities), probabilities, votes))
+    total = predicted.sum() + voted.sum()
     return {
-        "soft_macro_f1": mean(2 * common / np.maximum(found + given, 1e-12)) if len(votes) else float("nan"),
+        "soft_macro_f1": mean(2 * common / np.maximum(predicted + voted, 1e-12)) if len(votes) else float("nan"),
         "soft_micro_f1": float(2 * common.sum() / total) if total else float("nan"),
         "cross_entropy": mean(_cross_entropies(votes, probabilities, multi_label)),
         "vote_entropy": mean(_cross_entropies(votes, votes, multi_label)),
@@ -72,15 +65,8 @@ def krippendorff_alpha(counts: np.ndarray) -> float:
 
     Returns:
         1 for full agreement, 0 for what chance gives. NaN if no unit has two annotators, or if all gave the same value.
-
-    Raises:
-        ValueError: values that are no counts.
     """
     counts = np.asarray(counts, dtype=np.float64)
-    if counts.ndim != 2 or (counts < 0).any() or (counts % 1 != 0).any():
-        raise ValueError(
-            f"`counts` must be whole numbers of annotators, 0 or more, in the shape (units, values), got shape {counts.shape}."
-        )
     counts = counts[counts.sum(axis=1) >= 2]
     annotators, values = counts.sum(axis=1), counts.sum(axis=0)
     total = values.sum()
@@ -118,7 +104,7 @@ def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[s
     if not multi_label:
         return result | ({"alpha": krippendorff_alpha(counts)} if known else {})
     per_label = [
-        krippendorff_alpha(np.stack([own, annotators - own], axis=1)) if known else float("nan") for own in counts.T
+        krippendorff_alpha(np.stack([has, annotators - has], axis=1)) if known else float("nan") for has in counts.T
     ]
     defined = [alpha for alpha in per_label if alpha == alpha]
     result["alpha"] = mean(np.array(defined))

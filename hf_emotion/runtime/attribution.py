@@ -6,8 +6,7 @@ integrated gradients and occlusion.
 Shapes: L tokens, C labels.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..io.names import did_you_mean
 from .batching import as_texts
 
 
@@ -115,17 +113,14 @@ class Reading:
     word_of: np.ndarray
 
     def merged(self, values: np.ndarray, merge: str) -> np.ndarray:
-        """
-        Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max" (the piece of the largest magnitude, with its
-        sign).
-        """
+        """Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max", the largest magnitude with its sign."""
         result = np.empty((*values.shape[:-1], len(self.words)))
         for word in range(len(self.words)):
-            own = values[..., self.word_of == word]
+            pieces = values[..., self.word_of == word]
             if merge == "max":
-                result[..., word] = np.take_along_axis(own, np.abs(own).argmax(-1, keepdims=True), -1)[..., 0]
+                result[..., word] = np.take_along_axis(pieces, np.abs(pieces).argmax(-1, keepdims=True), -1)[..., 0]
             else:
-                result[..., word] = own.mean(-1) if merge == "mean" else own.sum(-1)
+                result[..., word] = pieces.mean(-1) if merge == "mean" else pieces.sum(-1)
         return result
 
     def elsewhere(self, values: np.ndarray) -> np.ndarray:
@@ -137,9 +132,7 @@ def one_text(text: str | Sequence[str]) -> str:
     """The text itself, or the only text of a list; ValueError for several."""
     texts = as_texts(text)
     if len(texts) != 1:
-        raise ValueError(
-            f"the model explains one text at a time, got {len(texts)}: only a dialogue has several, its turns."
-        )
+        raise ValueError(f"the model explains one text at a time, got {len(texts)}.")
     return texts[0]
 
 
@@ -152,15 +145,9 @@ def refuse_exported(model: Any) -> None:
 
 
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
-    """The index of each name; ValueError for an unknown one, with the nearest name."""
-    if isinstance(names, str) or not names:
-        raise ValueError(f"`{argument}` must be a list of names, at least one; got {names!r}.")
-    for name in names:
-        if name not in known:
-            few = ", ".join(map(str, known[:30])) + (", ..." if len(known) > 30 else "")
-            raise ValueError(
-                f"`{argument}` has the unknown name {name!r}: the model knows {few}.{did_you_mean(name, map(str, known))}"
-            )
+    """The index of each name; ValueError for an unknown one."""
+    if isinstance(names, str) or not names or not set(names) <= set(known):
+        raise ValueError(f"`{argument}` must be a list of names that the model knows, {list(known)}; got {names!r}.")
     return [list(known).index(name) for name in names]
 
 
@@ -287,28 +274,19 @@ def _embeddings(model: PreTrainedModel) -> torch.nn.Module:
 
 def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:
     """The id of the token that replaces a word: the mask, else the unknown or the padding token. Positions do not change."""
-    for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
-        if token is not None:
-            return token
-    raise ValueError("the tokenizer has no token to replace a word with: give it a mask, unknown or padding token.")
-
-
-@contextlib.contextmanager
-def _explicit_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Fused kernels return no attention."""
-    before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+    tokens = (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
+    return next(token for token in tokens if token is not None)
 
 
 @torch.no_grad()
 def outputs_with_attention(model: PreTrainedModel, reading: Reading) -> Any:
-    """The model's outputs for a text, with attentions."""
-    with _explicit_attention(model):
+    """The model's outputs for a text, with attentions, which fused kernels do not return."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
         return model(**reading.inputs, output_attentions=True)
+    finally:
+        model.set_attn_implementation(before)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:

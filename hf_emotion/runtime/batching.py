@@ -42,30 +42,20 @@ def as_list(texts: Any) -> list[Any]:
     ):  # an array of pyarrow, whose items are no strings
         texts = texts.to_pylist()
     # Iterating over a table gives the names of its columns, and a set has no order.
-    wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
-    if wrong:
-        remedy = "texts['text'], the column with the texts" if hasattr(texts, "columns") else "[text, ...]"
-        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write {remedy}.")
+    if isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns"):
+        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}.")
     return [texts] if isinstance(texts, str) else list(texts)
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
     """
-    A list of texts in composed characters (NFC); a string counts as one text. TypeError for anything else, ValueError if a text is
-    empty or no string.
+    A list of texts in composed characters (NFC); a string counts as one text. TypeError for anything else, ValueError for a text
+    that is empty, no string or no Unicode.
     """
     texts = as_list(texts)
-    for row, text in enumerate(texts):
-        try:
-            if isinstance(text, str):
-                text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
-                "no Unicode text: read it as UTF-8, or leave such characters out."
-            ) from error
+    for row, text in enumerate(texts, 1):
         if not text_processing.is_readable(text):
-            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+            raise ValueError(f"text {row} of {len(texts)} is empty, no string or no Unicode: {text!r}")
     mended = sum(map(text_processing.has_windows_characters, texts))
     if mended and is_new("windows characters"):
         logger.warning(WINDOWS_CHARACTERS, mended, len(texts))
@@ -76,15 +66,14 @@ def check_max_length(max_length: int | None, limit: int, of: str, default: int |
     """`max_length`, else `default`, else the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
     if max_length is not None and not (is_whole(max_length) and 3 <= max_length <= limit):
         raise ValueError(
-            f"`max_length` must lie between 3 and the {of}'s {limit} positions{'' if is_whole(max_length) else ', a whole number'}, got "
-            f"{max_length!r}."
+            f"`max_length` must be a whole number between 3 and the {of}'s {limit} positions, got {max_length!r}."
         )
     return max_length or min(limit, default or limit)
 
 
 def check_top_k(top_k: int | None) -> None:
     """ValueError unless None or a positive whole number."""
-    if top_k is not None and (not isinstance(top_k, int | np.integer) or isinstance(top_k, bool) or top_k < 1):
+    if top_k is not None and not (is_whole(top_k) and top_k >= 1):
         raise ValueError(f"`top_k` must be a whole number of at least 1, got {top_k!r}.")
 
 

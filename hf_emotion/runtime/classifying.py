@@ -143,32 +143,24 @@ def row_probabilities(
 
 
 def label_names(config) -> list[str]:
-    """The names of a model's labels in their order; ValueError unless each id has one of its own, and `label2id` does not deny it."""
+    """The names of a model's labels in their order; ValueError unless `id2label` names each id once, and `label2id` does not deny it."""
     names = {number: str(name) if is_whole(name) else name for number, name in config.id2label.items()}
-    given = set(names.values())
-    if (
-        set(names) != set(range(config.num_labels))
-        or len(given) != len(names)
-        or not all(type(n) is str for n in given)
-    ):
-        raise ValueError(
-            f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
-        )
-    ids = {name: number for number, name in names.items()}
+    ids = {name: number for number, name in names.items() if type(name) is str}
     other = {str(name): number for name, number in (config.label2id or {}).items()}
-    if set(ids) == set(other) and ids != other:
+    if sorted(ids.values()) != list(range(config.num_labels)) or (set(ids) == set(other) and ids != other):
         raise ValueError(
-            f"`config.id2label` and `config.label2id` number the labels in two ways, {names} and {other}: mend the wrong one."
+            f"`config.id2label` and `config.label2id` must agree and name each id from 0 to {config.num_labels - 1} once, got {names} "
+            f"and {other}."
         )
     return [names[i] for i in range(config.num_labels)]
 
 
 def is_multi_label(config) -> bool:
     """Whether a model gives each label a probability of its own; ValueError if it gives a number and no label."""
-    several = config.problem_type == "multi_label_classification"
-    if not several and (config.num_labels == 1 or config.problem_type == "regression"):
+    multi_label = config.problem_type == "multi_label_classification"
+    if not multi_label and (config.num_labels == 1 or config.problem_type == "regression"):
         raise ValueError(
             f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {config.num_labels} outputs): for the "
             "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
         )
-    return several
+    return multi_label

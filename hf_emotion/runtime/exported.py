@@ -51,7 +51,7 @@ def read_exported_config(folder: Path) -> Any:
     try:
         fields["id2label"] = {int(number): name for number, name in fields["id2label"].items()}
     except (KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): export the model again.") from error
+        raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): {AGAIN}.") from error
     encoder = fields.get("encoder_config")
     fields["encoder_config"] = None if encoder is None else ExportedConfig(**encoder)
     return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "_name_or_path": str(folder)})
@@ -81,20 +81,12 @@ class ExportedTokenizer:
         from tokenizers import Tokenizer
 
         facts = read_object(folder / TOKENIZER_FACTS, AGAIN)
-        missing = [name for name in FACTS if name not in facts]
-        if missing:
-            raise ValueError(f"{folder / TOKENIZER_FACTS} lacks {missing}: export the model again.")
-        if not isinstance(facts["model_max_length"], int | float) or not facts["model_max_length"] > 0:
-            raise ValueError(
-                f"{folder / TOKENIZER_FACTS}: `model_max_length` must be a number above 0, got {facts['model_max_length']!r}: export the "
-                "model again."
-            )
-        for name in FACTS:
-            setattr(self, name, facts[name])
         try:
+            for name in FACTS:
+                setattr(self, name, facts[name])
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises plain Exceptions
-            raise ValueError(f"{folder / 'tokenizer.json'} is damaged ({error}): export the model again.") from error
+            raise ValueError(f"the tokenizer in {folder} is damaged ({error}): {AGAIN}.") from error
         self._tokenizer.no_padding()
 
     def __len__(self) -> int:

@@ -60,11 +60,9 @@ def check_languages(languages: Sequence[str]) -> None:
 
 def languages_of(config: Any) -> list[str]:
     """The languages that a model reads, from its configuration; empty if it names none."""
+    named = getattr(config, "languages", None)
     # X-MOD has a field of the same name, with names like "en_XX".
-    found = getattr(config, "languages", None)
-    return (
-        [code for code in found if isinstance(code, str) and len(code) == 2] if isinstance(found, list | tuple) else []
-    )
+    return [code for code in named if isinstance(code, str) and len(code) == 2] if isinstance(named, list) else []
 
 
 def set_languages(config: Any, languages: Sequence[str]) -> None:

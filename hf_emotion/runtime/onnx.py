@@ -100,8 +100,6 @@ def _open(path: Path) -> "onnxruntime.InferenceSession":
         raise ModuleNotFoundError(
             f"{path.parent} is an exported model, which needs onnxruntime: pip install 'hf-emotion[onnx]'"
         ) from error
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: export the model again.")
     options = onnxruntime.SessionOptions()
     torch = sys.modules.get("torch")  # torch is not imported only for this
     options.intra_op_num_threads = _threads_of_openmp() if torch is None else torch.get_num_threads()

@@ -41,15 +41,12 @@ class Client:
         """
         Args:
             url: "http://HOST:PORT".
-            model: name of a model there; None: the first one.
             key: what the service asks for, if it asks for one.
 
         Raises:
             OSError: there is no such service, or it wants another key.
             ValueError: it has no such model.
         """
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
         self.url = url.rstrip("/")
         # It follows no redirects: the key would go to another host.
         self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -70,7 +67,7 @@ class Client:
         return {name: value for name, value in self.about.items() if name not in OF_THE_SERVICE}
 
     def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[dict[str, Any]]:
-        """The result of each input; `fields` are the other fields of the request. Raises OSError, and ValueError for what it refuses."""
+        """The result of each input; `fields`: other fields of the request. Raises OSError, and ValueError for what it refuses."""
         size = min(self._at_once, self.about["max_inputs"])
         parts = [list(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         results: list[dict[str, Any]] = []
@@ -85,8 +82,8 @@ class Client:
 
     def _ask_part(self, inputs: list[Any], fields: dict[str, Any]) -> list[dict[str, Any]]:
         """The results of inputs; as many requests as the service's limits of size and time ask for."""
-        given = {name: value for name, value in fields.items() if value is not None}
         if len(inputs) <= self._at_once:
+            given = {name: value for name, value in fields.items() if value is not None}
             body = {"model": self.about["name"], "inputs": inputs, **given}
             # One text alone waits for a service that is still busy with what it did not answer in time.
             busy = BUSY if len(inputs) > 1 else (*BUSY, 504)

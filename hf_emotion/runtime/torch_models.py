@@ -42,8 +42,8 @@ def load_weights(
         config = read_config(checkpoint)
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
         # Given here and not to `to`, which would also round what models keep in float32, such as rotary frequencies.
-        given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **given)
+        dtypes = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **dtypes)
     except OSError as error:
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
@@ -61,8 +61,7 @@ def load_weights(
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
             raise OSError(
-                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
-                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
+                f"the checkpoint {str(checkpoint)!r} has no tokenizer: save the one it was trained with into it."
             )
         tokenizer = read_tokenizer(checkpoint)
     return model.to(place), tokenizer
@@ -72,15 +71,11 @@ def _place(device: str | None) -> torch.device:
     """A device by its name; default: the GPU if there is one. ValueError if it is not there."""
     try:
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError as error:
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
         raise ValueError(
-            f"`device` {device!r} is unknown: write 'cpu', 'cuda', or 'cuda:0' with the number of a GPU."
+            f"`device` {device!r} is not there ({str(error).splitlines()[0]}): write 'cpu', or 'cuda:0' with the number of a GPU."
         ) from error
-    found = torch.cuda.device_count() if place.type == "cuda" else 0
-    if place.type == "cuda" and (place.index or 0) >= found:
-        raise ValueError(
-            f"`device` is {str(place)!r}, but torch finds {found or 'no'} GPU{'s' if found > 1 else ''}: leave it out, or write 'cpu'."
-        )
     return place
 
 
@@ -101,19 +96,9 @@ def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.nd
     return _logits(model, inputs).cpu().numpy()
 
 
-def _outputs(model: PreTrainedModel, tensors: dict[str, torch.Tensor]) -> Any:
-    try:
-        return model(**tensors)
-    except IndexError as error:
-        raise ValueError(
-            f"the model has no vector for a token or position of a text ({error}): its tokenizer is damaged or that of another model. Take "
-            "the one that it was trained with."
-        ) from error
-
-
 def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
     use_one_thread_after_fork()
-    logits = _outputs(model, to_tensors(inputs, model)).logits.float()
+    logits = model(**to_tensors(inputs, model)).logits.float()
     text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 
@@ -125,7 +110,7 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
     tensors = to_tensors(inputs, model)
     labels_attend = hasattr(model.config, "label_attention")
     counted = tensors["pooling_mask"] if labels_attend else tensors.pop("pooling_mask")
-    outputs = _outputs(model, tensors)
+    outputs = model(**tensors)
     lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
     text_processing.check_finite(bool(outputs.logits.isfinite().all()))
     return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()

@@ -17,7 +17,7 @@ import numpy as np
 logger = logging.getLogger(__name__)
 
 # With MiniLM's tokenizer fewer than 0.5 % of GoEmotions' validation comments have a larger share of unknown letters.
-MUCH = 0.3
+LARGE_SHARE = 0.3
 FRAGMENT = 3  # letters
 
 
@@ -57,16 +57,16 @@ class Unread(NamedTuple):
     @property
     def counts(self) -> Counts:
         foreign = int(np.count_nonzero(self.language))
-        return Counts(int(self.truncated.sum()), int((self.unknown > MUCH).sum()), foreign, len(self.truncated))
+        return Counts(int(self.truncated.sum()), int((self.unknown > LARGE_SHARE).sum()), foreign, len(self.truncated))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Unread":
         """The values of these texts."""
         return Unread(*(values[rows] for values in self))
 
-    def put(self, rows: slice | Sequence[int] | np.ndarray, found: "Unread") -> None:
+    def put(self, rows: slice | Sequence[int] | np.ndarray, other: "Unread") -> None:
         """Set the values of these texts."""
-        for values, own in zip(self, found, strict=True):
-            values[rows] = own
+        for values, new in zip(self, other, strict=True):
+            values[rows] = new
 
     def each(self) -> list[dict[str, Any]]:
         """For each text its values by their names, as JSON has them."""
@@ -165,12 +165,12 @@ def is_new(kind: str) -> bool:
 
 
 def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
-    """Warn once for all texts with a share above `MUCH`, with their number."""
+    """Warn once for all texts with a share above `LARGE_SHARE`, with their number."""
     if unknown and is_new("unknown"):
         logger.warning(
             "%d of %d %s hold much that the tokenizer does not know (over %d %% of their letters stand in words that become the "
             "unknown token or fragments): the model's results for them mean little; use a model whose encoder reads that language",
-            *(unknown, total, what, round(100 * MUCH)),
+            *(unknown, total, what, round(100 * LARGE_SHARE)),
         )
 
 

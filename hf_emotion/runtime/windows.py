@@ -46,9 +46,6 @@ def windowing(
     multi_label: bool = True,
 ) -> Windowing:
     """Windows of `max_length` tokens; ValueError, see `window_overlap`."""
-    for name, value in (("stride", stride), ("max_windows", max_windows)):
-        if value is not None and not is_whole(value):
-            raise ValueError(f"`{name}` must be a whole number, got {value!r}.")
     strategy = aggregation_strategy or "average"
     shared = text_processing.window_overlap(max_length, stride, max_windows, strategy, multi_label)
     return Windowing(max_length, shared, max_windows, strategy)
