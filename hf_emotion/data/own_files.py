@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..io.names import did_you_mean
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
@@ -90,71 +89,37 @@ def known_names(
 
 
 def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | None) -> list[str]:
-    """
-    The given names, or else those that occur in the training part, sorted, with a warning of names that look alike, or like a
-    missing value.
-    """
+    """The given names, or else those that occur in the training part, sorted, with a warning of names that look alike."""
     if given:
         check_different(f"{kind}s", given)
         return list(given)
     names = sorted(set(occurring))
-    missing = [name for name in names if name.casefold() in ("nan", "null", "<na>", "nat")]
-    if missing:
-        logger.warning(
-            "the %s %r is what programs write for a missing value, and is learnt as one of its own: leave the cell empty, or drop the row",
-            *(kind, missing[0]),
-        )
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(folded(name), []).append(name)
-    pairs = [" and ".join(map(_shown, group)) for group in alike.values() if len(group) > 1]
-    if pairs:
+    groups = [" and ".join(map(ascii, group)) for group in alike.values() if len(group) > 1]
+    if groups:
         logger.warning(
             "the training part has %ss that differ only in case, white space or the form of a character, and are learnt as "
             "different ones: %s. Write them in one way if they mean the same.",
             kind,
-            "; ".join(pairs),
+            "; ".join(groups),
         )
     return names
 
 
 def check_different(option: str, names: Sequence[str]) -> None:
     """ValueError for an option that lists a name twice."""
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise ValueError(f"`{option}` names {twice[0]!r} twice, got {list(names)}: leave one out.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"`{option}` must be different names, got {list(names)}.")
 
 
-def check_label_column(rows: Rows, names: Sequence[str], text_column: str, label_column: str) -> None:
-    """
-    ValueError if the columns seem to be the wrong ones, judging by the training part: cells with several labels that nothing
-    separates, labels that are texts or numbers, texts that are numbers.
-    """
-    known = set(names)
-    for name in names:
-        if re.search(r"^[\[{]|['\"\d][\]}]$", name):
-            raise ValueError(
-                f"{rows.source}: the label {name!r} is a list that became a text: write the labels with a separator between them, joy|anger, and "
-                "dataset_options.label_separator='|', or lists in JSONL or Parquet. To keep such labels, list all in dataset_options.labels."
-            )
-    for separator in ("|", ";", ",", "/"):
-        for name in names:
-            parts = [part.strip() for part in name.split(separator)]
-            if len(parts) > 1 and known.issuperset(parts):
-                raise ValueError(
-                    f"{rows.source}: the label {name!r} holds several labels of other rows: separate them, dataset_options.label_separator="
-                    f"{separator!r}, or, to keep it as a label of its own, list all of them in dataset_options.labels."
-                )
-    total = len(rows.rows)
-    if len(names) > max(20, total / 2):
+def check_label_column(rows: Rows, names: Sequence[str], label_column: str) -> None:
+    """ValueError if the training part has so many labels that their column seems to be the wrong one."""
+    if len(names) > max(20, len(rows.rows) / 2):
         raise ValueError(
-            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {total} rows, such as {names[0]!r}: is it the "
-            "column of the texts, or of numbers? Name the column of the labels with label_column; to keep them all, list them in labels."
-        )
-    if total and all(is_number(row["text"]) for row in rows.rows):
-        raise ValueError(
-            f"{rows.source}: the column {text_column!r} holds only numbers, such as {rows.rows[0]['text']!r}: name the column of the "
-            "texts with text_column."
+            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {len(rows.rows)} rows: name the column of "
+            "the labels with label_column, what separates the labels of a cell with label_separator, or list all labels in labels."
         )
 
 
@@ -164,11 +129,10 @@ def is_number(text: str) -> bool:
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
-    """The message for a row with an unknown name: it lists the known names and suggests the nearest."""
+    """The message for a row with an unknown name, which lists the known names."""
     return (
         f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; the {kind}s are {list(known)}"
-        + ("." if given else f"; to allow it, list all {kind}s in `{kind}s`.")
-        + did_you_mean(folded(name), {folded(other): other for other in known})
+        f"{'' if given else f'; to allow it, list all {kind}s in `{kind}s`'}."
     )
 
 
@@ -178,10 +142,6 @@ def folded(name: str) -> str:
     return "".join(
         c for c in characters if not c.isspace() and c not in "\ufe0e\ufe0f" and unicodedata.category(c) != "Cf"
     )
-
-
-def _shown(name: str) -> str:
-    return repr(name) if name.isascii() else f"{name!r} ({ascii(name)})"
 
 
 def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:

@@ -56,21 +56,16 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
     """
     Repeat rows until every class has as many as the largest: with n rows in a class and m in the largest, each row ⌊m/n⌋ or ⌈m/n⌉
     times. Give only a training split: oversampling before splitting puts copies of training rows into the test part.
-
-    Raises:
-        ValueError: the data are multi-label, or have no labels.
     """
     if not isinstance(dataset.features.get("labels"), datasets.ClassLabel):
-        raise ValueError(
-            "`oversample` needs one label per row; the corpus is multi-label, or has dialogues or conversations."
-        )
+        raise ValueError("`oversample` needs one label per row: leave it out.")
     labels = np.asarray(dataset["labels"])
     generator = np.random.default_rng(seed)
     most = np.bincount(labels).max()
     rows = []
     for label in np.unique(labels):
-        own = np.flatnonzero(labels == label)
-        rows += [np.tile(own, most // len(own)), generator.permutation(own)[: most % len(own)]]
+        same = np.flatnonzero(labels == label)
+        rows += [np.tile(same, most // len(same)), generator.permutation(same)[: most % len(same)]]
     return dataset.select(np.sort(np.concatenate(rows)))
 
 
@@ -95,8 +90,7 @@ def split_by_text(
     count = round(fraction * total) if 0 < fraction < 1 else 0
     if not 0 < count < total:
         raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
-            f"{total} distinct texts."
+            f"`validation_fraction` must leave texts in both parts, got {fraction} of {total} distinct texts."
         )
     drawn = set(draw_units(dataset, texts, count, seed)[1])
     aside = np.array([text in drawn for text in texts])

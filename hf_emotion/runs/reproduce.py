@@ -77,8 +77,8 @@ def encoder_name(base_model: str) -> str:
 
 
 def column_names(content: PublishedTable) -> list[str]:
-    several = len({kind for kind, _ in content.columns}) > 1
-    return [f"{metric} ({kind.replace('_', ' ')})" if several else metric for kind, metric in content.columns]
+    many = len({kind for kind, _ in content.columns}) > 1
+    return [f"{metric} ({kind.replace('_', ' ')})" if many else metric for kind, metric in content.columns]
 
 
 def published_rows(content: PublishedTable) -> list[tuple[str, str, list[str]]]:
@@ -105,8 +105,6 @@ def figures(content: PublishedTable, measured: Sequence[Mapping[str, Mapping[str
     """The cells of a row, from the figures of each seed, thresholds -> metric -> figure; "-" for what a seed lacks."""
     cells = []
     for kind, metric in content.columns:
-        values = [one.get(kind, {}).get(metric) for one in measured]
-        found = [value for value in values if value is not None]
-        whole = len(found) == len(values)
-        cells.append(mean_std(over_seeds(found), 1 if found[0] > 10 else 3) if whole else "-")
+        values: list[Any] = [one.get(kind, {}).get(metric) for one in measured]
+        cells.append("-" if None in values else mean_std(over_seeds(values), 1 if values[0] > 10 else 3))
     return cells

@@ -147,7 +147,7 @@ def refuse_exported(model: Any) -> None:
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
     """The index of each name; ValueError for an unknown one."""
     if isinstance(names, str) or not names or not set(names) <= set(known):
-        raise ValueError(f"`{argument}` must be a list of names that the model knows, {list(known)}; got {names!r}.")
+        raise ValueError(f"`{argument}` must be a list of names out of {list(known)}, got {names!r}.")
     return [list(known).index(name) for name in names]
 
 

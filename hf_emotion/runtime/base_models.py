@@ -32,10 +32,6 @@ def resolve_base_model(name: str) -> str:
     The Hub id or folder to load. "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, "mpnet" the Hub id of
     MPNet-base, the name of a ready model the folder of its checkpoint; an encoder of the folder that HF_EMOTION_ENCODERS names is
     taken from there; anything else stays as it is.
-
-    Raises:
-        ModuleNotFoundError: "minilm" without the extra.
-        OSError: a path without a folder, or the folder of a run that has not ended.
     """
     if name != "minilm":
         encoder = HUB_IDS.get(name, name)

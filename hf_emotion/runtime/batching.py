@@ -157,9 +157,6 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
     Returns:
         (B, L) `input_ids`, `attention_mask`, and what else there is: `token_type_ids`, `token_gates` (float32, 1 at padding);
         (B,) what has one number per row. All are int64 unless another dtype is given.
-
-    Raises:
-        ValueError: the tokenizer has no padding token.
     """
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set `tokenizer.pad_token` before rows go into a batch.")

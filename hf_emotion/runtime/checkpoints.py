@@ -52,13 +52,6 @@ def load_checkpoint(
     """
     A model with its head, and its tokenizer. A model object keeps its device and dtype. A checkpoint is loaded to the GPU if there
     is one, in its own dtype or the given one. `kind_of` gives the kind for a configuration.
-
-    Raises:
-        ModuleNotFoundError: an exported model without onnxruntime.
-        OSError: no such checkpoint, or one without a tokenizer or without safetensors.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with weights that its configuration does
-            not use, with damaged files or with code of its own, which is not run; a `device` that is not there; an unknown `dtype`;
-            `device` or `dtype` for a model object or an exported model.
     """
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")

@@ -40,9 +40,6 @@ def emoji_names() -> dict[str, str]:
 def with_emoji_names(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """
     A tokenizer that reads emojis as their names. The names stand in its normalizer, so that they go wherever tokenizer.json goes.
-
-    Raises:
-        ValueError: the tokenizer is not a fast one.
     """
     from tokenizers import Regex, Tokenizer, normalizers
 

@@ -38,10 +38,6 @@ def read_exported_config(folder: Path) -> Any:
     """
     The configuration of an exported model: an `ExportedConfig`, or a configuration of transformers if an older version wrote
     the folder.
-
-    Raises:
-        OSError: no config.json.
-        ValueError: it is damaged.
     """
     if not is_light(folder):
         from .loading import read_config
@@ -74,10 +70,6 @@ class ExportedTokenizer:
     is_fast = True
 
     def __init__(self, folder: Path):
-        """
-        Raises:
-            ValueError: damaged files.
-        """
         from tokenizers import Tokenizer
 
         facts = read_object(folder / TOKENIZER_FACTS, AGAIN)

@@ -38,10 +38,6 @@ def read_config(
 ) -> PreTrainedConfig:
     """
     The configuration of a checkpoint, a local folder or a Hub id, read by `config_class`; `fields` replace entries of the file.
-
-    Raises:
-        OSError: no such checkpoint.
-        ValueError: a damaged configuration, or one whose class is code beside it.
     """
     with reading(checkpoint, "config.json"):
         config = config_class.from_pretrained(checkpoint, trust_remote_code=False, **fields)
@@ -55,13 +51,7 @@ def read_config(
 
 
 def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
-    """
-    The tokenizer of a checkpoint.
-
-    Raises:
-        OSError: no such checkpoint.
-        ValueError: damaged files, or a tokenizer whose class is code beside them.
-    """
+    """The tokenizer of a checkpoint."""
     with reading(checkpoint, "tokenizer"):
         return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
 
@@ -75,11 +65,13 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
         checkpoint: a local folder or a Hub id.
         method: the method of `auto_class` that loads it, if not `from_pretrained`.
         arguments: arguments of the method.
-
-    Raises:
-        OSError: no such checkpoint, or one without safetensors.
-        ValueError: damaged weights, weights of other shapes than the configuration says, a model whose class is code beside them.
     """
+    pickles = [] if any(Path(checkpoint).glob("*.safetensors")) else sorted(Path(checkpoint).glob("*.bin"))
+    if pickles:
+        raise OSError(
+            f"{checkpoint} has no model.safetensors, and {pickles[0].name} is not read, because a pickle can run code: let whoever "
+            "made it save the model again with `save_pretrained`."
+        )
     if "config" not in arguments:
         read_config(checkpoint)  # for its checks
     with reading(checkpoint, "weights"):
@@ -102,7 +94,7 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
         remedy = "copy the files anew, or save the model again."
         if "trust_remote_code" in reason or "contains custom code" in reason:
             remedy = (
-                "its class is code beside the weights, which hf-emotion does not run. If you trust it, load model and tokenizer "
+                "its class is code beside the weights, and hf-emotion runs no such code. If you trust it, load model and tokenizer "
                 "yourself with `trust_remote_code=True` and pass both to the predictor."
             )
         raise ValueError(

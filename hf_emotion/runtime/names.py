@@ -15,10 +15,6 @@ def check_local(name: str | Path, argument: str) -> None:
     Args:
         name: a local folder or a Hub id.
         argument: the argument that holds the name, for messages, such as "--base-model".
-
-    Raises:
-        FileNotFoundError: the path is no folder.
-        OSError: the folder of a run that has not ended.
     """
     path = Path(name)
     if path.is_dir() and (path / RECIPE).is_file() and not (path / CONFIG).exists() and not (path / METRICS).exists():

@@ -41,11 +41,6 @@ class Session:
     """
 
     def __init__(self, path: Path):
-        """
-        Raises:
-            ModuleNotFoundError: onnxruntime is not installed.
-            OSError: no such file, or no graph in it.
-        """
         self.path = path
         self._lock = threading.Lock()
         self._opened: onnxruntime.InferenceSession | None = _open(path)

@@ -77,13 +77,7 @@ class ReadyModel:
 
     @cached_property
     def encoder_files(self) -> dict[str, Path]:
-        """
-        The files of the encoder by their names, checked.
-
-        Raises:
-            OSError: the files are neither installed nor found on the Hub.
-            ValueError: other files than those of the encoder that the adapter was trained on.
-        """
+        """The files of the encoder by their names, checked."""
         files = {}
         for name, expected in self.facts["encoder"]["files"].items():
             files[name], remedy = encoder_file(self.facts["encoder"]["id"], name)

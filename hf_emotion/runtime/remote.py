@@ -42,10 +42,6 @@ class Client:
         Args:
             url: "http://HOST:PORT".
             key: what the service asks for, if it asks for one.
-
-        Raises:
-            OSError: there is no such service, or it wants another key.
-            ValueError: it has no such model.
         """
         self.url = url.rstrip("/")
         # It follows no redirects: the key would go to another host.

@@ -27,19 +27,14 @@ TASK_TYPES = {
 }
 
 
-def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str) -> Any:
+def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: str) -> Any:
     """
-    The model with a new LoRA adapter: its own weights stay as they are, the adapter and the new modules are trained.
+    The model, changed in place, with a new LoRA adapter: its own weights stay as they are, the adapter and the new modules are trained.
 
     Args:
-        model: changed in place.
         fields: the fields of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are
             named. Also `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
         auto_class: the class of transformers that loads the model.
-
-    Raises:
-        ModuleNotFoundError: PEFT is not installed.
-        ValueError: an unknown field, a value that PEFT refuses, modules that the model does not have.
     """
     try:
         import peft
@@ -51,7 +46,7 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
     for name in fields:
         check_key(name, known, "adapter.")
     if not {"target_modules", "target_parameters"} & fields.keys():
-        fields = {**fields, "target_modules": "all-linear"}
+        fields["target_modules"] = "all-linear"
     try:
         adapted = peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[auto_class], **fields))
     except (ValueError, TypeError) as error:

@@ -37,11 +37,9 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     """
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
-        # the corpora that the conversations come from
         names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
-            key = "data_license" if recipe.data_license else "data_terms"
-            raise ValueError(f"`{key}` is for one's own files; the terms of {recipe.dataset} are known: leave it out.")
+            raise ValueError("`data_license` and `data_terms` are for one's own files: leave them out.")
         _check_model(recipe)
         check_languages(recipe.languages)
         for task in TASKS:
@@ -64,7 +62,7 @@ def _check_model(recipe: Recipe) -> None:
         raise ValueError(f"unknown `model_type` {recipe.model_type!r}: None (the base model's own) or one of {known}.")
     fields = {name: field.type for name, field in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__.items()}
     for key, value in recipe.model_config.items():
-        check_key(key, fields, "model_config.")
+        check_key(key, list(fields), "model_config.")
         try:
             type_validator(f"model_config.{key}", value, fields[key])
         except TypeError as error:

@@ -209,8 +209,6 @@ CASES = [
 
 @pytest.mark.parametrize(("metric", "aspects", "classes"), CASES)
 class TestArguments:
-
-
     def test_sums_within_the_tolerance(self, metric, aspects, classes):
         labels = [0, 1] * aspects
         rows = rows_for(labels, classes)
@@ -221,7 +219,6 @@ class TestArguments:
             assert metric(labels, nearly) == pytest.approx(expected, nan_ok=True)
         # Half-precision softmax, too, is within it.
         assert metric(labels, rows.astype(np.float16)) == pytest.approx(expected, nan_ok=True)
-
 
     def test_lists_do_and_inputs_are_left_alone(self, metric, aspects, classes):
         labels, rows = random_case(3, 20, aspects, classes, none=0 if classes == 3 else 4)

@@ -116,8 +116,6 @@ def test_lists_do_and_inputs_are_left_alone():
     assert metrics.dialogue(labels.tolist(), rows.tolist(), NAMES) == expected
 
 
-
-
 def test_as_an_evaluate_metric(tmp_path):
     from hf_emotion.metrics.modules import DialogueEmotion
 

@@ -104,7 +104,6 @@ class TestHits:
         assert math.isnan(result["hits@1"]) and math.isnan(result["macro_hits@5"])
 
 
-
 class TestDiversity:
     def test_by_hand(self):
         texts = ["so so happy", "so happy", "i don't"]
@@ -156,7 +155,6 @@ class TestDiversity:
             metrics.identical_share([]),
         ):
             assert math.isnan(value)
-
 
 
 def marked(replies: list[str], human: list[str], order: int) -> list[list[str]]:
@@ -263,8 +261,6 @@ class TestKneserNey:
         assert model.perplexity(HUMAN) < model.perplexity(REPLIES)
 
 
-
-
 @pytest.fixture(scope="module")
 def encoder():
     config = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
@@ -337,7 +333,6 @@ class TestBertScore:
         assert all(math.isnan(value) for value in bertscore([], [], encoder, tokenizer).values())
 
 
-
 class TestReplyMetrics:
     def test_joins(self, encoder, tokenizer):
         model = NgramPerplexity().fit(HUMAN)
@@ -363,4 +358,3 @@ class TestReplyMetrics:
         assert set(metrics.reply_metrics(REPLIES, OTHERS, [0] * 6)) == {
             *("ttr_1", "ttr_2", "average_length", "stop_words", "repetition_rate")
         }
-

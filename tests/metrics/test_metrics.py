@@ -187,8 +187,6 @@ class TestGoEmotions:
         assert (gold == copies[0]).all() and (scores == copies[1]).all()
 
 
-
-
 def f1_at(gold: list[float], scores: list[float], threshold: float) -> float:
     hits = sum(g for g, s in zip(gold, scores, strict=True) if s > threshold)
     return 2 * hits / (sum(gold) + sum(s > threshold for s in scores)) if hits else 0.0
@@ -301,7 +299,6 @@ class TestTuning:
         assert metrics.tune_thresholds(np.zeros((3, 2), dtype=int), np.full((3, 2), 0.2)) == [0.5, 0.5]
 
 
-
 class TestClassification:
     @pytest.mark.parametrize("seed", range(3))
     def test_against_loops(self, seed):
@@ -320,8 +317,6 @@ class TestClassification:
         for name, values in zip("abcd", expected["per_label"], strict=True):
             row = result["per_label"][name]
             assert [row["precision"], row["recall"], row["f1"], row["support"]] == pytest.approx(values)
-
-
 
     def test_rows_without_a_label_count_nowhere(self):
         scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
@@ -411,7 +406,6 @@ class TestPairedBootstrap:
             metrics.paired_bootstrap(metrics.macro_f1, np.zeros(3), np.zeros(3), np.zeros(2))
 
 
-
 def noisy(gold, classes, wrong, seeds, draw):
     """Decisions of some seeds, (S, N), each wrong in about this share of the rows."""
     shift = draw.integers(1, classes, (seeds, len(gold)))
@@ -498,7 +492,6 @@ class TestBootstrapOverSeeds:
         assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
 
 
-
 class TestMcNemar:
     @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (2, 9), (7, 7), (0, 4), (0, 0), (12, 3)])
     def test_the_exact_binomial_test(self, only_first, only_second):
@@ -519,4 +512,3 @@ class TestMcNemar:
         result = metrics.mcnemar(gold, first, second)
         assert (result["only_first"], result["only_second"]) == (3, 1)
         assert result["p_value"] == pytest.approx(2 * (1 + 4) / 16)
-

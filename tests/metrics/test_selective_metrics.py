@@ -24,7 +24,6 @@ class TestLosses:
         assert metrics.row_losses([], []).shape == (0,)
 
 
-
 class TestRiskCoverage:
     def test_by_hand(self):
         found = metrics.risk_coverage(SURE, LOSS)

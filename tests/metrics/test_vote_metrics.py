@@ -56,8 +56,6 @@ def test_of_decisions_it_is_the_usual_f1():
     assert math.isfinite(found["cross_entropy"])
 
 
-
-
 # The example of Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011): four observers of twelve units, 0 for a missing value.
 PUBLISHED = """
     1 2 3 3 2 1 4 1 2 0 0 0

@@ -204,7 +204,7 @@ def load_files(
     if none and not labels and not any(row["labels"] == none for rows in parsed.values() for row in rows.rows):
         names["labels"].remove(none[0])  # nothing was to fill
     if not labels and not label_columns and not votes:
-        check_label_column(parsed["train"], names["labels"], text_column, label_column)
+        check_label_column(parsed["train"], names["labels"], label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
             raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
