@@ -142,6 +142,8 @@ class Recipe:
         if self.data_license is not None:
             check_licence(self.data_license, "`data_license`", "write other terms into `data_terms`")
         values = dataclasses.asdict(self) | {f"training_arguments.{k}": v for k, v in self.training_arguments.items()}
+        if self.training_arguments.get("max_steps", 0) > 0:
+            values.pop("training_arguments.num_train_epochs", None)
         for key, value in values.items():
             if value is not None:
                 check_range(key, value)
@@ -376,12 +378,9 @@ def read_yaml(text: str) -> Any:
 def read_yaml_file(path: Path) -> Fields:
     """The `key: value` lines of a YAML file; ValueError, which names it, if it holds something else."""
     try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
-    return values
+        return {**read_yaml(path.read_text(encoding="utf-8"))}
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} must hold YAML with `key: value` lines: {error}") from error
 
 
 def read_value(text: str) -> Any:

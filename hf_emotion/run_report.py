@@ -158,13 +158,7 @@ class RunReport(Record):
 
     @classmethod
     def read(cls, folder: Path) -> RunReport:
-        """
-        The report of a run folder.
-
-        Raises:
-            FileNotFoundError: no finished run folder.
-            ValueError: the file is not what a run writes.
-        """
+        """The report of a run folder; FileNotFoundError if it is not finished."""
         path = folder / METRICS
         if not path.is_file():
             raise FileNotFoundError(
@@ -204,10 +198,7 @@ class RunReport(Record):
 
 
 def best_run(runs: Iterable[SeedRun]) -> SeedRun:
-    """
-    The seed that was best on the validation part (generators: by perplexity). A seed whose metric is not a number is never the best,
-    unless none is: then it is the first.
-    """
+    """The seed that was best on the validation part (generators: by perplexity), else the first; never one without a number."""
     from .metrics import sign_of  # with its libraries; who reads a report need not wait for them
 
     def value(run: SeedRun) -> float:

@@ -26,10 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dict[str, Path]:
-    """
-    The files in `data_dir` by split. ValueError without `data_dir`, or if one of the `lists` (options that are lists of
-    names) is a string.
-    """
+    """The files in `data_dir` by split; ValueError without it, or if one of the `lists` (options) is a string."""
     for option, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
@@ -52,11 +49,8 @@ def with_validation(
     splits: dict[str, datasets.Dataset], fraction: float, set_aside: SetAside, unit: str = "rows"
 ) -> datasets.DatasetDict:
     """
-    The splits in their usual order. If there is no validation part, `fraction` of the training part becomes it, unless that is 0.
-
-    Args:
-        set_aside: (training part, fraction) -> (the rest, what is set aside).
-        unit: what a row is called, in the plural, for the warning.
+    The splits in their usual order. If there is no validation part, `set_aside` takes `fraction` of the training part for it, unless that
+    is 0. `unit`: what rows are called in the warning.
     """
     if "validation" not in splits and fraction != 0:
         splits["train"], splits["validation"] = set_aside(splits["train"], fraction)
@@ -68,9 +62,8 @@ def known_names(
     parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None, more: Sequence[str] = ()
 ) -> list[str]:
     """
-    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part and
-    `more`, sorted. Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never
-    learnt.
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or those in the training part and `more`, sorted. Rows
+    with another name are rejected, in all parts: a model would not know it.
     """
     of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
     kind = column.removesuffix("s")
@@ -115,11 +108,14 @@ def check_different(option: str, names: Sequence[str]) -> None:
 
 
 def check_label_column(rows: Rows, names: Sequence[str], label_column: str) -> None:
-    """ValueError if the training part has so many labels that their column seems to be the wrong one."""
-    if len(names) > max(20, len(rows.rows) / 2):
+    """ValueError if the training part has so many labels that their column seems to be the wrong one, or labels that are lists."""
+    cells = {name: {part.strip() for part in re.split(r"[|;,/]", name)} for name in names}
+    lists = [name for name, parts in cells.items() if name[:1] in "[{" or (len(parts) > 1 and parts <= set(names))]
+    if lists or len(names) > max(20, len(rows.rows) / 2):
         raise ValueError(
-            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {len(rows.rows)} rows: name the column of "
-            "the labels with label_column, what separates the labels of a cell with label_separator, or list all labels in labels."
+            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {len(rows.rows)} rows, such as "
+            f"{[*lists, *names][0]!r}: name the column of the labels with label_column, what separates the labels of a cell with "
+            "dataset_options.label_separator, or, to keep them, list all in dataset_options.labels."
         )
 
 
@@ -146,16 +142,9 @@ def folded(name: str) -> str:
 
 def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
     """
-    Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. If only one unit has a label, or
-    a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If
+    Draw `count` of the distinct `units` of rows (texts, contexts) that stay together: (the rest, what is drawn). If only one unit has a label,
+    or a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If
     all units are like that, the draw is taken as it is.
-
-    Args:
-        units: the unit of each row.
-        count: how many of the distinct units to draw.
-
-    Returns:
-        (the rest, what is drawn): distinct units, in the order of the draw.
     """
     names_of: dict[Hashable, set] = {}
     empty: set[Hashable] = set()  # dialogues without a labelled turn, by which nothing can be chosen
@@ -179,10 +168,7 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
 
 
 def name_of(value: Any) -> str:
-    """
-    A cell as a name, in composed characters as the texts are; "" for an empty one (also NaN). 1 and 1.0 are the same name: a column
-    with gaps holds 1.0 for 1.
-    """
+    """A cell as a name, in composed characters; "" for an empty one. 1.0 is 1: a column with gaps holds 1.0 for 1."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():

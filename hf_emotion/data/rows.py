@@ -28,14 +28,7 @@ class BadRow(ValueError):
 
 
 class Rows:
-    """
-    Collects the valid rows of one split, and treats the others as `on_bad_rows` says.
-
-    Args:
-        source: file or corpus, for messages.
-        on_bad_rows: "error", or "skip" to drop, count and list bad rows.
-        unit: what the row numbers in messages count: "line", "sentence".
-    """
+    """Collects the valid rows of a split; others raise an error, which counts by `unit`, or with `on_bad_rows="skip"` are listed."""
 
     def __init__(self, source: Path | str, on_bad_rows: OnBadRows, unit: str = "line"):
         self.source, self.skip, self.unit = source, on_bad_rows == "skip", unit

@@ -24,10 +24,7 @@ def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
 
 
 def map_rows(dataset: datasets.Dataset, function: Callable[..., dict], **options: Any) -> datasets.Dataset:
-    """
-    `dataset.map(function, **options)`, in memory. Beside rows on disk it would keep a file for each call, and would find it again by a
-    hash of `function` and its tokenizer, which takes longer than the tokenization of a small corpus.
-    """
+    """`dataset.map` in memory: beside rows on disk it would keep a file for each call, and hash `function` and its tokenizer."""
     return dataset.map(function, new_fingerprint=uuid.uuid4().hex, keep_in_memory=True, **options)
 
 
@@ -79,11 +76,8 @@ def split_by_text(
     dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
 ) -> tuple[datasets.Dataset, datasets.Dataset]:
     """
-    Set aside a share of the distinct texts of a column, drawn by `draw_units`, with all their rows; both parts keep the
-    order of the rows.
-
-    Returns:
-        (the rest, what is set aside).
+    Set aside a share of the distinct texts of a column, drawn by `draw_units`, with all their rows: (the rest, what is set aside), each in
+    the order of the rows.
     """
     texts = list(dataset[column])
     total = len(set(texts))

@@ -20,10 +20,7 @@ SUM_TOLERANCE = 0.02  # of shares that were rounded when they were written
 
 
 def vote_features() -> dict[str, Any]:
-    """
-    The columns of a dataset with votes: `votes`, C shares in label order, and `annotators`, how many people voted on the row, 0
-    where that is not known.
-    """
+    """The columns `votes`, C shares in label order, and `annotators`, how many people voted on the row, 0 where that is not known."""
     return {COLUMN: datasets.List(datasets.Value("float32")), "annotators": datasets.Value("int64")}
 
 
@@ -67,11 +64,9 @@ def read_votes(row: Row, columns: Sequence[str], annotators: str | None, shares:
 def settle_votes(rows: Rows, columns: Sequence[str], names: Sequence[str], multi_label: bool) -> None:
     """
     Make the votes of each row shares in the order of `names`, and its `labels` the names that follow: the label with the most
-    votes, or, for `multi_label`, each label that at least half of the annotators gave. One warning counts the ties, in which the
-    first label wins.
+    votes, or, for `multi_label`, each label that at least half of the annotators gave. A warning counts the ties, which the first label wins.
 
-    For single-label data a file with any value between whole numbers holds shares, and rows whose votes do not sum to 1 are
-    rejected; else it holds counts.
+    For single-label data a file with any value between whole numbers holds shares, which must sum to 1; else it holds counts.
     """
     valid, tied = rows.rows, 0
     if not multi_label:

@@ -6,4 +6,4 @@ import os
 
 def processes() -> int:
     """The number of processes that torchrun or `accelerate launch` has started, 1 without them."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return int(os.environ.get("WORLD_SIZE") or 1)

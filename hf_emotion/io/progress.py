@@ -12,14 +12,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class Lines(AbstractContextManager):
-    """
-    Prints a line on standard error every 30 seconds, and one at the end if there were others.
-
-    Args:
-        total: number of units.
-        unit: what is counted, in the plural.
-        done: number of units that are done already.
-    """
+    """Prints a line on standard error every 30 seconds, and one at the end if there were others. `unit`: in the plural."""
 
     def __init__(self, total: int, unit: str, done: int = 0):
         self.total, self.unit, self.done, self.before = total, unit, done, done

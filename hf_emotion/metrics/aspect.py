@@ -29,17 +29,12 @@ def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]
         probabilities: (N, 3), rows that sum to 1.
 
     Returns:
-        Fractions in [0, 1]:
         `strict_accuracy`: share of the groups with all four labels right, polarity included.
         `aspect_macro_f1`: precision and recall of the aspects that are not none (0 where no aspect agrees), averaged over the
         groups with a gold aspect; F1 is computed from the two averages.
-        `aspect_auc`: AUC of P(none) for "the label is none", mean over the aspects.
-        `sentiment_accuracy`, `sentiment_auc`: over the rows whose label is not none, with r = P(negative) / (P(positive) +
-        P(negative)): accuracy of "negative where r > 0.5"; AUC of r, mean over the aspects. Where both are 0, r is 0.5.
-        NaN where there is nothing to measure. A mean AUC is NaN too if one aspect has only one class.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range, an incomplete group.
+        `aspect_auc`: AUC of P(none) for "the label is none", mean over the aspects, NaN if one of them has only one class.
+        `sentiment_accuracy`, `sentiment_auc`: over the rows whose label is not none, with r = P(negative) / (P(positive) + P(negative)), 0.5
+        where both are 0: accuracy of "negative where r > 0.5"; AUC of r, mean over the aspects.
     """
     labels, probabilities = _check(labels, probabilities, classes=3)
     predicted = probabilities.argmax(axis=1)
@@ -73,15 +68,9 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
         probabilities: (N, 5), rows that sum to 1.
 
     Returns:
-        Fractions in [0, 1]:
-        `precision`, `recall`, `f1`: over the aspects that are not none, over all sentences with a gold aspect. The published
-        evaluation skips the others; the official test part has none of them.
+        `precision`, `recall`, `f1`: over the aspects that are not none, over all sentences with a gold aspect, as published.
         `accuracy_4way`, `accuracy_3way`, `accuracy_2way`: over the rows whose label is positive, neutral, negative or conflict
         (positive, neutral or negative; positive or negative), with the most probable of these labels as the prediction.
-        NaN where there is nothing to measure.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range, an incomplete group.
     """
     labels, probabilities = _check(labels, probabilities, classes=5)
     gold, found = (

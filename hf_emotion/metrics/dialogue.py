@@ -17,15 +17,11 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
     Args:
         labels: (N,) class ids; negative ones (-1, -100) are utterances without a label, which are left out.
         probabilities: (N, C).
-        label_names: C names.
 
     Returns:
         The figures of `classification`; and, if a label is named "neutral", `micro_f1_without_neutral`,
         `macro_f1_without_neutral` and `weighted_f1_without_neutral`: F1 of the other labels, with the neutral utterances that
         get one of them counted as wrong (the convention of DailyDialog). NaN where no utterance has one of the other labels.
-
-    Raises:
-        ValueError: shapes that do not agree, a class id without a name, no label at all.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("probabilities", probabilities, (len(labels), len(label_names)))

@@ -48,16 +48,11 @@ def hits_at_k(
         ranked_or_probabilities: (N, C): floats, the judge's probabilities (or logits), ties in the order of the ids; or
             integers, in each row the ids 0..C-1, most probable first.
         labels: (N,) ids of the asked emotions.
-        ks: values of k.
         label_names: C names; default: the ids.
 
     Returns:
-        for each k `hits@k`, over all rows; `macro_hits@k`, the mean over the emotions that were asked for: one without rows
-        is left out; and `per_emotion`: {name: {"hits@k": ..., "support": rows}}, with NaN for an emotion without rows.
-        Fractions in [0, 1]; NaN without rows.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range, a row of ids that is no ranking.
+        for each k `hits@k`, over all rows; `macro_hits@k`, the mean over the emotions with rows; and `per_emotion`: {name: {"hits@k": ...,
+        "support": rows}}.
     """
     ranked, labels = np.asarray(ranked_or_probabilities), np.asarray(labels, dtype=None if len(labels) else int)
     check_shape("labels", labels, ranked.shape[:1])
@@ -86,11 +81,7 @@ def hits_at_k(
 
 
 def type_token_ratio(texts: Iterable[str], n: int) -> float:
-    """
-    TTR-n (paper, Table 2): distinct n-grams of `words` / all n-grams, over the whole set. No n-gram spans two texts.
-
-    It falls as the set grows: compare sets of the same size only. NaN where no text has n words.
-    """
+    """TTR-n (paper, Table 2): distinct n-grams of `words` / all n-grams, over the set; it falls as the set grows. NaN without n-grams."""
     grams = [gram for text in _list_of(texts) for gram in _ngrams(words(text), n)]
     return len(set(grams)) / len(grams) if grams else float("nan")
 
@@ -107,23 +98,16 @@ def stop_word_share(texts: Iterable[str]) -> float:
 
 def repetition_rate(texts: Iterable[str]) -> float:
     """
-    Share of the texts in which an n-gram of `words`, n = 1..4, is followed at once by itself ("so so", "i am i am").
-
-    One of its words must have a letter or a digit: "! !" is no loop. NaN without texts.
+    Share of the texts in which an n-gram of `words`, n = 1..4, one of them with a letter or a digit, is followed at once by itself
+    ("i am i am"). NaN without texts.
     """
     return mean([_repeats(words(text)) for text in _list_of(texts)])
 
 
 def identical_share(replies: Iterable[Sequence[str]]) -> float:
     """
-    How often the emotion changes nothing: for each context the share of pairs of emotions with the same reply; mean over the
-    contexts. Replies are the same if their `words` are.
-
-    Args:
-        replies: for each context its replies, one per emotion, at least two.
-
-    Returns:
-        0 where all replies to a context differ, 1 where all are the same; NaN without contexts.
+    How often the emotion changes nothing: for each context the share of pairs of its `replies`, one per emotion, with the same `words`; mean
+    over the contexts. NaN without contexts.
     """
     pairs = [combinations(map(words, row), 2) for row in replies]
     return mean([mean([first == second for first, second in row]) for row in pairs])
@@ -148,15 +132,10 @@ def bertscore(
         candidates, references: N texts each; what exceeds the model's positions is cut off.
         model: an encoder (AutoModel).
         tokenizer: its tokenizer, with a padding token.
-        layer: the layer whose output is compared, 0 (the embeddings) to the number of layers; default: the last. bert-score takes
-            layer 17 of the 24 of RoBERTa-large, the paper's encoder.
-        progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
+        layer: the layer whose output is compared; default: the last. bert-score takes layer 17 of RoBERTa-large, the paper's encoder.
 
     Returns:
-        `precision`, `recall`, `f1`: means over the pairs. Cosines, so in [-1, 1], in practice in [0, 1]; NaN without pairs.
-
-    Raises:
-        ValueError: numbers of texts that differ.
+        `precision`, `recall`, `f1`: means over the pairs, in [-1, 1].
     """
     import torch
 
@@ -170,10 +149,7 @@ def bertscore(
     was_training = model.training
     model.eval()
     try:
-        with (
-            torch.inference_mode(),
-            progress_bar(progress, len(pairs), "pairs for BERTScore") as bar,
-        ):
+        with torch.inference_mode(), progress_bar(progress, len(pairs), "pairs for BERTScore") as bar:
             while by_length:  # the longest first: what does not fit in memory fails at once
                 size = max(1, _TOKENS_PER_BATCH // max(map(len, pairs[by_length[-1]])))
                 rows, by_length = by_length[-size:], by_length[:-size]
@@ -236,10 +212,7 @@ def _greedy_match(
     empty = ~(candidate_counted.any(dim=1) & reference_counted.any(dim=1))
     precision, recall = (
         (best * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
-        for best, counted in (
-            (similarity.amax(dim=2), candidate_counted),
-            (similarity.amax(dim=1), reference_counted),
-        )
+        for best, counted in ((similarity.amax(dim=2), candidate_counted), (similarity.amax(dim=1), reference_counted))
     )
     precision, recall = precision.masked_fill(empty, 0.0), recall.masked_fill(empty, 0.0)
     f1 = torch.nan_to_num(2 * precision * recall / (precision + recall), nan=0.0)
@@ -260,22 +233,15 @@ def reply_metrics(
     The metrics of Tables 1-3 of the paper, and repetitions.
 
     Args:
-        replies: N generated replies.
-        references: N human replies to the same contexts.
+        replies, references: N generated replies, and N human replies to the same contexts.
         labels: (N,) ids of the emotions that the replies were asked for.
-        judge_probabilities: (N, C), what a judge gives for `replies`; without them no `hits@k`.
+        judge_probabilities: (N, C), what a judge of the emotions `label_names` gives for `replies`; without them no `hits@k`.
         ngram_model: fitted to human replies; without it no `perplexity`.
         encoder: (model, tokenizer) or (model, tokenizer, layer) for `bertscore`; without it no `bertscore_...`.
-        label_names: C names of the judge's emotions.
-        progress: see `bertscore`.
 
     Returns:
         `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity`;
-        `bertscore_precision`, `bertscore_recall`, `bertscore_f1`. Fractions in [0, 1], except lengths and
-        perplexities.
-
-    Raises:
-        ValueError: an error of one of the metrics.
+        `bertscore_precision`, `bertscore_recall`, `bertscore_f1`.
     """
     result: dict[str, Any] = {
         "ttr_1": type_token_ratio(replies, 1),

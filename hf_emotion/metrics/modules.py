@@ -52,9 +52,6 @@ class SemEval2014(_Metric):
 
 
 class DialogueEmotion(_Metric):
-    """
-    `hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities; and
-    `label_names`.
-    """
+    """`hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities."""
 
     metric = staticmethod(dialogue)

@@ -28,8 +28,7 @@ def goemotions(
     Multi-label metrics. A label is predicted where its probability is strictly greater than the threshold.
 
     Args:
-        labels: (N, C) of 0 and 1.
-        probabilities: (N, C) in [0, 1].
+        labels, probabilities: (N, C) of 0 and 1; (N, C) in [0, 1].
         thresholds: one for all labels, or C.
         label_names: C names; default: the 28 GoEmotions labels.
         decisions: (N, C) bool, in place of thresholds (groups of labels, each with its own threshold).
@@ -37,13 +36,9 @@ def goemotions(
     Returns:
         `macro_f1`, `macro_precision`, `macro_recall`, the same for `micro` and `weighted`; `macro_average_precision` (mean
         over the labels that occur); `per_label`: {name: {precision, recall, f1, support}}; and the paper's error
-        analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several (all of them among the three
-        most probable), `confusions`: the most frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and
-        `other_to_neutral`: shares of the neutral (of the other) single-label rows whose argmax is another label (is
-        neutral). Fractions in [0, 1]; NaN where a share has no rows.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range.
+        analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several, see `paper_errors`, `confusions`: the most
+        frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and `other_to_neutral`: shares of the neutral (of the other)
+        single-label rows whose argmax is another label (is neutral).
     """
     labels, probabilities = _check(labels, probabilities)
     names = list(GOEMOTIONS if label_names is None else label_names)
@@ -93,7 +88,7 @@ def _precision_recall_f1(hits, found, support) -> tuple:
     )
 
 
-def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:
+def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> dict:
     counts = labels.sum(axis=1)
     single = counts == 1
     right, predicted = paper_errors(labels, probabilities)
@@ -103,7 +98,7 @@ def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequen
         "top3_accuracy": mean(right[counts > 1]),
         "confusions": [
             {"gold": names[g], "predicted": names[p], "rows": rows}
-            for (g, p), rows in confusions(gold, first).most_common(most)
+            for (g, p), rows in confusions(gold, first).most_common(10)
         ],
     }
     if "neutral" in names:
@@ -117,10 +112,6 @@ def paper_errors(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndar
     """
     Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label is right if
     that is the most probable label, a row with several if all are among the three most probable.
-
-    Args:
-        labels: (N, C) of 0 and 1, or (N,) class ids.
-        probabilities: (N, C).
 
     Returns:
         (N,) bool, False also for a row without a gold label; and (N,) the most probable labels.
@@ -144,16 +135,8 @@ def confusions(gold: np.ndarray, predicted: np.ndarray) -> Counter[tuple[int, in
 
 def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
     """
-    Single-label metrics of the argmax: `accuracy`, `macro_f1`, `weighted_f1`, with precision and recall, and `per_label`.
-
-    Args:
-        labels: (N,) class ids, 0..C-1.
-        probabilities: (N, C).
-        label_names: C names.
-
-    Raises:
-        ValueError: shapes that do not agree, labels that are no class ids, a class id without a name, probabilities that are
-            not finite.
+    Single-label metrics of the argmax: `accuracy`, `macro_f1`, `weighted_f1`, with precision and recall, and `per_label`; of `labels` (N,)
+    class ids and `probabilities` (N, C).
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("probabilities", probabilities, (len(labels), len(label_names)))
@@ -181,22 +164,14 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
 
 def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
     """
-    For each label the threshold with the best expected F1 on these rows, which must be the validation part, under the label's
-    calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
+    For each label the threshold, to be applied with a strict >, with the best expected F1 on these rows, which must be the validation part,
+    under the label's calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
 
     The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' validation part
-    has 13 rows of grief. Calibrated probabilities use all rows, and choose better thresholds for unseen rows
-    (`benchmarks/thresholds.py`).
+    has 13 rows of grief. Calibrated probabilities choose better thresholds for unseen rows (`benchmarks/thresholds.py`).
 
     Candidates lie halfway between neighbouring probabilities; among equally good ones the widest gap wins. A label without
     positive rows gets the threshold that is best for all labels pooled.
-
-    Args:
-        labels: (N, C) of 0 and 1.
-        probabilities: (N, C).
-
-    Returns:
-        C thresholds, to be applied with a strict >.
     """
     labels, probabilities = _check(labels, probabilities)
     pooled = None
@@ -212,10 +187,7 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
 
 
 def _calibrated(gold: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """
-    (N,) sigmoids of a * logit + b with the likeliest a and b; the slight penalty keeps them finite where logits separate
-    rows.
-    """
+    """(N,) sigmoids of a * logit + b with the likeliest a and b; a slight penalty keeps them finite."""
     if gold.all():
         return np.ones(len(gold))
     logits = logit(np.clip(probabilities.astype(np.float64), 1e-6, 1 - 1e-6))[:, None]
@@ -232,9 +204,6 @@ def threshold_curve(
         labels: (N,) of 0 and 1, or probabilities that a row has the label; the counts are then expected counts.
         probabilities: (N,) in [0, 1].
         thresholds: (T,); default: the candidates of `tune_thresholds`, the highest first.
-
-    Returns:
-        `thresholds`, `precision`, `recall` and `f1`, (T,) float64; 0 where a denominator is 0.
     """
     scores, gold = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     check_probabilities(scores)
@@ -248,10 +217,7 @@ def threshold_curve(
 
 
 def _candidates(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap that each lies
-    in.
-    """
+    """Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap of each."""
     above = np.unique(np.append(scores.astype(np.float64), 0.0))[::-1]
     above, below = above[:-1], above[1:]
     return (above + below) / 2, above - below

@@ -22,10 +22,6 @@ class NgramPerplexity:
     Tokens are `words`, and the end of each reply. Words that occur fewer than twice in the human replies, unseen words included,
     count as one word, `RARE`; so every reply has a finite perplexity.
 
-    >>> model = NgramPerplexity().fit(human_replies)  # doctest: +SKIP
-    >>> model.perplexity(replies)  # doctest: +SKIP
-    87.3
-
     The paper has KenLM's modified Kneser-Ney. This is interpolated Kneser-Ney with one discount per order, D = n₁ / (n₁ + 2·n₂) of the
     order's counts (Ney et al. 1994; 0.5 where n₁ or n₂ is 0), whose perplexities differ a little from those.
     """
@@ -35,9 +31,8 @@ class NgramPerplexity:
         Args:
             order: words per n-gram, at least 2.
             discount: in [0, 1], one for all orders; default: estimated for each.
-            vocabulary_size: number of possible words. All unknown words then share the probability of `RARE` equally, so
-                that the perplexity can be compared with that of a model over the same words; default: `RARE` is one
-                word.
+            vocabulary_size: number of possible words: all unknown words then share the probability of `RARE` equally, as in a model over
+                the same words; default: `RARE` is one word.
         """
         self.order, self.discount, self.vocabulary_size = order, discount, vocabulary_size
         self._model: _KneserNey | None = None

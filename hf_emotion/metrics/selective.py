@@ -31,15 +31,8 @@ class RiskCoverage(TypedDict):
 
 def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
     """
-    The loss of each row, (N,) in [0, 1].
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        decisions: of the same shape. Class ids: the loss is 0 where both are equal, else 1. Several labels: 1 − |A ∩ B| / |A ∪ B| (one
-            minus Jaccard's index) of gold and given labels, 0 where there are none of both.
-
-    Raises:
-        ValueError: shapes that differ.
+    The loss of each row, (N,) in [0, 1]. Class ids (N,): 0 where both are equal, else 1. (N, C) of 0 and 1: 1 − |A ∩ B| / |A ∪ B| (one minus
+    Jaccard's index) of gold and given labels, 0 where there are none of both.
     """
     labels, decisions = np.asarray(labels), np.asarray(decisions)
     check_shape("decisions", decisions, labels.shape)
@@ -52,8 +45,7 @@ def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
 
 def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> RiskCoverage:
     """
-    Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them, so
-    that their order does not matter.
+    Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them.
 
     Args:
         confidence: (N,), any scale; larger is surer.
@@ -62,10 +54,7 @@ def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> RiskCoverage:
     Returns:
         `coverage` 1/N to 1, `risk` of as many of the surest rows, and `best`, the risk if the rows were sorted by their loss: (N,) each;
         `aurc`, the area under the curve (mean of `risk`), and `e_aurc`, what it exceeds the area of `best` by (Geifman, Uziel and El-Yaniv
-        2019). NaN without rows.
-
-    Raises:
-        ValueError: shapes that differ, values that are not finite.
+        2019).
     """
     confidence, losses = _checked(confidence, losses)
     number = np.arange(1, len(losses) + 1)
@@ -84,18 +73,12 @@ def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> RiskCoverage:
 
 def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Mapping[str, float]) -> float:
     """
-    The confidence below which rows are refused. Give the rows of the validation part.
+    The confidence below which rows are refused, 0 if none is. Give the rows of the validation part.
 
     Args:
         confidence, losses: (N,), as for `risk_coverage`; confidence in [0, 1].
         wanted: {"coverage": x}: the largest threshold that answers at least this share of the rows; or {"accuracy": x}: the smallest one
-            with 1 − risk of at least x on these rows, which is no guarantee for others; x in (0, 1].
-
-    Returns:
-        the threshold, 0 if it refuses none of these rows.
-
-    Raises:
-        ValueError: no rows; an accuracy that is not reached.
+            with 1 − risk of at least x on these rows, which is no guarantee for others (ValueError if none has); x in (0, 1].
     """
     confidence, losses = _checked(confidence, losses)
     ((name, value),) = wanted.items()
@@ -126,18 +109,10 @@ def answered(confidence: np.ndarray, losses: np.ndarray, threshold: float) -> di
 def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float) -> float:
     """
     The probability t from which on labels belong to a row's prediction set. A further row that is exchangeable with these has all its gold
-    labels in its set with a probability of at least `coverage`. Give the rows of the validation part.
+    labels in its set with a probability of at least `coverage`, in (0, 1). Give the rows of the validation part.
 
     With s the smallest probability among a row's gold labels (1 for a row without any), t is the ⌊(N + 1)(1 − coverage)⌋-th smallest s;
     with too few rows for such a rank it is 0, so that sets hold every label.
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        probabilities: (N, C).
-        coverage: in (0, 1).
-
-    Raises:
-        ValueError: values outside their range.
     """
     if not 0 < coverage < 1:
         raise ValueError(f"`prediction_sets` is a coverage and must lie in (0, 1), got {coverage}.")
@@ -148,19 +123,8 @@ def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float
 
 def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) -> dict:
     """
-    Measures sets of labels.
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        sets: (N, C) bool.
-        names: C label names.
-
-    Returns:
-        `coverage`: the share of rows whose set holds all gold labels; `size`: the mean number of labels in a set; `empty`: the share of
-        empty sets; `labels`: for each label the share of its rows whose set holds it. NaN without rows.
-
-    Raises:
-        ValueError: shapes that do not agree, sets that are not of 0 and 1.
+    Measures sets of labels (N, C) bool: `coverage`: the share of rows whose set holds all gold labels; `size`: the mean number of labels in a
+    set; `empty`: the share of empty sets; `labels`: for each label the share of its rows whose set holds it.
     """
     check_decisions(np.asarray(sets), "sets")
     gold, sets = _gold(labels, sets)

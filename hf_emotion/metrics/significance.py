@@ -17,23 +17,15 @@ def paired_bootstrap(
     seed: int = 0,
 ) -> dict[str, float]:
     """
-    Paired bootstrap of metric(labels, second) − metric(labels, first) over rows.
-
-    Args:
-        metric: function of (labels, predictions).
-        labels, first, second: gold labels and the two systems' predictions, row by row (N, ...).
-        samples: bootstrap samples, at least 1.
+    Paired bootstrap of metric(labels, second) − metric(labels, first) over rows, with gold labels and two systems' predictions (N, ...).
 
     Returns:
         `difference`, the bounds `low` and `high` of its 95 % interval (percentiles), and the two-sided `p_value` =
         2·min(share ≤ 0, share ≥ 0), at least 1/samples.
-
-    Raises:
-        ValueError: row counts that differ.
     """
     labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
-    if not len(labels) == len(first) == len(second):
-        raise ValueError(f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}.")
+    for name, system in (("first", first), ("second", second)):
+        check_shape(name, system, (len(labels), *system.shape[1:]))
     generator = np.random.default_rng(seed)
     differences = np.empty(samples)
     for i in range(samples):
@@ -62,23 +54,15 @@ def bootstrap_over_seeds(
       s²/S of a mean of S seeds (Rao and Wu, 1988, "Resampling Inference With Complex Survey Data"); S draws have less. A single
       seed is kept as it is: its spread over trainings is unknown and missing from the interval.
     - The deviations of both levels are added. Seeds drawn inside drawn rows would count three times how seeds differ on single
-      rows (Owen, 2007, "The Pigeonhole Bootstrap"); this counts it twice, so the interval tends to be too wide. It is too narrow
-      if two or three seeds differ far more than the rows explain: so few seeds say little about their spread.
-
-    With one seed each, this is `paired_bootstrap` of `macro_f1`.
+      rows (Owen, 2007, "The Pigeonhole Bootstrap"); this counts it twice, so the interval tends to be too wide.
 
     Args:
         labels: gold class ids (N,), or (N, C) of 0 and 1.
-        first: the decisions of each seed of a system, (S₁, N) or (S₁, N, C).
-        second: the decisions of the other system, (S₂, N) or (S₂, N, C).
+        first, second: the decisions of each seed of a system, (S, N) or (S, N, C).
         paired_seeds: whether the i-th seed of both systems is the same (S₁ = S₂).
-        samples: bootstrap samples, at least 1.
 
     Returns:
-        `difference` D, `low`, `high` and `p_value`, as `paired_bootstrap` has them.
-
-    Raises:
-        ValueError: shapes that do not fit, values that are no decisions, paired seeds of different number.
+        `difference` D, `low`, `high` and `p_value`, as `paired_bootstrap` has them, which it is for one seed each.
     """
     labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
     for name, system in (("first", first), ("second", second)):
@@ -143,13 +127,8 @@ def _interval(difference: float, differences: np.ndarray) -> dict[str, float]:
 
 def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, float]:
     """
-    McNemar's exact test on the rows that each system has fully right.
-
-    Returns:
-        `only_first` and `only_second`, how many rows only that system has right, and the `p_value`.
-
-    Raises:
-        ValueError: row counts that differ, predictions that are no decisions.
+    McNemar's exact test on the rows that each system has fully right: `only_first` and `only_second`, how many rows only that system has
+    right, and the `p_value`.
     """
     from statsmodels.stats.contingency_tables import mcnemar as test
 
@@ -167,12 +146,7 @@ def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """
-    Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label with neither rows nor predictions counts 0.
-
-    Raises:
-        ValueError: predictions of another shape, or that are no decisions.
-    """
+    """Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label with neither rows nor predictions counts 0."""
     _check_decided(labels, predictions)
     if labels.ndim == 1:
         classes = np.union1d(labels, predictions)

@@ -11,25 +11,16 @@ from .numbers import mean
 
 def against_votes(votes: np.ndarray, probabilities: np.ndarray, multi_label: bool) -> dict[str, float]:
     """
-    How close probabilities are to the shares of the annotators.
+    How close probabilities (N, C) are to the shares (N, C) of the annotators.
 
     Soft F1 reads both as degrees of membership in a fuzzy set: a label's soft true positives are Σ min(p, v) over the rows, and its
-    F1 is 2 Σ min(p, v) / (Σ p + Σ v) (Kurniawan et al. 2026, Computational Linguistics 52(1), 10.1162/coli.a.578). With votes of
-    0 and 1, and decisions for probabilities, it is the usual F1. For single-label data the micro average is 1 − the mean total
-    variation distance. Cross-entropy is at least the entropy of the votes: the difference is what the model can still gain.
-
-    Args:
-        votes: (N, C) shares of annotators; single-label rows sum to 1.
-        probabilities: (N, C), the softmax (for multi-label data the sigmoid) of the logits.
-        multi_label: whether a row may have several labels.
+    F1 is 2 Σ min(p, v) / (Σ p + Σ v) (Kurniawan et al. 2026, Computational Linguistics 52(1), 10.1162/coli.a.578). For single-label data
+    the micro average is 1 − the mean total variation distance. Cross-entropy is at least the entropy of the votes.
 
     Returns:
         `soft_macro_f1` (mean over all labels; 0 for a label without votes and probability), `soft_micro_f1`, `cross_entropy` and
         `vote_entropy` in nats: for single-label data −Σ v log p, mean over the rows; for multi-label data −v log p − (1−v) log(1−p),
-        mean over rows and labels. NaN without rows. A probability counts as at least 1e-7.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside [0, 1], rows of single-label votes that do not sum to 1.
+        mean over rows and labels. A probability counts as at least 1e-7.
     """
     votes, probabilities = np.asarray(votes, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
     check_shape("probabilities", probabilities, votes.shape)
@@ -57,14 +48,9 @@ def _cross_entropies(votes: np.ndarray, probabilities: np.ndarray, multi_label: 
 
 def krippendorff_alpha(counts: np.ndarray) -> float:
     """
-    Krippendorff's alpha for nominal values (Krippendorff 2019, Content Analysis, chapter 12): 1 − observed / expected
-    disagreement. Only units with at least two annotators count; annotators need not be the same for each unit.
-
-    Args:
-        counts: (units, values), how many annotators gave the unit the value.
-
-    Returns:
-        1 for full agreement, 0 for what chance gives. NaN if no unit has two annotators, or if all gave the same value.
+    Krippendorff's alpha for nominal values (Krippendorff 2019, Content Analysis, chapter 12): 1 − observed / expected disagreement, of
+    `counts` (units, values): how many annotators gave the unit the value. Only units with at least two annotators count; NaN if none has, or if
+    all gave the same value.
     """
     counts = np.asarray(counts, dtype=np.float64)
     counts = counts[counts.sum(axis=1) >= 2]
@@ -79,13 +65,7 @@ def krippendorff_alpha(counts: np.ndarray) -> float:
 
 def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[str], multi_label: bool) -> dict:
     """
-    What the votes say about the annotators.
-
-    Args:
-        votes: (N, C) shares of annotators.
-        annotators: (N,) number of annotators of each row, 0 where it is not known.
-        label_names: C names.
-        multi_label: whether an annotator may give several labels.
+    What votes (N, C), shares of annotators, and their number of each row, (N,), 0 where it is not known, say about the annotators.
 
     Returns:
         `annotators`: their mean number, NaN if it is not known for all rows; `unanimous`: share of the rows without dissent;

@@ -2,7 +2,6 @@
 """Searches for a better recipe: trains it with other values of some fields, chosen by Optuna, and keeps the best by the validation part."""
 
 import dataclasses
-import importlib.util
 import logging
 import shutil
 import time
@@ -15,6 +14,7 @@ import yaml
 from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
+from ..io.extras import require
 from ..io.files import locking, write_csv, write_json, write_text
 from ..io.launched import processes
 from ..metrics import sign_of
@@ -87,18 +87,10 @@ def sweep(
         data_dir: see `load_dataset_for`.
         resume: go on in `output`; a trial that was interrupted is tried again from its start.
 
-    Returns:
-        the content of `trials.json`, see `Sweep`.
-
     Raises:
-        ModuleNotFoundError: Optuna is not installed.
-        FileExistsError: `output` holds something and `resume` is not set, or another process sweeps in it.
-        ValueError: a space that does not fit the recipe, `resume` with another recipe or space or over other rows, no
-            trial that ended.
-        SystemExit: with code 143: the process got SIGTERM; `resume` goes on.
+        FileExistsError, ValueError: as `train`; also for a space that does not fit the recipe, and if no trial ended.
     """
-    if importlib.util.find_spec("optuna") is None:
-        raise ModuleNotFoundError("sweep needs Optuna: pip install 'hf-emotion[sweep]'")
+    require("optuna", "sweep", "sweep")
     if processes() > 1:
         raise ValueError("a sweep runs in one process: start it without torchrun or accelerate.")
     if recipe.one_model_per_context:
@@ -270,12 +262,7 @@ def _run_trial(
 
 
 class Watch(TrainerCallback):
-    """
-    Reports every evaluation to a trial, and ends the training if the trial shall be pruned.
-
-    Attributes:
-        metric, last: the metric that selects the epoch, and its last value.
-    """
+    """Reports every evaluation to a trial, and prunes it. `metric`, `last`: what selects the epoch, and its last value."""
 
     def __init__(self, trial: "OptunaTrial"):
         self.trial, self.metric = trial, "loss"

@@ -48,7 +48,7 @@ def train(
     test: bool = True,
 ) -> RunReport:
     """
-    Train every seed of a recipe, evaluate, and write the run folder.
+    Train every seed of a recipe, evaluate, and write the run folder; return what its `metrics.json` holds.
 
     The folder holds a checkpoint that AutoModel can load (with several seeds: the checkpoint of the best one on the
     validation part, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the
@@ -63,14 +63,10 @@ def train(
             `load_dataset_for` has them.
         test: whether to measure the test part, too.
 
-    Returns:
-        what `metrics.json` holds.
-
     Raises:
         FileExistsError: `output` holds something and `resume` is not set; another process trains in it.
         ValueError: `resume` with another recipe than the one in `output`.
-        OSError, MemoryError: no disk space, no permission to write, or no memory; the message says what to do.
-        FloatingPointError: the training diverged.
+        OSError, MemoryError, FloatingPointError: no disk space, no memory, a training that diverged; the message says what to do.
         SystemExit: with code 143: the process got SIGTERM during the training; the checkpoint is written.
     """
     if not isinstance(recipe, Recipe):
@@ -201,10 +197,7 @@ def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
 
 
 def check_output(output: Path, file: str, same: Callable[[str], bool], resume: bool) -> None:
-    """
-    Refuse a folder that holds something, but with `resume` one that was begun by the same command: `same` says so, from the text of
-    `file` in it.
-    """
+    """Refuse a folder that holds something, but with `resume` one whose `file` says that the `same` command began it."""
     if resume and (output / file).is_file():
         if not same((output / file).read_text(encoding="utf-8")):
             raise ValueError(

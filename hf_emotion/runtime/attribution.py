@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..io.extras import require
 from .batching import as_texts
 
 
@@ -29,15 +30,14 @@ GRADIENT_UNIT = "squared norm of the gradient, divided by the largest of the row
 @dataclass(frozen=True)
 class HeatMap:
     """
+    Numbers with names for the colours of a page.
+
     Attributes:
-        title: what it shows.
-        unit: unit of the values.
+        title, unit: what it shows, and in which unit.
         axes: what the rows and the columns are, such as ("label", "word").
-        rows: the name of each row.
-        columns: the name of each column: words, pieces, or numbers of utterances or dimensions.
+        rows, columns: their names.
         values: (rows, columns) float64.
-        scores: one number for each row, such as the probability of its label; None if there is none.
-        score_name: what `scores` are.
+        scores, score_name: one number for each row, such as the probability of its label, and what it is; None if there is none.
     """
 
     title: str
@@ -61,24 +61,29 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explained:
     """
+    How a task explains a text.
+
     Attributes:
-        checkpoint: what was explained.
-        model_type: the model type in its configuration.
         text: what the model read; for dialogues the turns, one per line.
         method: one of `hf_emotion.tasks.base.METHODS`, "likelihood" for generators.
         maps: the heat maps.
         notes: how to read them: what was merged, left out, replaced.
-        seconds: computing time without loading.
     """
 
-    checkpoint: str
-    model_type: str
     text: str
     method: str
     maps: list[HeatMap]
     notes: list[str]
+
+
+@dataclass(frozen=True)
+class Explanation(Explained):
+    """What was explained, its model type, and the computing time without loading, beside what its task says."""
+
+    checkpoint: str
+    model_type: str
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,24 +93,10 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Explained:
-    """How a task explains a text: `text`, `method`, `maps` and `notes` of an `Explanation`."""
-
-    text: str
-    method: str
-    maps: list[HeatMap]
-    notes: list[str]
-
-
-@dataclass(frozen=True)
 class Reading:
     """
-    One text as a model reads it.
-
-    Attributes:
-        inputs: the model's arguments, (1, L) each; (W, L) for a text in W windows.
-        words: the words of the text, in its order.
-        word_of: (L,), or (W·L,), the number of each token's word; -1 for special tokens and for the second segment.
+    One text as a model reads it: the model's arguments, (1, L) each, or (W, L) for a text in W windows; its words; and for each token the
+    number of its word, -1 for special tokens and for the second segment.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -160,10 +151,7 @@ def check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
-    """
-    The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its
-    word.
-    """
+    """The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its word."""
     spans: list[list[int]] = []
     word_of = np.full(len(tokens["input_ids"]), -1)
     last = None
@@ -256,12 +244,9 @@ def attribute_words(
 
 def captum_attr() -> Any:
     """The module `captum.attr`, whose first import takes seconds; ModuleNotFoundError where captum is not installed."""
-    try:
-        import captum.attr
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "gradient, integrated-gradients and occlusion need captum: pip install 'hf-emotion[explain]'; attention does not."
-        ) from error
+    require("captum", "an explanation by another method than attention", "explain")
+    import captum.attr
+
     return captum.attr
 
 

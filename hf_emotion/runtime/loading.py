@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Reads checkpoints, other people's too: safetensors only; code beside the weights is never run; if a file cannot be read, the
-error names the checkpoint.
-
-Every checkpoint that the toolkit reads goes through these functions.
-"""
+"""Reads checkpoints, other people's too: safetensors only, and code beside the weights is never run. All reading goes through here."""
 
 import os
 import threading
@@ -36,9 +31,7 @@ def auto_class_of(config: PreTrainedConfig, stock: str) -> str:
 def read_config(
     checkpoint: str | Path, config_class: type[PreTrainedConfig] = AutoConfig, **fields: Any
 ) -> PreTrainedConfig:
-    """
-    The configuration of a checkpoint, a local folder or a Hub id, read by `config_class`; `fields` replace entries of the file.
-    """
+    """The configuration of a checkpoint, a local folder or a Hub id, read by `config_class`; `fields` replace entries of the file."""
     with reading(checkpoint, "config.json"):
         config = config_class.from_pretrained(checkpoint, trust_remote_code=False, **fields)
     # If the name of an attention holds a "/", transformers would download and run its code.
@@ -51,21 +44,13 @@ def read_config(
 
 
 def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint."""
+    """The tokenizer of a checkpoint, a local folder or a Hub id."""
     with reading(checkpoint, "tokenizer"):
         return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
 
 
 def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pretrained", **arguments: Any) -> Any:
-    """
-    A model, from safetensors alone.
-
-    Args:
-        auto_class: a class with `from_pretrained`.
-        checkpoint: a local folder or a Hub id.
-        method: the method of `auto_class` that loads it, if not `from_pretrained`.
-        arguments: arguments of the method.
-    """
+    """A model, from safetensors alone, by a method of `auto_class`, which gets the other arguments. `checkpoint`: a folder or Hub id."""
     pickles = [] if any(Path(checkpoint).glob("*.safetensors")) else sorted(Path(checkpoint).glob("*.bin"))
     if pickles:
         raise OSError(
@@ -80,10 +65,7 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
 
 @contextmanager
 def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
-    """
-    Turn errors of the libraries that read `what` of a checkpoint into a ValueError that names both; OSError and ImportError
-    stay. Threads wait for each other.
-    """
+    """Turn what libraries raise for `what` of a checkpoint into a ValueError; OSError and ImportError stay. Threads wait."""
     try:
         with loading, asking_once(checkpoint):
             yield

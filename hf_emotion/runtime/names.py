@@ -9,13 +9,7 @@ RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"
 
 
 def check_local(name: str | Path, argument: str) -> None:
-    """
-    Refuse a wrong name of a checkpoint or base model at once; asking the Hub would take half a minute and more.
-
-    Args:
-        name: a local folder or a Hub id.
-        argument: the argument that holds the name, for messages, such as "--base-model".
-    """
+    """Refuse a wrong name of a model at once, without asking the Hub; `argument` holds the name, for messages, such as "--base-model"."""
     path = Path(name)
     if path.is_dir() and (path / RECIPE).is_file() and not (path / CONFIG).exists() and not (path / METRICS).exists():
         raise OSError(

@@ -134,10 +134,7 @@ def find_ready(name: Any) -> ReadyModel | Path | None:
 
 
 def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None) -> Any:
-    """
-    A ready model's folder in the cache: the exported one if onnxruntime is installed and neither `device` nor `dtype` asks for
-    torch, else the checkpoint. Any other argument is returned as it is.
-    """
+    """A ready model's folder in the cache: exported, or where that cannot be run the checkpoint; other arguments as they are."""
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
         return checkpoint if model is None else str(model)
@@ -175,10 +172,7 @@ def cache_folder() -> Path:
 
 
 def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
-    """
-    The folder of this kind in the cache. If a file no longer has the SHA-256 with which it was written, the whole folder is
-    written anew.
-    """
+    """The folder of this kind in the cache, written anew if a file no longer has its SHA-256."""
     folder = cache_folder() / f"{model.name}-{model.key()}" / kind
     if folder.is_dir():
         if _is_whole(folder):
@@ -259,10 +253,7 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
 
 
 def own_encoder(encoder: str) -> Path | None:
-    """
-    The folder of an encoder in the one that `HF_EMOTION_ENCODERS` names, under its Hub id, the last part of that, or its short name;
-    None if there is none.
-    """
+    """The folder of an encoder in the one that `HF_EMOTION_ENCODERS` names, by its Hub id, the last part of that, or its short name."""
     place = os.environ.get(OWN_ENCODERS)
     if not place:
         return None

@@ -29,20 +29,10 @@ NOT_OURS = "{} answers, but not as `hf-emotion serve` does: check --url."
 
 
 class Client:
-    """
-    Asks one model of a service.
-
-    Attributes:
-        url: where the service is.
-        about: what the service says of the model: `name`, `task`, `route`, `max_length` and what its task adds.
-    """
+    """Asks one model of a service; `about` is what the service says of it: `name`, `task`, `route`, `max_length` and what its task adds."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None):
-        """
-        Args:
-            url: "http://HOST:PORT".
-            key: what the service asks for, if it asks for one.
-        """
+        """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: what the service asks for."""
         self.url = url.rstrip("/")
         # It follows no redirects: the key would go to another host.
         self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -67,10 +57,7 @@ class Client:
         size = min(self._at_once, self.about["max_inputs"])
         parts = [list(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         results: list[dict[str, Any]] = []
-        with (
-            ThreadPoolExecutor(CONNECTIONS) as pool,
-            progress_bar(progress, total=len(inputs), unit="texts") as bar,
-        ):
+        with ThreadPoolExecutor(CONNECTIONS) as pool, progress_bar(progress, total=len(inputs), unit="texts") as bar:
             for part, found in zip(parts, pool.map(lambda part: self._ask_part(part, fields), parts), strict=True):
                 results += found
                 bar.update(len(part))
@@ -131,12 +118,7 @@ class Client:
 
 
 class Remote:
-    """
-    A model behind a service, with what all predictors have for `predict`. A subclass has `task`, `predict_quietly` and `of_items`.
-
-    Attributes:
-        units: what the model reads, for warnings.
-    """
+    """A model behind a service as a predictor. A subclass has `task`, `predict_quietly` and `of_items`; `units`: what it reads."""
 
     multi_label = False
     units = "texts"

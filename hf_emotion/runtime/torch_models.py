@@ -49,14 +49,11 @@ def load_weights(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
             f"{str(error).splitlines()[0]}"
         ) from error
-    if loading["missing_keys"]:
+    unused = _unused(model, loading["unexpected_keys"])
+    if loading["missing_keys"] or unused:
         raise ValueError(
-            f"{checkpoint} is not a trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
-        )
-    if unused := _unused(model, loading["unexpected_keys"]):
-        raise ValueError(
-            f"the config.json of {checkpoint} describes another model than its weights: {len(unused)} of them would not be used, such as "
-            f"{unused[0]}. Copy both files anew from one place."
+            f"{checkpoint} lacks weights of its config.json, {sorted(loading['missing_keys'])[:3]}, or has others, {unused[:3]}: train it "
+            "first, or copy both files anew from one place."
         )
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():

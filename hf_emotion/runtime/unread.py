@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What a model cannot read of a text: the part that is cut, words that its tokenizer does not know, and another language than its own.
-Needs neither torch nor transformers.
-"""
+"""What a model cannot read of a text: its end, unknown words, another language. Needs neither torch nor transformers."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +73,7 @@ class Unread(NamedTuple):
 
 def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.ndarray:
     """
-    For each text the share of its letters that are in words which the tokenizer does not know. Such a word
+    For each text the share of its letters, (N,) float64 with four digits, that are in words which the tokenizer does not know. Such a word
     - becomes the unknown token,
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
     - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. A Han, kana or Hangul
@@ -84,17 +81,8 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
       word does not count: a name or a typing error is not another language.
 
     U+FFFD, which a text read in the wrong encoding is full of, and characters for private use count as unknown where the tokenizer
-    drops them.
-
-    Letters are a to z and all characters beyond ASCII, emoji too. Tokenizers that are not fast do not tell which pieces make a
-    word: there it is the share of unknown tokens.
-
-    Args:
-        texts: N texts.
-        encoded: what the tokenizer gives for them, or for pairs that begin with them, without cutting.
-
-    Returns:
-        (N,) float64 in [0, 1], rounded to four digits.
+    drops them. Letters are a to z and all characters beyond ASCII, emoji too. For tokenizers that are not fast it is the share of unknown
+    tokens. `encoded`: what the tokenizer gives for the texts, or for pairs that begin with them, without cutting.
     """
     count, encodings = len(texts), encoded.encodings
     if encodings is None:
@@ -175,10 +163,7 @@ def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
 
 
 def warn_unread(counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts") -> None:
-    """
-    Warn of the texts that were cut to `limit`, of those with much that is unknown (`warn_unknown`), and of those that are in none of the
-    model's `languages`, each with their number.
-    """
+    """Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`."""
     if counts.truncated and is_new("cut"):
         logger.warning("%d of %d %s are longer than %s and were cut", counts.truncated, counts.total, what, limit)
     warn_unknown(counts.unknown, counts.total, what)

@@ -12,6 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from ..io.extras import require
 from ..io.files import creating, write_json
 from ..recipes import check_key
 from ..runtime.loading import read_model
@@ -36,10 +37,9 @@ def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: 
             named. Also `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
         auto_class: the class of transformers that loads the model.
     """
-    try:
-        import peft
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("`adapter` in a recipe needs PEFT: pip install 'hf-emotion[peft]'") from error
+    require("peft", "`adapter` in a recipe", "peft")
+    import peft
+
     fields = dict(fields)
     run = fields.pop("start_from", None)
     known = [name for name in inspect.signature(peft.LoraConfig).parameters if name not in ("peft_type", "task_type")]
@@ -68,9 +68,8 @@ def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> N
     (name,) = adapted.active_adapters
     state = adapted.get_base_model().state_dict()
     plain = {key.replace(".base_layer.", ".").replace(f".modules_to_save.{name}.", "."): key for key in state}
-    lost = [key for key in trained if key not in plain or state[plain[key]].shape != trained[key].shape]
-    if lost:
-        raise ValueError(f"`adapter.start_from` {run!r} is a training of another model: {lost[0]} does not fit.")
+    if not all(key in plain and state[plain[key]].shape == value.shape for key, value in trained.items()):
+        raise ValueError(f"`adapter.start_from` {run!r} is a training of another model.")
     for path, module in adapted.get_base_model().named_modules():
         if name not in getattr(module, "lora_A", {}) and name not in getattr(module, "lora_embedding_A", {}):
             continue
@@ -93,10 +92,7 @@ def is_adapted(model: Any) -> bool:
 
 
 def save_adapter(model: Any, folder: Path, base_model: str) -> None:
-    """
-    Write adapter_config.json, which names the base model, adapter_model.safetensors (the new modules are in it) and the model's
-    config.json.
-    """
+    """Write the adapter, with its new modules, and the model's config.json; adapter_config.json names the base model."""
     shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted run
     with creating(folder) as temporary:
         model.save_pretrained(temporary)

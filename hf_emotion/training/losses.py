@@ -37,8 +37,7 @@ def training_loss(
     Args:
         outputs: have `logits` (B, C), for dialogues (B, U, C).
         labels: (B, C) float of 0 and 1; or (B,), for dialogues (B, U), class ids, -100 for no label.
-        num_items_in_batch: the number of labels (other than -100) over all accumulated batches and processes; default: of this
-            batch.
+        num_items_in_batch: the number of labels over all accumulated batches and processes; default: of this batch.
         votes: (B, C) shares, the targets in the place of labels. With one label per row: −Σ_c w_c v_c log p_c.
         class_weights: C weights; of rows with several labels, of both terms of a label.
         positive_weights: C weights of the terms of rows that have a label; (B, C) labels.
@@ -107,10 +106,7 @@ def loss_of(recipe: Recipe, weights: dict[str, list[float]]) -> partial | None:
 
 
 def balanced(counts: Sequence[float] | np.ndarray) -> list[float]:
-    """
-    n / (C n_c) for each of the C labels that occur, with n_c labels each and n in all, as scikit-learn's `class_weight="balanced"`;
-    1 for a label that does not occur.
-    """
+    """scikit-learn's `class_weight="balanced"` for C counts; 1 for a label that does not occur."""
     counts = np.asarray(counts, dtype=np.float64)
     present = counts > 0
     even = counts.sum() / max(present.sum(), 1)

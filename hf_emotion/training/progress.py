@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What a training prints while it runs: one line for each evaluation, and a bar in a terminal or else a line now and then. All other
-figures go to a file.
-"""
+"""What a training prints: one line for each evaluation, and a bar or now and then a line. All other figures go to a file."""
 
 import json
 import logging

@@ -31,10 +31,7 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
 
 
 def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
-    """
-    The recipe, with the fields of `model_config` that its task sets. ValueError, which names the source, if its corpus, its
-    model or an option of either is unknown.
-    """
+    """The recipe, with the fields that its task sets; ValueError, which names the source, for an unknown corpus, model or option."""
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
         names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
