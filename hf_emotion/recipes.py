@@ -402,13 +402,13 @@ def read_value(text: str) -> Any:
 
 def apply_override(values: Fields, override: str) -> None:
     """Set one "key=value" in the fields of a recipe."""
-    key, separator, text = override.partition("=")
-    if not separator or not key:
-        raise ValueError(f"an override has the form key=value, got {override!r}.")
     try:
+        key, text = override.split("=", 1)
         value = read_value(text)
     except ValueError as error:
-        raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
+        raise ValueError(
+            f"an override has the form key=value, with a YAML value, got {override!r}: {error}"
+        ) from error
     set_field(values, key, value)
 
 
@@ -424,7 +424,5 @@ def set_field(values: Fields, key: str, value: Any) -> None:
     check_key(head, arguments | {name: name for name in types})
     if not rest:
         values[key] = value
-    elif "dict" not in types[head]:
-        raise ValueError(f"unknown recipe key `{key}`: `{head}` has no keys inside.")
     else:
         values[head] = {**(values[head] if isinstance(values.get(head), dict) else {}), rest: value}

@@ -157,34 +157,15 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
     kind = FORMATS.get(ending(source))
     if kind == "csv":
         with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter=separator, strict=True)
-            columns: list[str] = []
-            unnamed = None
-            while True:
-                try:
-                    if unnamed is None:
-                        header = reader.fieldnames or []
-                        reader.fieldnames = columns = _named_columns(header, path)
-                        unnamed = len(header) - len(columns)
-                    row = next(reader)
-                except StopIteration:
-                    return
-                except csv.Error as error:
-                    line = reader.reader.line_num  # reader.line_num still counts up to the row before
-                    raise ValueError(
-                        f"{path}, line {line}: malformed CSV (a quote that is not closed?): {error}"
-                    ) from error
-                if len(row.get(None, [])) <= unnamed and not any(map(str.strip, row.get(None, []))):
-                    row.pop(None, None)
-                if None in row or None in row.values():
-                    row = MalformedRow(
-                        {column: value or "" for column, value in row.items() if column is not None},
-                        f"the header has {len(columns)} columns and the row has "
-                        f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
-                    )
-                elif len(row) > 1 and list(row) == [value.removeprefix("\ufeff") for value in row.values()]:
-                    row = MalformedRow(row, "the line is the header once more: leave it out when files are joined.")
-                yield reader.line_num, row
+            reader = csv.reader(file, delimiter=separator, strict=True)
+            try:
+                header = next(reader, [])
+                columns = _named_columns(header, path)
+                for values in filter(None, reader):
+                    yield reader.line_num, _csv_row(columns, len(header), values)
+            except csv.Error as error:
+                message = f"{path}, line {reader.line_num}: malformed CSV (a quote that is not closed?): {error}"
+                raise ValueError(message) from error
     elif kind == "jsonl":
         with open_file(source, "r", encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, 1):
@@ -209,6 +190,22 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
                     yield number, row
     else:
         raise ValueError(f"{path}: the file name must end in one of {sorted(FORMATS)}.")
+
+
+def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:
+    """A row below a header of `width` columns, of which the last may be nameless."""
+    row, more = dict(zip(columns, values, strict=False)), values[len(columns) :]
+    if len(more) <= width - len(columns) and not any(map(str.strip, more)):
+        more = []
+    if more or len(values) < len(columns):
+        count = "more" if more else "fewer"
+        reason = (
+            f"the header has {len(columns)} columns and the row has {count}; quote values that contain the separator."
+        )
+        return MalformedRow(dict.fromkeys(columns, "") | row, reason)
+    if len(row) > 1 and columns == [value.removeprefix("\ufeff") for value in row.values()]:
+        return MalformedRow(row, "the line is the header once more: leave it out when files are joined.")
+    return row
 
 
 def split_files(source: Path) -> dict[str, Path]:

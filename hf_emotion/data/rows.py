@@ -140,5 +140,7 @@ def download(address: str, sha256: str | None = None) -> Path:
     except (OSError, ClientError) as error:
         raise OSError(f"cannot download {address} ({type(error).__name__}: {error}): {DOWNLOAD_REMEDY}") from error
     if sha256 is not None and sha256_of(path) != sha256:
-        raise OSError(f"{address} is another file than expected: delete {path}, or {DOWNLOAD_REMEDY}")
+        raise OSError(
+            f"{address} was not downloaded whole or is another file, by its SHA-256: delete {path}, or {DOWNLOAD_REMEDY}"
+        )
     return path

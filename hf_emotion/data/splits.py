@@ -84,7 +84,7 @@ def split_by_text(
     count = round(fraction * total) if 0 < fraction < 1 else 0
     if not 0 < count < total:
         raise ValueError(
-            f"`validation_fraction` must leave texts in both parts, got {fraction} of {total} distinct texts."
+            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of {total} distinct texts."
         )
     drawn = set(draw_units(dataset, texts, count, seed)[1])
     aside = np.array([text in drawn for text in texts])

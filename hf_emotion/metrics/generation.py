@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -31,6 +31,8 @@ _STEMS = "ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn 
 # test replies of MojiTalk have 50.7 % stop words; the paper has 50.4 %.
 STOP_WORDS = ENGLISH_STOP_WORDS | {f"'{ending}" for ending in ENDINGS} | set(_STEMS.split())
 
+ReplyFigures: TypeAlias = dict[str, Any]  # metric -> figure, and `per_emotion`
+
 LONGEST_REPEAT = 4
 _TOKENS_PER_BATCH = 4096
 
@@ -40,7 +42,7 @@ def hits_at_k(
     labels: Sequence[int] | np.ndarray,
     ks: Sequence[int] = (1, 3, 5),
     label_names: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> ReplyFigures:
     """
     Share of the replies whose asked emotion is among the k that a judge finds most probable (paper, section 4.1).
 
@@ -65,7 +67,7 @@ def hits_at_k(
         raise ValueError(f"a ranking must hold each id of 0..{classes - 1} once; probabilities must be floats.")
     rank = (ranked == labels[:, None]).argmax(axis=1)  # (N,), from 0
     names = [str(number) for number in range(classes)] if label_names is None else list(label_names)
-    result: dict[str, Any] = {}
+    result: ReplyFigures = {}
     support = np.bincount(labels, minlength=classes).tolist()
     per_emotion: dict[str, dict[str, float]] = {name: {} for name in names}
     for k in ks:
@@ -228,7 +230,7 @@ def reply_metrics(
     encoder: tuple | None = None,
     label_names: Sequence[str] | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> ReplyFigures:
     """
     The metrics of Tables 1-3 of the paper, and repetitions.
 
@@ -243,7 +245,7 @@ def reply_metrics(
         `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity`;
         `bertscore_precision`, `bertscore_recall`, `bertscore_f1`.
     """
-    result: dict[str, Any] = {
+    result: ReplyFigures = {
         "ttr_1": type_token_ratio(replies, 1),
         "ttr_2": type_token_ratio(replies, 2),
         "average_length": average_length(replies),

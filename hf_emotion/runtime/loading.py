@@ -46,7 +46,12 @@ def read_config(
 def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint, a local folder or a Hub id."""
     with reading(checkpoint, "tokenizer"):
-        return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # as for a folder without a tokenizer
+        raise OSError(
+            f"the checkpoint {str(checkpoint)!r} has no tokenizer: save the one it was trained with into it."
+        )
+    return tokenizer
 
 
 def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pretrained", **arguments: Any) -> Any:

@@ -55,13 +55,7 @@ def load_weights(
             f"{checkpoint} lacks weights of its config.json, {sorted(loading['missing_keys'])[:3]}, or has others, {unused[:3]}: train it "
             "first, or copy both files anew from one place."
         )
-    if tokenizer is None:
-        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
-            raise OSError(
-                f"the checkpoint {str(checkpoint)!r} has no tokenizer: save the one it was trained with into it."
-            )
-        tokenizer = read_tokenizer(checkpoint)
-    return model.to(place), tokenizer
+    return model.to(place), tokenizer or read_tokenizer(checkpoint)
 
 
 def _place(device: str | None) -> torch.device:

@@ -46,7 +46,7 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
                 if fields != recipe.model_config:
                     more = {name: fields[name] for name in fields if name not in recipe.model_config}
                     recipe = dataclasses.replace(recipe, model_config=recipe.model_config | more)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
     return recipe
 
@@ -60,7 +60,4 @@ def _check_model(recipe: Recipe) -> None:
     fields = {name: field.type for name, field in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__.items()}
     for key, value in recipe.model_config.items():
         check_key(key, list(fields), "model_config.")
-        try:
-            type_validator(f"model_config.{key}", value, fields[key])
-        except TypeError as error:
-            raise ValueError(str(error)) from error
+        type_validator(f"model_config.{key}", value, fields[key])

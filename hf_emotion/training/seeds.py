@@ -82,13 +82,15 @@ def fit_model(
     if method is not None:
         recipe = dataclasses.replace(recipe, few_shot=[method])
     one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
-    if recipe.inverse_frequency_sampling and not one_label:
-        raise ValueError("`inverse_frequency_sampling` is for classifiers and needs one label per row: leave it out.")
     smoothed = recipe.training_arguments.get("label_smoothing_factor") and task.labelled
-    if smoothed and task.gold(splits["train"]).ndim == 2:
-        raise ValueError(
-            "`label_smoothing_factor` is for rows with one label, and those of this corpus have more: leave it out."
-        )
+    for name, wrong in (
+        ("inverse_frequency_sampling", recipe.inverse_frequency_sampling and not one_label),
+        ("label_smoothing_factor", smoothed and task.gold(splits["train"]).ndim == 2),
+    ):
+        if wrong:
+            raise ValueError(
+                f"`{name}` is for rows with one label, and those of this corpus have more, or none: leave it out."
+            )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     weights = weights_of(task, recipe, splits["train"])
     own_loss, prepared_for = loss_of(recipe, weights), recipe

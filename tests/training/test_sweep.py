@@ -277,7 +277,7 @@ class TestTrials:
             module.sweep(recipe, {"learning_rate": [9e-4, 1e-3]}, 2, tmp_path / "sweep")
 
     def test_missing_extra(self, recipe, monkeypatch, tmp_path):
-        monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(ModuleNotFoundError, match=r"hf-emotion\[sweep\]"):
             hf_emotion.sweep(recipe, RATE, 2, tmp_path / "sweep")
         assert not (tmp_path / "sweep").exists()
