@@ -288,10 +288,7 @@ def check_licence(name: str, argument: str, remedy: str) -> None:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """
-    The file of a recipe, from its path or from the name of a packaged one ("goemotions/laa_cb", also with the leading
-    `configs/` and the `.yaml`).
-    """
+    """The file of a recipe, from its path or the name of a packaged one, also with the leading `configs/` and the `.yaml`."""
     path = Path(name)
     if path.is_file():
         return path

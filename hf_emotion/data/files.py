@@ -58,10 +58,7 @@ def default_separator(path: str | Path) -> str:
 
 
 def find_separator(path: str | Path, needed: Sequence[str], given: str | None = None) -> str | None:
-    """
-    The separator of a CSV or TSV file: the given one, else the first with which the header names the needed columns, else the usual one.
-    None for other formats.
-    """
+    """The given separator of a CSV or TSV file, else the first with which the header names the needed columns; None for others."""
     path = as_path(path)
     table = FORMATS.get(ending(path)) == "csv"
     if given is not None:

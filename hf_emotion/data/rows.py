@@ -39,7 +39,7 @@ class Rows:
     def reject(self, line: int | str, reason: str) -> None:
         message = f"{self.source}, {self.unit} {line}: {reason}"
         if not self.skip:
-            raise ValueError(f"{message} (mend the row, or drop such rows: --set dataset_options.on_bad_rows=skip)")
+            raise ValueError(f"{message} (mend the row, or drop such rows: on_bad_rows='skip')")
         self.bad.append(message)
 
     def add(self, line: int | str, text: Any, labels: Any, row_id: str, **columns: Any) -> None:

@@ -75,10 +75,7 @@ def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
 def split_by_text(
     dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
 ) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """
-    Set aside a share of the distinct texts of a column, drawn by `draw_units`, with all their rows: (the rest, what is set aside), each in
-    the order of the rows.
-    """
+    """Set aside a share of the distinct texts of a column, drawn by `draw_units`: (the rest, what is set aside), rows in order."""
     texts = list(dataset[column])
     total = len(set(texts))
     count = round(fraction * total) if 0 < fraction < 1 else 0

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Metrics of emotional replies: Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021), and a few that show
-copying and loops. `words` splits all texts into words.
-"""
+"""Metrics of emotional replies: Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021), and a few more."""
 
 import math
 import re

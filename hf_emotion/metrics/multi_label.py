@@ -134,10 +134,7 @@ def confusions(gold: np.ndarray, predicted: np.ndarray) -> Counter[tuple[int, in
 
 
 def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
-    """
-    Single-label metrics of the argmax: `accuracy`, `macro_f1`, `weighted_f1`, with precision and recall, and `per_label`; of `labels` (N,)
-    class ids and `probabilities` (N, C).
-    """
+    """Metrics of the argmax of (N, C) for (N,) class ids: `accuracy`; F1, precision, recall, `macro` and `weighted`; and `per_label`."""
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("probabilities", probabilities, (len(labels), len(label_names)))
     check_ids(labels, len(label_names))

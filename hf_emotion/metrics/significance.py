@@ -126,10 +126,7 @@ def _interval(difference: float, differences: np.ndarray) -> dict[str, float]:
 
 
 def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, float]:
-    """
-    McNemar's exact test on the rows that each system has fully right: `only_first` and `only_second`, how many rows only that system has
-    right, and the `p_value`.
-    """
+    """McNemar's exact test on the rows that only one system has fully right: `only_first`, `only_second`, and the `p_value`."""
     from statsmodels.stats.contingency_tables import mcnemar as test
 
     labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)

@@ -194,10 +194,7 @@ def attribute_words(
     method: str,
     merge: Merge = "sum",
 ) -> tuple[np.ndarray, float]:
-    """
-    Scores (words,) float64 of the words for the logit of one label, by a method other than attention; and how far integrated
-    gradients are from completeness (0 for other methods).
-    """
+    """Scores (words,) float64 for the logit of a label, and how far integrated gradients are from completeness (else 0)."""
     captum = captum_attr()
     names = [name for name in reading.inputs if name != "input_ids"]
     ids, others = reading.inputs["input_ids"], tuple(reading.inputs[name] for name in names)

@@ -50,10 +50,7 @@ def hub_id(name: str | None) -> str | None:
 def load_base_tokenizer(
     base_model: str, option: str = "--base-model ", encoder: bool = True
 ) -> PreTrainedTokenizerBase:
-    """
-    The tokenizer of a base model. For messages: the `option` of the command line that names the base model, and whether an `encoder` such
-    as "minilm" would do.
-    """
+    """The tokenizer of a base model; `option`, and whether an `encoder` such as "minilm" would do, are for messages."""
     path = resolve_base_model(base_model)
     try:
         return read_tokenizer(path)

@@ -45,14 +45,11 @@ def as_list(texts: Any) -> list[Any]:
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """
-    A list of texts in composed characters (NFC); a string counts as one text. TypeError for anything else, ValueError for a text
-    that is empty, no string or no Unicode.
-    """
+    """A list of texts in composed characters (NFC), of which a string counts as one; ValueError for one that is empty or no string."""
     texts = as_list(texts)
     for row, text in enumerate(texts, 1):
         if not text_processing.is_readable(text):
-            raise ValueError(f"text {row} of {len(texts)} is empty, no string or no Unicode: {text!r}")
+            raise ValueError(f"text {row} of {len(texts)} is empty or no string: {text!r}")
     mended = sum(map(text_processing.has_windows_characters, texts))
     if mended and is_new("windows characters"):
         logger.warning(WINDOWS_CHARACTERS, mended, len(texts))

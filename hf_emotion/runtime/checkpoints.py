@@ -63,7 +63,7 @@ def load_checkpoint(
     checkpoint = for_prediction(checkpoint, device, dtype)
     folder = Path(checkpoint)
     if folder.exists() and not (folder / "config.json").is_file():
-        raise OSError(f"{checkpoint} is not a checkpoint, a folder with a config.json.")
+        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.")
     if is_exported(checkpoint):
         if dtype is not None or (device or "cpu").partition(":")[0] != "cpu":
             raise ValueError(

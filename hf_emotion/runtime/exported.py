@@ -70,7 +70,9 @@ class ExportedTokenizer:
                 setattr(self, name, facts[name])
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises plain Exceptions
-            raise ValueError(f"the tokenizer in {folder} is damaged ({error}): {AGAIN}.") from error
+            raise ValueError(
+                f"{folder / 'tokenizer.json'} or {TOKENIZER_FACTS} is damaged ({error}): {AGAIN}."
+            ) from error
         self._tokenizer.no_padding()
 
     def __len__(self) -> int:

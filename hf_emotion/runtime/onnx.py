@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what `hf-emotion export` has written, with onnxruntime on the CPU. Needs neither torch nor transformers.
-
-Shapes: B batch, L tokens, N utterances, U utterances of a dialogue, D utterance vector, C labels.
-"""
+"""Runs what `hf-emotion export` has written, with onnxruntime on the CPU. Needs neither torch nor transformers."""
 
 import ctypes
 import os

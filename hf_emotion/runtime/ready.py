@@ -121,10 +121,7 @@ def built_models() -> list[Path]:
 
 
 def find_ready(name: Any) -> ReadyModel | Path | None:
-    """
-    The ready model with this name: one of the package, else the folder of one that the user has built. None if there is none,
-    or if the name is a folder that holds a checkpoint (a folder with data may have the name of a ready model).
-    """
+    """The ready model with this name, of the package, else the folder of a built one; None for another, and for a checkpoint's folder."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or (Path(name) / "config.json").is_file():
         return None
     if (PLACE / name / FACTS).is_file():

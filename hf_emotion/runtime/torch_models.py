@@ -71,10 +71,7 @@ def _place(device: str | None) -> torch.device:
 
 
 def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
-    """
-    The unused weights that matter: of our own models all, of stock models those of layers that the model lacks. Other people's
-    checkpoints often hold a pooler or a head of pretraining, too.
-    """
+    """The unused weights that matter: of our models all, of stock ones those of layers (others often hold a head of pretraining)."""
     if type(model).__module__.startswith("hf_emotion."):
         return sorted(names)
     kinds = {_NUMBER.sub(".N.", name) for name in model.state_dict()}

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Memory of a training on the processor. The C library returns large freed blocks to the system, so that every step gets new pages, which
-the system must map and clear (figures: benchmarks/NOTES.md).
-"""
+"""glibc returns large freed blocks to the system: every step would get new pages to map and clear (benchmarks/NOTES.md)."""
 
 import contextlib
 import ctypes

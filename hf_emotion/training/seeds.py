@@ -48,10 +48,7 @@ def train_seed(
     recipe_file: Path,
     main_process: bool,
 ) -> tuple[SeedRun, HeldOut | None]:
-    """
-    Train one seed, write its checkpoint and predictions, and return its entry in `runs` and its predictions. Only the main process
-    predicts and writes.
-    """
+    """Train one seed and return its entry in `runs` and its predictions. Only the main process predicts and writes."""
     parts = task.parts(recipe, splits)
     if parts is not None:
         return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, main_process, parts)
@@ -73,10 +70,7 @@ def fit_model(
     fields: dict[str, Any] | None = None,
     method: str | None = None,
 ) -> tuple[EmotionTrainer, Prepared, SeedRun]:
-    """
-    Train one model, by one of the recipe's methods for few rows if it has some. Returns its trainer, with the weights that were
-    best on the validation part, what was prepared, and its entry in `runs`.
-    """
+    """Train one model, by a `method` for few rows if there is one: its trainer (with the best weights), what was prepared, its entry."""
     set_seed(seed)
     whole, start = recipe, time.perf_counter()
     if method is not None:
@@ -217,10 +211,7 @@ def _train_parts(
     main_process: bool,
     parts: list[Part],
 ) -> tuple[SeedRun, HeldOut | None]:
-    """
-    Train one model for each part, in its own folder, which `predict` can read. Finished models are not trained again. Returns
-    their joint entry in `runs`, and the probabilities of all rows.
-    """
+    """Train one model for each part, in its own folder, unless it is finished: the joint entry in `runs`, and all probabilities."""
     num_labels = len(label_names(splits["train"]))
     probabilities = {
         split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"

@@ -90,10 +90,7 @@ class EmotionTrainer(Trainer):
         )
 
     def whole_model(self) -> PreTrainedModel:
-        """
-        The trained model, with its adapter merged if it has one. Under FSDP each process holds a part: all must call this,
-        and only the first gets the whole model.
-        """
+        """The trained model, with its adapter merged. Under FSDP all processes must call this, and only the first gets it."""
         model = self.accelerator.unwrap_model(self.model)
         if is_adapted(model):
             return model.merge_and_unload()
