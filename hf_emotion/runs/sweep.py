@@ -29,8 +29,8 @@ from .train import check_output, train
 
 if TYPE_CHECKING:
     from optuna import Study
-    from optuna.trial import Trial as OptunaTrial
     from optuna.distributions import BaseDistribution
+    from optuna.trial import Trial as OptunaTrial
 
 
 logger = logging.getLogger(__name__)

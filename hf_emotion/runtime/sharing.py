@@ -56,8 +56,8 @@ def limited(limits: Limits) -> Iterator[None]:
 
 def pause(for_others: bool = True) -> None:
     """Between two batches; `for_others`: others may use the model here."""
-    if (own := _pause.get()) is not None:
-        own(for_others)
+    if (function := _pause.get()) is not None:
+        function(for_others)
 
 
 def is_shared() -> bool:

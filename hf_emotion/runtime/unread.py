@@ -92,21 +92,21 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     # One entry for each token.
     rows = np.repeat(np.arange(count), [len(encoding) for encoding in encodings])
     words = np.array(of_all("word_ids"), dtype=np.float64)  # NaN for special tokens
-    own = ~np.isnan(words)
+    in_text = ~np.isnan(words)
     if encodings and encodings[0].n_sequences > 1:
-        own &= np.array(of_all("sequence_ids"), dtype=np.float64) == 0
+        in_text &= np.array(of_all("sequence_ids"), dtype=np.float64) == 0
     # Characters of all texts, one text after the other.
     start = np.cumsum([0, *map(len, texts)])
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     damaged_before = np.cumsum(np.r_[0, (codes == 0xFFFD) | (codes >= 0xE000) & (codes <= 0xF8FF)])
     damaged = np.diff(damaged_before[start])
-    if not own.any():
+    if not in_text.any():
         return (damaged > 0).astype(np.float64)
-    rows, words = rows[own], words[own]
-    unknown = np.array(of_all("ids"))[own] == tokenizer.unk_token_id
-    spans = np.array(of_all("offsets"))[own] + start[rows, None]
-    kept = np.bincount(rows, damaged_before[spans[:, 1]] - damaged_before[spans[:, 0]], count)
-    damaged = np.maximum(damaged - kept, 0)  # bytes of one character share its span
+    rows, words = rows[in_text], words[in_text]
+    unknown = np.array(of_all("ids"))[in_text] == tokenizer.unk_token_id
+    spans = np.array(of_all("offsets"))[in_text] + start[rows, None]
+    shown = np.bincount(rows, damaged_before[spans[:, 1]] - damaged_before[spans[:, 0]], count)
+    damaged = np.maximum(damaged - shown, 0)  # bytes of one character share its span
     is_letter = (codes > 127) | (codes >= 65) & (codes <= 90) | (codes >= 97) & (codes <= 122)
     letters_before = np.cumsum(np.r_[0, is_letter])
     dense = (codes >= 0x3040) & (codes <= 0x9FFF)  # kana and Han

@@ -19,7 +19,7 @@ from ..metrics import sign_of
 from ..recipes import Recipe
 from ..run_report import SeedRun
 from .memory import freed_memory_kept
-from .survive import Survival, check_same_data, kept_in, last_whole_checkpoint, stopped_at
+from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_at, survival_in
 
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ def fit(
         write_text(recipe_file, recipe.to_yaml())
     checkpoint = last_whole_checkpoint(checkpoints) if resume and trainer.is_world_process_zero() else None
     last = broadcast_object_list([checkpoint])[0]
-    saved = {} if last is None else kept_in(last)
+    saved = {} if last is None else survival_in(last)
     if last is not None:
         check_same_data(saved.get("data"), data, last)
     state = None if last is None else stopped_at(last)

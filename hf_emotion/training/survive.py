@@ -242,7 +242,7 @@ def diverged(trainer: Trainer, loss: float) -> FloatingPointError:
     )
 
 
-def kept_in(checkpoint: Path) -> dict:
+def survival_in(checkpoint: Path) -> dict:
     """What `Survival` kept in a checkpoint; less, or nothing, in those of earlier versions."""
     return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8")))
 
@@ -283,18 +283,18 @@ def explained(output: Path) -> Iterator[None]:
         if full or (isinstance(error, RuntimeError) and "inline_container" in str(error)):  # how torch.save says it
             raise OSError(
                 f"{output} cannot be written, the disk is full or failing ({text}). Make room, then give the same command with "
-                f"--resume. {_kept(output)}"
+                f"--resume. {_best_checkpoints(output)}"
             ) from error
         if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
             raise MemoryError(
                 f"out of memory ({text}). Train in another run folder with smaller batches that add up to the same, e.g. --set "
                 "per_device_train_batch_size=8 --set gradient_accumulation_steps=2, or with a smaller `max_length`; if something "
-                f"else took the memory, give the same command with --resume. {_kept(output)}"
+                f"else took the memory, give the same command with --resume. {_best_checkpoints(output)}"
             ) from error
         raise
 
 
-def _kept(output: Path) -> str:
+def _best_checkpoints(output: Path) -> str:
     """Sentences that name the best checkpoints so far of the unfinished seeds (and contexts)."""
     # With `few_shot` each method has a folder of its own in `checkpoints`.
     folders = sorted({path.parent for path in output.rglob("checkpoint-*") if path.is_dir()})
