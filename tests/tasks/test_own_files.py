@@ -240,7 +240,7 @@ def test_wrong_arguments(kind, tmp_path, monkeypatch):
     (tmp_path / "train.jsonl").unlink()
     with pytest.raises(FileNotFoundError, match="no training file in"):
         kind.load(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no training file in .*nowhere"):
+    with pytest.raises(FileNotFoundError, match="`data_dir` does not exist: .*nowhere"):
         kind.load(tmp_path / "nowhere")
 
 
