@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recipes: each describes one run, mostly a row of a published table. One YAML file in `configs/` = one `Recipe` = one command."""
 
+import contextlib
 import copy
 import dataclasses
 import math
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
-from huggingface_hub.dataclasses import strict
+from huggingface_hub.dataclasses import strict, type_validator
 from huggingface_hub.errors import StrictDataclassError
 
 from .io.names import did_you_mean
 
 
+Fields: TypeAlias = dict[str, Any]  # keys and values of a YAML file
 WEIGHTS = ("class_weights", "positive_weights")  # fields with weights of labels
 SCRATCH = "scratch"  # the base model of a language model with a tokenizer and weights of its own
 
@@ -92,16 +95,16 @@ class Recipe:
     description: str = ""
     base_model: str = "google-bert/bert-base-cased"
     dataset: str = "goemotions"
-    dataset_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    dataset_options: Fields = dataclasses.field(default_factory=dict)
     data_license: str | None = None
     data_terms: str | None = None
     model_type: str | None = None
-    model_config: dict[str, Any] = dataclasses.field(default_factory=dict)
+    model_config: Fields = dataclasses.field(default_factory=dict)
     max_length: int = 50
     max_windows: int | None = None
     emoji_names: bool = False
     languages: list[str] = dataclasses.field(default_factory=list)
-    training_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    training_arguments: Fields = dataclasses.field(default_factory=dict)
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
     train_fraction: float | int = 1.0
@@ -115,7 +118,7 @@ class Recipe:
     teachers: list[str] = dataclasses.field(default_factory=list)
     one_model_per_context: bool = False
     emotion_tokens: bool = False
-    adapter: dict[str, Any] = dataclasses.field(default_factory=dict)
+    adapter: Fields = dataclasses.field(default_factory=dict)
     label_texts: dict[str, str] = dataclasses.field(default_factory=dict)
     threshold: float | int = 0.3
     abstain: dict[str, float | int] = dataclasses.field(default_factory=dict)
@@ -125,76 +128,36 @@ class Recipe:
     published: dict[str, float | int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        known = {field.name: field for field in dataclasses.fields(_training_arguments_class())}
-        types = {name: field.type for name, field in known.items()}
+        types = {field.name: field.type for field in dataclasses.fields(_training_arguments_class())}
         for key, value in self.training_arguments.items():
             if key in RESERVED_ARGUMENTS:
                 raise ValueError(f"`training_arguments.{key}` is set by the run itself: {RESERVED_ARGUMENTS[key]}.")
-            check_key(key, types, "training_arguments.")
+            check_key(key, list(types), "training_arguments.")
             if value is False and key in ("eval_strategy", "logging_strategy", "save_strategy"):
                 value = "no"  # YAML reads the word as False
-            self.training_arguments[key] = value = _as_number(key, value, types[key])
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"`training_arguments.{key}` must be a finite number, got {value}.")
-            rule, in_range = ARGUMENT_RANGES.get(key, (None, None))
-            if choices := known[key].metadata.get("choices"):
-                rule, in_range = f"one of {list(choices)}", choices.__contains__
-            by_steps = key == "num_train_epochs" and self.training_arguments.get("max_steps", 0) > 0
-            if rule is not None and value is not None and not by_steps and not in_range(value):
-                raise ValueError(f"`training_arguments.{key}` must be {rule}, got {value}.")
+            self.training_arguments[key] = _typed(f"training_arguments.{key}", value, types[key])
 
     def validate_ranges(self):
         check_name(self.name, "`name`")
         if self.data_license is not None:
             check_licence(self.data_license, "`data_license`", "write other terms into `data_terms`")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
-        if not all(0 <= seed < 2**32 for seed in self.seeds):
-            raise ValueError(f"`seeds` must lie between 0 and 2**32 - 1, got {self.seeds}.")
-        if not 0 < self.train_fraction <= 1:
-            raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
-        if self.shots is not None and self.shots < 1:
-            raise ValueError(f"`shots` must be at least 1, or null for all rows, got {self.shots}.")
-        if self.max_eval_rows is not None and self.max_eval_rows < 1:
-            raise ValueError(f"`max_eval_rows` must be at least 1, or null for all rows, got {self.max_eval_rows}.")
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"`threshold` must lie in [0, 1], got {self.threshold}.")
+        values = dataclasses.asdict(self) | {f"training_arguments.{k}": v for k, v in self.training_arguments.items()}
+        if self.training_arguments.get("max_steps", 0) > 0:
+            values.pop("training_arguments.num_train_epochs", None)
+        for key, value in values.items():
+            if value is not None:
+                check_range(key, value)
         check_answers(self.abstain, self.prediction_sets)
-        if self.early_stopping_patience is not None and self.early_stopping_patience < 1:
-            raise ValueError(
-                f"`early_stopping_patience` must be at least 1, or null to never stop early, got {self.early_stopping_patience}."
-            )
         if self.early_stopping_patience is not None and self.training_arguments.get("eval_strategy") == "no":
-            raise ValueError(
-                f"`early_stopping_patience` {self.early_stopping_patience} counts evaluations, and `eval_strategy` is no: set "
-                "`eval_strategy` to epoch or steps, or leave `early_stopping_patience` out."
-            )
-        for name in ("class_balanced_beta", "class_weights"):
-            if self.training_arguments.get("label_smoothing_factor") and self.model_config.get(name):
-                raise ValueError(
-                    f"`label_smoothing_factor` replaces the model's loss, the one that uses `{name}`: leave one of the two out."
-                )
-        for name in WEIGHTS:
-            check_weights(name, getattr(self, name))
+            raise ValueError("`early_stopping_patience` counts evaluations, and `eval_strategy` is no: leave one out.")
+        smoothing = ["label_smoothing_factor"] if self.training_arguments.get("label_smoothing_factor") else []
+        losses = [name for name in (*WEIGHTS, "soft_labels", "teachers") if getattr(self, name)]
+        of_model = [f"model_config.{name}" for name in MODEL_LOSSES if self.model_config.get(name) is not None]
+        pairs = [*combinations([group[0] for group in (smoothing, losses, of_model) if group], 2)]
         if self.soft_labels and self.teachers:
-            raise ValueError("`soft_labels` and `teachers` each say what to train on: leave one of the two out.")
-        own_loss = [name for name in (*WEIGHTS, "soft_labels", "teachers") if getattr(self, name)]
-        if own_loss and self.training_arguments.get("label_smoothing_factor"):
-            raise ValueError(
-                f"`label_smoothing_factor` and `{own_loss[0]}` each replace the model's loss: leave one of the two out."
-            )
-        for name in ("class_balanced_beta", "class_weights"):
-            if own_loss and self.model_config.get(name) is not None:
-                raise ValueError(
-                    f"`{own_loss[0]}` takes the place of the model's own loss, the one that uses `model_config.{name}`: leave one of the "
-                    "two out."
-                )
-        if self.max_windows is not None and self.max_windows < 1:
-            raise ValueError(f"`max_windows` must be at least 1, or null to cut long texts, got {self.max_windows}.")
-        if self.max_length < 3:
-            raise ValueError(
-                f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}."
-            )
+            pairs.append(("soft_labels", "teachers"))
+        for first, second in pairs:
+            raise ValueError(f"`{first}` and `{second}` each set the loss of the training: leave one of the two out.")
 
     def to_yaml(self) -> str:
         """The recipe as YAML, every field included."""
@@ -203,31 +166,61 @@ class Recipe:
 
 def check_answers(abstain: dict[str, float | int], prediction_sets: float | None) -> None:
     """ValueError unless these fields of a recipe are in range, and at most one of them is given."""
-    if abstain and prediction_sets is not None:
+    if len(abstain) + (prediction_sets is not None) > 1 or not set(abstain) <= {"coverage", "accuracy"}:
         raise ValueError(
-            "`abstain` and `prediction_sets` exclude each other, because a text gets one answer: leave one out."
+            f"`abstain` takes one of coverage and accuracy, as in coverage=0.9, and excludes `prediction_sets`; got {abstain}."
         )
-    if abstain:
-        if len(abstain) != 1 or not set(abstain) <= {"coverage", "accuracy"}:
-            raise ValueError(f"`abstain` takes one of coverage and accuracy, as in coverage=0.9; got {abstain}.")
-        ((name, value),) = abstain.items()
-        if not 0 < value <= 1:
-            raise ValueError(f"`abstain.{name}` must lie in (0, 1], got {value}.")
-    if prediction_sets is not None and not 0 < prediction_sets < 1:
-        raise ValueError(f"`prediction_sets` is a coverage and must lie in (0, 1), got {prediction_sets}.")
+    for name, value in abstain.items():
+        check_range(f"abstain.{name}", value)
+    if prediction_sets is not None:
+        check_range("prediction_sets", prediction_sets)
 
 
-# The Trainer would accept other values silently, or fail with an unrelated error.
-ARGUMENT_RANGES = {
-    "num_train_epochs": ("more than 0", lambda value: value > 0),
-    "per_device_train_batch_size": ("at least 1", lambda value: value >= 1),
-    "per_device_eval_batch_size": ("at least 1", lambda value: value >= 1),
-    "gradient_accumulation_steps": ("at least 1", lambda value: value >= 1),
-    "learning_rate": ("0 or more", lambda value: value >= 0),
-    "weight_decay": ("0 or more", lambda value: value >= 0),
-    "max_grad_norm": ("0 (no clipping) or more", lambda value: value >= 0),
-    "label_smoothing_factor": ("0 or more and below 1", lambda value: 0 <= value < 1),
+def check_range(key: str, value: Any) -> None:
+    """ValueError for a value of a recipe's field that is out of its range, see `RANGES`."""
+    rule, holds = RANGES.get(key, ("be finite", lambda value: not isinstance(value, float) or math.isfinite(value)))
+    if not holds(value):
+        raise ValueError(f"`{key}` must {rule}, got {value!r}.")
+
+
+def _weigh(weights: str | dict[str, float | int]) -> bool:
+    if isinstance(weights, str):
+        return weights == "balanced"
+    return all(0 < weight < math.inf for weight in weights.values())
+
+
+# Of training arguments those of which the Trainer would accept other values silently, or fail with an unrelated error.
+_AT_LEAST_1 = ("be at least 1", lambda value: value >= 1)
+_NOT_NEGATIVE = ("be finite, 0 or more", lambda value: 0 <= value < math.inf)
+_SHARE = ("lie in (0, 1]", lambda value: 0 < value <= 1)
+_WEIGHTS = ("be 'balanced', or a weight for each label, above 0 and finite", _weigh)
+RANGES: dict[str, tuple[str, typing.Callable[[Any], bool]]] = {
+    "seeds": (
+        "be different whole numbers from 0 to 2**32 - 1, at least one",
+        lambda seeds: seeds and len(set(seeds)) == len(seeds) and 0 <= min(seeds) and max(seeds) < 2**32,
+    ),
+    "train_fraction": _SHARE,
+    "shots": _AT_LEAST_1,
+    "max_eval_rows": _AT_LEAST_1,
+    "max_windows": _AT_LEAST_1,
+    "max_length": ("be at least 3 (two special tokens and a word)", lambda value: value >= 3),
+    "early_stopping_patience": _AT_LEAST_1,
+    "threshold": ("lie in [0, 1]", lambda value: 0 <= value <= 1),
+    "class_weights": _WEIGHTS,
+    "positive_weights": _WEIGHTS,
+    "abstain.coverage": _SHARE,
+    "abstain.accuracy": _SHARE,
+    "prediction_sets": ("be a coverage and lie in (0, 1)", lambda value: 0 < value < 1),
+    "training_arguments.num_train_epochs": ("be finite, more than 0", lambda value: 0 < value < math.inf),
+    "training_arguments.per_device_train_batch_size": _AT_LEAST_1,
+    "training_arguments.per_device_eval_batch_size": _AT_LEAST_1,
+    "training_arguments.gradient_accumulation_steps": _AT_LEAST_1,
+    "training_arguments.learning_rate": _NOT_NEGATIVE,
+    "training_arguments.weight_decay": _NOT_NEGATIVE,
+    "training_arguments.max_grad_norm": _NOT_NEGATIVE,
+    "training_arguments.label_smoothing_factor": ("be 0 or more and below 1", lambda value: 0 <= value < 1),
 }
+MODEL_LOSSES = ("class_balanced_beta", "class_weights")  # fields of a model's configuration that set its loss
 
 RESERVED_ARGUMENTS = {
     "output_dir": "use --output",
@@ -242,22 +235,6 @@ RESERVED_ARGUMENTS = {
     "batch_eval_metrics": "figures are computed over all rows",
     "label_names": "the task names them",
 }
-
-
-MOST_VALUES = 100_000  # in one YAML text
-
-
-def check_weights(field: str, weights: str | dict[str, float | int] | None) -> None:
-    """ValueError unless weights of labels are "balanced", or positive and finite."""
-    if isinstance(weights, str) and weights != "balanced":
-        raise ValueError(
-            f"`{field}` must be 'balanced', or a weight for each label like {{joy: 2.0}}, got {weights!r}."
-        )
-    for label, weight in weights.items() if isinstance(weights, dict) else ():
-        if not 0 < weight < math.inf:
-            raise ValueError(
-                f"`{field}.{label}` must be above 0 and finite, got {weight}: leave rows out to have a label not count at all."
-            )
 
 
 def check_name(name: Any, what: str) -> None:
@@ -276,30 +253,24 @@ def _training_arguments_class():
 
 
 def check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
-    """ValueError with the nearest known key unless the key is known."""
-    known = list(known)
+    """ValueError with the nearest known key unless the key is known. A mapping gives the keys in full."""
+    known = known if isinstance(known, Mapping) else {name: prefix + name for name in known}
     if key not in known:
-        hint = did_you_mean(key, {name: prefix + name for name in known}) or f" The keys are {sorted(known)}."
+        hint = did_you_mean(key, known) or f" The keys are {sorted(known)}."
         raise ValueError(f"unknown recipe key `{prefix}{key}`.{hint}")
 
 
-def _as_number(key: str, value: Any, hint: Any) -> Any:
-    """Check a training argument whose type is a plain one. YAML reads 1e-4 (no point) as a string; it is taken as a number."""
-    hints = typing.get_args(hint) or (hint,)
-    kinds = {kind for kind in hints if isinstance(kind, type)}
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    """A training argument of the right type. YAML reads 1e-4 (no point) as a string; it is taken as a number."""
+    kinds = set(typing.get_args(hint) or (hint,))
     if isinstance(value, str) and kinds & {float, int} and str not in kinds:
-        try:
+        with contextlib.suppress(ValueError):
             value = float(value)
-        except ValueError:
-            pass
     if float in kinds and type(value) is int:
-        return float(value)
-    if int in kinds and type(value) is float and value.is_integer() and float not in kinds:
-        return int(value)
-    plain = len(kinds) == len(hints) and kinds <= {int, float, bool, str, type(None)}  # not `list[str]`
-    if plain and type(value) not in kinds:
-        names = " or ".join(sorted(kind.__name__ for kind in kinds))
-        raise ValueError(f"`training_arguments.{key}` must be {names}, got {value!r}.")
+        value = float(value)
+    elif int in kinds and type(value) is float and value.is_integer() and float not in kinds:
+        value = int(value)
+    type_validator(key, value, hint)
     return value
 
 
@@ -317,13 +288,7 @@ def check_licence(name: str, argument: str, remedy: str) -> None:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """
-    The file of a recipe, from its path or from the name of a packaged one ("goemotions/laa_cb", also with the leading
-    `configs/` and the `.yaml`).
-
-    Raises:
-        FileNotFoundError: with the nearest known name.
-    """
+    """The file of a recipe, from its path or the name of a packaged one, also with the leading `configs/` and the `.yaml`."""
     path = Path(name)
     if path.is_file():
         return path
@@ -355,12 +320,7 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
         overrides: "key=value" with a YAML value; nested keys have points ("dataset_options.taxonomy=ekman"); a field of
             TrainingArguments needs no prefix ("learning_rate=1e-4"). Another `dataset` drops the recipe's dataset options;
             other data or other options drop its published figures.
-
-    Raises:
-        ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type.
     """
-    if isinstance(overrides, str):
-        raise ValueError(f"`overrides` must be a list, got the string {overrides!r}: write [{overrides!r}].")
     path = find_recipe(name)
     values = read_yaml_file(path)
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
@@ -374,7 +334,7 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     return make_recipe(values, source=str(path))
 
 
-def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
+def make_recipe(values: Fields, source: str = "recipe") -> Recipe:
     """A checked `Recipe` from its fields; errors name the source."""
     fields = [field.name for field in dataclasses.fields(Recipe)]
     try:
@@ -387,7 +347,7 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice, of which YAML libraries take the last."""
+    """Refuses a key that a mapping has twice, of which YAML libraries take the last, and references, which may grow without measure."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -397,33 +357,27 @@ class _EachKeyOnce(yaml.SafeLoader):
             seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
 
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("references (`*name`) are not read: write the values themselves")
+        return super().compose_node(parent, index)
+
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError if it is not YAML, has a key twice, or has references that grow without measure."""
+    """The value of a YAML text; ValueError if it is not YAML, has a key twice, or has references."""
     try:
-        value = _EachKeyOnce(text).get_single_data()
-        waiting, count = [value], 0
-        while waiting:  # a reference (*name) may stand in itself, or in many others
-            count += 1
-            if count > MOST_VALUES:
-                raise ValueError(f"more than {MOST_VALUES} values, counting what `*` refers to: write fewer")
-            item = waiting.pop()
-            waiting += item.values() if isinstance(item, dict) else item if isinstance(item, (list, set)) else ()
-        return value
+        return _EachKeyOnce(text).get_single_data()
     # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def read_yaml_file(path: Path) -> dict[str, Any]:
+def read_yaml_file(path: Path) -> Fields:
     """The `key: value` lines of a YAML file; ValueError, which names it, if it holds something else."""
     try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
-    return values
+        return {**read_yaml(path.read_text(encoding="utf-8"))}
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} must hold YAML with `key: value` lines: {error}") from error
 
 
 def read_value(text: str) -> Any:
@@ -443,44 +397,29 @@ def read_value(text: str) -> Any:
     return text if text and (nothing or word) else value
 
 
-def apply_override(values: dict[str, Any], override: str) -> None:
+def apply_override(values: Fields, override: str) -> None:
     """Set one "key=value" in the fields of a recipe."""
-    key, separator, text = override.partition("=")
-    if not separator or not key:
-        raise ValueError(f"an override has the form key=value, got {override!r}.")
     try:
+        key, text = override.split("=", 1)
         value = read_value(text)
     except ValueError as error:
-        raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
+        raise ValueError(
+            f"an override has the form key=value, with a YAML value, got {override!r}: {error}"
+        ) from error
     set_field(values, key, value)
 
 
-def set_field(values: dict[str, Any], key: str, value: Any) -> None:
+def set_field(values: Fields, key: str, value: Any) -> None:
     """Set one field, or one in a field ("model_config.pooling"), in the fields of a recipe."""
-    fields = [field.name for field in dataclasses.fields(Recipe)]
-    nested = (
-        "dataset_options",
-        "model_config",
-        "training_arguments",
-        "adapter",
-        "label_texts",
-        "abstain",
-        "published",
-        *WEIGHTS,
-    )
+    types = {field.name: str(field.type) for field in dataclasses.fields(Recipe)}
+    arguments = {
+        field.name: f"training_arguments.{field.name}" for field in dataclasses.fields(_training_arguments_class())
+    }
+    if key not in types and key in arguments:
+        key = arguments[key]
     head, _, rest = key.partition(".")
-    if rest:
-        if head not in nested:
-            raise ValueError(f"unknown recipe key `{key}`: only {', '.join(nested)} have keys inside.")
-        values[head] = {**(values[head] if isinstance(values.get(head), dict) else {}), rest: value}
-    elif key not in fields and key in (
-        arguments := {field.name for field in dataclasses.fields(_training_arguments_class())}
-    ):
-        values["training_arguments"] = {**(values.get("training_arguments") or {}), key: value}
-    elif key not in fields:
-        known = {name: f"training_arguments.{name}" for name in arguments}
-        known |= {name: f"dataset_options.{name}" for name in ("taxonomy", "dedupe", "label_separator")}
-        hint = did_you_mean(key, known | dict(zip(fields, fields, strict=True))) or f" The keys are {fields}."
-        raise ValueError(f"unknown recipe key `{key}`.{hint}")
-    else:
+    check_key(head, arguments | {name: name for name in types})
+    if not rest:
         values[key] = value
+    else:
+        values[head] = {**(values[head] if isinstance(values.get(head), dict) else {}), rest: value}

@@ -3,20 +3,36 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
-from .io.files import write_json
+from .io.files import read_object, write_json
 
 
 METRICS = "metrics.json"  # the file in a run folder
 
 # "argmax", "fixed" and "tuned" thresholds or "teacher_forcing" -> metric -> figure; "per_label" and "confusion" are no plain figures
 Figures: TypeAlias = dict[str, dict[str, Any]]
+
+
+class Environment(TypedDict, total=False):
+    """Versions and hardware of a run."""
+
+    python: str
+    torch: str
+    transformers: str
+    device: str
+    threads: int
+
+
+class FewShot(TypedDict):
+    """The methods for few rows: the one that is kept, and of each its metric on the validation part and its minutes."""
+
+    chosen: str
+    tried: dict[str, dict[str, float | None]]
 
 
 @dataclass
@@ -26,17 +42,12 @@ class Record:
     @classmethod
     def from_dict(cls, values: Any, where: str) -> Any:
         """ValueError, which names `where`, for an object that lacks a field or has unknown ones."""
-        known = {one.name: one for one in fields(cls)}
-        needed = {name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING}
-        if not isinstance(values, dict):
+        try:
+            return cls(**values)
+        except TypeError as error:
             raise ValueError(
-                f"{where} must hold a JSON object, got {type(values).__name__}: take the file of the finished run."
-            )
-        if wrong := sorted(needed - values.keys() | values.keys() - known.keys()):
-            raise ValueError(
-                f"{where} is not whole, or of another version (see {wrong}): take the file of the finished run."
-            )
-        return cls(**values)
+                f"{where} is not whole, or of another version ({error}): take the file of the finished run."
+            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds."""
@@ -79,7 +90,7 @@ class SeedRun(Record):
     selected_by: str
     best_step: int | None
     history: list[dict[str, float]]
-    few_shot: dict[str, Any] | None = None
+    few_shot: FewShot | None = None
     class_weights: dict[str, float] | None = None
     positive_weights: dict[str, float] | None = None
     contexts: list[SeedRun] | None = None
@@ -143,28 +154,18 @@ class RunReport(Record):
     published: dict[str, float]
     summary: dict[str, dict[str, dict[str, dict[str, float | None]]]]
     runs: list[SeedRun]
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: Environment = field(default_factory=lambda: Environment())
 
     @classmethod
     def read(cls, folder: Path) -> RunReport:
-        """
-        The report of a run folder.
-
-        Raises:
-            FileNotFoundError: no finished run folder.
-            ValueError: the file is not what a run writes.
-        """
+        """The report of a run folder; FileNotFoundError if it is not finished."""
         path = folder / METRICS
         if not path.is_file():
             raise FileNotFoundError(
                 f"{folder} is not a finished run folder: it has no {METRICS}. `hf-emotion train RECIPE --output {folder}` writes it, with "
                 "--resume if it was interrupted."
             )
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not valid JSON ({error}): take the file of the finished run.") from error
-        return cls.from_dict(values, str(path))
+        return cls.from_dict(read_object(path, "take the file of the finished run"), str(path))
 
     @classmethod
     def from_dict(cls, values: Any, where: str = METRICS) -> RunReport:
@@ -197,10 +198,7 @@ class RunReport(Record):
 
 
 def best_run(runs: Iterable[SeedRun]) -> SeedRun:
-    """
-    The seed that was best on the validation part (generators: by perplexity). A seed whose metric is not a number is never the best,
-    unless none is: then it is the first.
-    """
+    """The seed that was best on the validation part (generators: by perplexity), else the first; never one without a number."""
     from .metrics import sign_of  # with its libraries; who reads a report need not wait for them
 
     def value(run: SeedRun) -> float:

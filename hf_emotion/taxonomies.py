@@ -49,12 +49,7 @@ def groups_of(taxonomy: str) -> dict[str, list[str]]:
 
 
 def group_index(taxonomy: str, labels: list[str]) -> dict[str, list[int]]:
-    """
-    For each group of the taxonomy the positions of its labels in `labels`.
-
-    Raises:
-        ValueError: `labels` are not the 28 GoEmotions labels, in any order.
-    """
+    """For each group of the taxonomy the positions of its labels in `labels`."""
     groups = groups_of(taxonomy)
     if set(labels) != set(GOEMOTIONS):
         raise ValueError(

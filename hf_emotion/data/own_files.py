@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..io.names import did_you_mean
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
@@ -28,10 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dict[str, Path]:
-    """
-    The files in `data_dir` by split. ValueError without `data_dir`, or if one of the `lists` (options that are lists of
-    names) is a string.
-    """
+    """The files in `data_dir` by split; ValueError without it, or if one of the `lists` (options) is a string."""
     for option, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
@@ -54,11 +50,8 @@ def with_validation(
     splits: dict[str, datasets.Dataset], fraction: float, set_aside: SetAside, unit: str = "rows"
 ) -> datasets.DatasetDict:
     """
-    The splits in their usual order. If there is no validation part, `fraction` of the training part becomes it, unless that is 0.
-
-    Args:
-        set_aside: (training part, fraction) -> (the rest, what is set aside).
-        unit: what a row is called, in the plural, for the warning.
+    The splits in their usual order. If there is no validation part, `set_aside` takes `fraction` of the training part for it, unless that
+    is 0. `unit`: what rows are called in the warning.
     """
     if "validation" not in splits and fraction != 0:
         splits["train"], splits["validation"] = set_aside(splits["train"], fraction)
@@ -70,9 +63,8 @@ def known_names(
     parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None, more: Sequence[str] = ()
 ) -> list[str]:
     """
-    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part and
-    `more`, sorted. Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never
-    learnt.
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or those in the training part and `more`, sorted. Rows
+    with another name are rejected, in all parts: a model would not know it.
     """
     of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
     kind = column.removesuffix("s")
@@ -91,71 +83,40 @@ def known_names(
 
 
 def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | None) -> list[str]:
-    """
-    The given names, or else those that occur in the training part, sorted, with a warning of names that look alike, or like a
-    missing value.
-    """
+    """The given names, or else those that occur in the training part, sorted, with a warning of names that look alike."""
     if given:
         check_different(f"{kind}s", given)
         return list(given)
     names = sorted(set(occurring))
-    missing = [name for name in names if name.casefold() in ("nan", "null", "<na>", "nat")]
-    if missing:
-        logger.warning(
-            "the %s %r is what programs write for a missing value, and is learnt as one of its own: leave the cell empty, or drop the row",
-            *(kind, missing[0]),
-        )
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(folded(name), []).append(name)
-    pairs = [" and ".join(map(_shown, group)) for group in alike.values() if len(group) > 1]
-    if pairs:
+    groups = [" and ".join(map(ascii, group)) for group in alike.values() if len(group) > 1]
+    if groups:
         logger.warning(
             "the training part has %ss that differ only in case, white space or the form of a character, and are learnt as "
             "different ones: %s. Write them in one way if they mean the same.",
             kind,
-            "; ".join(pairs),
+            "; ".join(groups),
         )
     return names
 
 
 def check_different(option: str, names: Sequence[str]) -> None:
     """ValueError for an option that lists a name twice."""
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise ValueError(f"`{option}` names {twice[0]!r} twice, got {list(names)}: leave one out.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"`{option}` must be different names, got {list(names)}.")
 
 
-def check_label_column(rows: Rows, names: Sequence[str], text_column: str, label_column: str) -> None:
-    """
-    ValueError if the columns seem to be the wrong ones, judging by the training part: cells with several labels that nothing
-    separates, labels that are texts or numbers, texts that are numbers.
-    """
-    known = set(names)
-    for name in names:
-        if re.search(r"^[\[{]|['\"\d][\]}]$", name):
-            raise ValueError(
-                f"{rows.source}: the label {name!r} is a list that became a text: write the labels with a separator between them, joy|anger, and "
-                "dataset_options.label_separator='|', or lists in JSONL or Parquet. To keep such labels, list all in dataset_options.labels."
-            )
-    for separator in ("|", ";", ",", "/"):
-        for name in names:
-            parts = [part.strip() for part in name.split(separator)]
-            if len(parts) > 1 and known.issuperset(parts):
-                raise ValueError(
-                    f"{rows.source}: the label {name!r} holds several labels of other rows: separate them, dataset_options.label_separator="
-                    f"{separator!r}, or, to keep it as a label of its own, list all of them in dataset_options.labels."
-                )
-    total = len(rows.rows)
-    if len(names) > max(20, total / 2):
+def check_label_column(rows: Rows, names: Sequence[str], label_column: str) -> None:
+    """ValueError if the training part has so many labels that their column seems to be the wrong one, or labels that are lists."""
+    cells = {name: {part.strip() for part in re.split(r"[|;,/]", name)} for name in names}
+    lists = [name for name, parts in cells.items() if name[:1] in "[{" or (len(parts) > 1 and parts <= set(names))]
+    if lists or len(names) > max(20, len(rows.rows) / 2):
         raise ValueError(
-            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {total} rows, such as {names[0]!r}: is it the "
-            "column of the texts, or of numbers? Name the column of the labels with label_column; to keep them all, list them in labels."
-        )
-    if total and all(is_number(row["text"]) for row in rows.rows):
-        raise ValueError(
-            f"{rows.source}: the column {text_column!r} holds only numbers, such as {rows.rows[0]['text']!r}: name the column of the "
-            "texts with text_column."
+            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {len(rows.rows)} rows, such as "
+            f"{[*lists, *names][0]!r}: name the column of the labels with label_column, what separates the labels of a cell with "
+            "dataset_options.label_separator, or, to keep them, list all in dataset_options.labels."
         )
 
 
@@ -165,11 +126,10 @@ def is_number(text: str) -> bool:
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
-    """The message for a row with an unknown name: it lists the known names and suggests the nearest."""
+    """The message for a row with an unknown name, which lists the known names."""
     return (
         f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; the {kind}s are {list(known)}"
-        + ("." if given else f"; to allow it, list all {kind}s in `{kind}s`.")
-        + did_you_mean(folded(name), {folded(other): other for other in known})
+        f"{'' if given else f'; to allow it, list all {kind}s in `{kind}s`'}."
     )
 
 
@@ -181,22 +141,11 @@ def folded(name: str) -> str:
     )
 
 
-def _shown(name: str) -> str:
-    return repr(name) if name.isascii() else f"{name!r} ({ascii(name)})"
-
-
 def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
     """
-    Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. If only one unit has a label, or
-    a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If
+    Draw `count` of the distinct `units` of rows (texts, contexts) that stay together: (the rest, what is drawn). If only one unit has a label,
+    or a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If
     all units are like that, the draw is taken as it is.
-
-    Args:
-        units: the unit of each row.
-        count: how many of the distinct units to draw.
-
-    Returns:
-        (the rest, what is drawn): distinct units, in the order of the draw.
     """
     names_of: dict[Hashable, set] = {}
     empty: set[Hashable] = set()  # dialogues without a labelled turn, by which nothing can be chosen
@@ -220,10 +169,7 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
 
 
 def name_of(value: Any) -> str:
-    """
-    A cell as a name, in composed characters as the texts are; "" for an empty one (also NaN). 1 and 1.0 are the same name: a column
-    with gaps holds 1.0 for 1.
-    """
+    """A cell as a name, in composed characters; "" for an empty one. 1.0 is 1: a column with gaps holds 1.0 for 1."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ..io.files import sha256_of
 from ..runtime.plain import WINDOWS_CHARACTERS, text_processing
@@ -18,6 +18,7 @@ from .lazily import datasets
 logger = logging.getLogger(__name__)
 
 OnBadRows = Literal["error", "skip"]
+Row: TypeAlias = dict[str, Any]  # the values of a row by their columns
 
 DOWNLOAD_REMEDY = "download it elsewhere and name its folder with `data_dir` or HF_EMOTION_DATA."
 
@@ -27,29 +28,18 @@ class BadRow(ValueError):
 
 
 class Rows:
-    """
-    Collects the valid rows of one split, and treats the others as `on_bad_rows` says.
-
-    Args:
-        source: file or corpus, for messages.
-        on_bad_rows: "error", or "skip" to drop, count and list bad rows.
-        unit: what the row numbers in messages count: "line", "sentence".
-    """
+    """Collects the valid rows of a split; others raise an error, which counts by `unit`, or with `on_bad_rows="skip"` are listed."""
 
     def __init__(self, source: Path | str, on_bad_rows: OnBadRows, unit: str = "line"):
-        if on_bad_rows not in ("error", "skip"):
-            raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
         self.source, self.skip, self.unit = source, on_bad_rows == "skip", unit
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.bad: list[str] = []
         self.mended = 0  # texts with characters of Windows-1252
 
     def reject(self, line: int | str, reason: str) -> None:
         message = f"{self.source}, {self.unit} {line}: {reason}"
         if not self.skip:
-            raise ValueError(
-                f"{message} (mend the row, or drop such rows with on_bad_rows='skip'; of train --set dataset_options.on_bad_rows=skip)"
-            )
+            raise ValueError(f"{message} (mend the row, or drop such rows: on_bad_rows='skip')")
         self.bad.append(message)
 
     def add(self, line: int | str, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
@@ -111,16 +101,14 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
     return value
 
 
-def with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:
     """An object of JSON; ValueError for a key that it has twice, of which Python would take the last."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there more than once")
-    return found
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a key is there more than once, {[name for name, _ in pairs]}")
+    return dict(pairs)
 
 
-def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, Row]]:
     """The lines of one part of a packaged corpus, with their numbers."""
     file = resources.files(f"hf_emotion.data.{corpus}") / f"{split}.jsonl"
     for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -134,8 +122,8 @@ def local_files(data_dir: str | Path, corpus: str, names: Sequence[str]) -> list
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(
-                f"`data_dir` must hold the folder `{corpus}` with {', '.join(names)}: {path} does not exist. "
-                "Without `data_dir` (and without HF_EMOTION_DATA) the files are downloaded."
+                f"{path} does not exist: `data_dir` must hold the folder `{corpus}` with {', '.join(names)}. Without `data_dir` (and "
+                "without HF_EMOTION_DATA) the files are downloaded."
             )
     return paths
 
@@ -151,10 +139,8 @@ def download(address: str, sha256: str | None = None) -> Path:
         )
     except (OSError, ClientError) as error:
         raise OSError(f"cannot download {address} ({type(error).__name__}: {error}): {DOWNLOAD_REMEDY}") from error
-    found = sha256_of(path)
-    if sha256 is not None and found != sha256:
+    if sha256 is not None and sha256_of(path) != sha256:
         raise OSError(
-            f"{address} was not downloaded whole or is another file, SHA-256 {found} instead of {sha256}: delete {path}, "
-            f"or {DOWNLOAD_REMEDY}"
+            f"{address} was not downloaded whole or is another file, by its SHA-256: delete {path}, or {DOWNLOAD_REMEDY}"
         )
     return path

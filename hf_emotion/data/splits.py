@@ -24,10 +24,7 @@ def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
 
 
 def map_rows(dataset: datasets.Dataset, function: Callable[..., dict], **options: Any) -> datasets.Dataset:
-    """
-    `dataset.map(function, **options)`, in memory. Beside rows on disk it would keep a file for each call, and would find it again by a
-    hash of `function` and its tokenizer, which takes longer than the tokenization of a small corpus.
-    """
+    """`dataset.map` in memory: beside rows on disk it would keep a file for each call, and hash `function` and its tokenizer."""
     return dataset.map(function, new_fingerprint=uuid.uuid4().hex, keep_in_memory=True, **options)
 
 
@@ -56,21 +53,16 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
     """
     Repeat rows until every class has as many as the largest: with n rows in a class and m in the largest, each row ⌊m/n⌋ or ⌈m/n⌉
     times. Give only a training split: oversampling before splitting puts copies of training rows into the test part.
-
-    Raises:
-        ValueError: the data are multi-label, or have no labels.
     """
     if not isinstance(dataset.features.get("labels"), datasets.ClassLabel):
-        raise ValueError(
-            "`oversample` needs one label per row; the corpus is multi-label, or has dialogues or conversations."
-        )
+        raise ValueError("`oversample` needs one label per row: leave it out.")
     labels = np.asarray(dataset["labels"])
     generator = np.random.default_rng(seed)
     most = np.bincount(labels).max()
     rows = []
     for label in np.unique(labels):
-        own = np.flatnonzero(labels == label)
-        rows += [np.tile(own, most // len(own)), generator.permutation(own)[: most % len(own)]]
+        same = np.flatnonzero(labels == label)
+        rows += [np.tile(same, most // len(same)), generator.permutation(same)[: most % len(same)]]
     return dataset.select(np.sort(np.concatenate(rows)))
 
 
@@ -83,20 +75,13 @@ def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
 def split_by_text(
     dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
 ) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """
-    Set aside a share of the distinct texts of a column, drawn by `draw_units`, with all their rows; both parts keep the
-    order of the rows.
-
-    Returns:
-        (the rest, what is set aside).
-    """
+    """Set aside a share of the distinct texts of a column, drawn by `draw_units`: (the rest, what is set aside), rows in order."""
     texts = list(dataset[column])
     total = len(set(texts))
     count = round(fraction * total) if 0 < fraction < 1 else 0
     if not 0 < count < total:
         raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
-            f"{total} distinct texts."
+            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of {total} distinct texts."
         )
     drawn = set(draw_units(dataset, texts, count, seed)[1])
     aside = np.array([text in drawn for text in texts])

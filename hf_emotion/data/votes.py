@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .lazily import datasets
 from .lazily import numpy as np
-from .rows import BadRow, Rows
+from .rows import BadRow, Row, Rows
 
 
 logger = logging.getLogger(__name__)
@@ -20,10 +20,7 @@ SUM_TOLERANCE = 0.02  # of shares that were rounded when they were written
 
 
 def vote_features() -> dict[str, Any]:
-    """
-    The columns of a dataset with votes: `votes`, C shares in label order, and `annotators`, how many people voted on the row, 0
-    where that is not known.
-    """
+    """The columns `votes`, C shares in label order, and `annotators`, how many people voted on the row, 0 where that is not known."""
     return {COLUMN: datasets.List(datasets.Value("float32")), "annotators": datasets.Value("int64")}
 
 
@@ -34,30 +31,24 @@ def votes_of(rows: datasets.Dataset) -> np.ndarray | None:
     return np.asarray(rows[COLUMN][:], dtype=np.float64)
 
 
-def read_votes(row: Mapping[str, Any], columns: Sequence[str], annotators: str | None, shares: bool) -> dict[str, Any]:
+def read_votes(row: Row, columns: Sequence[str], annotators: str | None, shares: bool) -> Row:
     """
-    The votes of a row as they stand in its `columns`, for [`settle_votes`].
+    The votes of a row as they stand in its `columns`, for [`settle_votes`]; BadRow, see `load_files`.
 
     Args:
         annotators: the column with the number of annotators, of whom each may have given several labels; None: each gave one.
         shares: each annotator may have given several labels, and the columns hold shares of them.
-
-    Raises:
-        BadRow: see `load_files`.
     """
     values = [_number(row[name]) for name in columns]
-    no_votes = {name: row[name] for name, value in zip(columns, values, strict=True) if not value >= 0}
-    if no_votes:
-        raise BadRow(f"votes must be numbers, 0 or more, got {no_votes}")
+    if not all(value >= 0 for value in values):
+        raise BadRow(f"votes must be numbers, 0 or more, got {[row[name] for name in columns]}")
     voted = 0
     if annotators is not None:
         number = _number(row[annotators])
-        if not number >= 1 or number % 1:
-            raise BadRow(f"the column {annotators!r} must hold the number of annotators, got {row[annotators]!r}")
-        wrong = {name: value for name, value in zip(columns, values, strict=True) if value % 1 or value > number}
-        if wrong:
+        if not number >= 1 or number % 1 or any(value % 1 or value > number for value in values):
             raise BadRow(
-                f"votes must be whole numbers, at most one for each of the {number:g} annotators, got {wrong}"
+                f"the column {annotators!r} must hold the number of annotators, and votes be whole numbers up to it, got "
+                f"{row[annotators]!r} and {values}"
             )
         values, voted = [value / number for value in values], int(number)
     elif shares and max(values) > 1:
@@ -73,11 +64,9 @@ def read_votes(row: Mapping[str, Any], columns: Sequence[str], annotators: str |
 def settle_votes(rows: Rows, columns: Sequence[str], names: Sequence[str], multi_label: bool) -> None:
     """
     Make the votes of each row shares in the order of `names`, and its `labels` the names that follow: the label with the most
-    votes, or, for `multi_label`, each label that at least half of the annotators gave. One warning counts the ties, in which the
-    first label wins.
+    votes, or, for `multi_label`, each label that at least half of the annotators gave. A warning counts the ties, which the first label wins.
 
-    For single-label data a file with any value between whole numbers holds shares, and rows whose votes do not sum to 1 are
-    rejected; else it holds counts.
+    For single-label data a file with any value between whole numbers holds shares, which must sum to 1; else it holds counts.
     """
     valid, tied = rows.rows, 0
     if not multi_label:

@@ -93,4 +93,4 @@ def explain(
     explained = task.explain(predictor, text, merge=merge, **given)
     seconds = time.perf_counter() - begin
     name = str(checkpoint) if isinstance(checkpoint, str | Path) else model.config._name_or_path
-    return Explanation(name, model.config.model_type, **vars(explained), seconds=seconds)
+    return Explanation(**vars(explained), checkpoint=name, model_type=model.config.model_type, seconds=seconds)

@@ -61,9 +61,10 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sampled_sha256_of(path: Path, pieces: int = 64, size: int = 4096) -> str:
-    """The SHA-256 of the beginning of a file, of its end and of pieces between them; of all of a file of at most `pieces` of `size` bytes."""
+def sampled_sha256_of(path: Path) -> str:
+    """The SHA-256 of the beginning of a file, of its end and of pieces between them; of all of a small file."""
     digest, length = hashlib.sha256(), path.stat().st_size
+    pieces, size = 64, 4096
     with path.open("rb") as file:
         for piece in range(pieces):
             if length > pieces * size:
@@ -147,12 +148,9 @@ def write_json(path: Path, value: Any) -> None:
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
     """The object in a JSON file; ValueError, which ends in the remedy, if there is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid JSON ({error}): {remedy}.") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}: {remedy}.")
-    return value
+        return {**json.loads(path.read_text(encoding="utf-8"))}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} must hold a JSON object ({error}): {remedy}.") from error
 
 
 def finite_or_none(value: Any) -> Any:

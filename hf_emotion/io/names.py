@@ -7,10 +7,7 @@ from typing import Any
 
 
 def did_you_mean(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """
-    " Did you mean 'joy'?" for the end of a message; nothing where no known name is near. Of a mapping {short name: name} the short names
-    are compared.
-    """
+    """ " Did you mean 'joy'?" if a known name is near, else nothing. Of {short name: name} the short names are compared."""
     shown = known if isinstance(known, Mapping) else {other: other for other in known}
     near = get_close_matches(str(name), shown, n=1, cutoff=cutoff)
     return f" Did you mean {shown[near[0]]!r}?" if near else ""

@@ -43,13 +43,7 @@ def ending(path: str | Path) -> str:
 
 
 def filesystem(path: str | Path) -> "tuple[fsspec.AbstractFileSystem, str]":
-    """
-    The file system of a path, and the path within it.
-
-    Raises:
-        ModuleNotFoundError: the package for the protocol is not installed.
-        ValueError: an unknown protocol.
-    """
+    """The file system of a path, and the path within it. ModuleNotFoundError if the package for the protocol is not installed."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
@@ -59,8 +53,6 @@ def filesystem(path: str | Path) -> "tuple[fsspec.AbstractFileSystem, str]":
         return url_to_fs(str(path))
     except ImportError as error:
         raise ModuleNotFoundError(f"{shown(path)} needs another package: {error}") from error
-    except ValueError as error:
-        raise ValueError(f"{shown(path)} cannot be opened: {error}") from error
 
 
 def is_file(path: str | Path) -> bool:
@@ -72,9 +64,7 @@ def is_file(path: str | Path) -> bool:
 
 
 def check_file(path: str | Path) -> None:
-    """FileNotFoundError if there is no such file; for a folder it says so."""
-    if not is_remote(path) and Path(path).is_dir():
-        raise FileNotFoundError(f"{path} is a folder: name a file in it.")
+    """FileNotFoundError if there is no such file."""
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
 

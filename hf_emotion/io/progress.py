@@ -3,7 +3,8 @@
 
 import sys
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -11,14 +12,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class Lines(AbstractContextManager):
-    """
-    Prints a line on standard error every 30 seconds, and one at the end if there were others.
-
-    Args:
-        total: number of units.
-        unit: what is counted, in the plural.
-        done: number of units that are done already.
-    """
+    """Prints a line on standard error every 30 seconds, and one at the end if there were others. `unit`: in the plural."""
 
     def __init__(self, total: int, unit: str, done: int = 0):
         self.total, self.unit, self.done, self.before = total, unit, done, done
@@ -33,13 +27,9 @@ class Lines(AbstractContextManager):
         self.said = now
         spent, more = now - self.began, self.total - self.done
         share = f"{100 * self.done // max(self.total, 1)} %"
-        left = (
-            f", about {_duration(spent / (self.done - self.before) * more)} left"
-            if more and self.done > self.before
-            else ""
-        )
+        left = f", about {duration(spent / (self.done - self.before) * more)} left" if more else ""
         print(
-            f"{self.done} of {self.total} {self.unit} ({share}) in {_duration(spent)}{left}",
+            f"{self.done} of {self.total} {self.unit} ({share}) in {duration(spent)}{left}",
             file=sys.stderr,
             flush=True,
         )
@@ -48,18 +38,12 @@ class Lines(AbstractContextManager):
         pass
 
 
-class _Nothing(AbstractContextManager):
-    def update(self, count: int = 1) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        pass
-
-
 def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManager[Any]:
     """An object with `update(count)`: a bar if standard error is a terminal, else `Lines`; silent unless `progress`."""
     if not progress:
-        return _Nothing()  # no tqdm bar: after a fork its lock may stay taken
+        return nullcontext(
+            SimpleNamespace(update=lambda count=1: None)
+        )  # no tqdm bar: after a fork its lock may stay taken
     if not sys.stderr.isatty():
         return Lines(total, unit)
     from tqdm.auto import tqdm
@@ -67,7 +51,7 @@ def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManage
     return tqdm(total=total, unit=unit, leave=False)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A duration for people: 45 s, 12 min, 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"

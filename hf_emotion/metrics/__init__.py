@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN."""
+# ruff: noqa: F401 - what users import from here
+"""
+Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN. Arrays that do not fit raise a ValueError that names them.
+"""
 
 from .aspect import semeval2014, sentihood
 from .calibration import fit_temperature, reliability, scaled_threshold, temperature_scaled
@@ -24,14 +27,7 @@ from .multi_label import (
     tune_thresholds,
 )
 from .ngram_perplexity import NgramPerplexity
-from .selective import (
-    abstention_threshold,
-    answered,
-    prediction_sets,
-    risk_coverage,
-    row_losses,
-    set_threshold,
-)
+from .selective import abstention_threshold, answered, prediction_sets, risk_coverage, row_losses, set_threshold
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 from .votes import against_votes, agreement, krippendorff_alpha
 
@@ -43,44 +39,3 @@ LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "neutral_to_other", "o
 def sign_of(metric: str) -> int:
     """-1 for a metric that is better when it is lower, else 1: times this, higher is better."""
     return -1 if metric.endswith(LOWER_IS_BETTER) else 1
-
-
-__all__ = [
-    "NgramPerplexity",
-    "PUBLISHED_THRESHOLD",
-    "abstention_threshold",
-    "against_votes",
-    "agreement",
-    "answered",
-    "average_length",
-    "bertscore",
-    "bootstrap_over_seeds",
-    "classification",
-    "confusions",
-    "dialogue",
-    "fit_temperature",
-    "goemotions",
-    "hits_at_k",
-    "identical_share",
-    "krippendorff_alpha",
-    "macro_f1",
-    "mcnemar",
-    "paired_bootstrap",
-    "paper_errors",
-    "prediction_sets",
-    "reliability",
-    "repetition_rate",
-    "reply_metrics",
-    "risk_coverage",
-    "row_losses",
-    "semeval2014",
-    "sentihood",
-    "set_threshold",
-    "sign_of",
-    "stop_word_share",
-    "scaled_threshold",
-    "temperature_scaled",
-    "threshold_curve",
-    "tune_thresholds",
-    "type_token_ratio",
-]

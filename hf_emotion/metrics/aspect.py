@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from .checks import check_ids, check_probabilities, check_shape, check_sums
 from .numbers import mean
 
 
@@ -28,19 +29,14 @@ def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]
         probabilities: (N, 3), rows that sum to 1.
 
     Returns:
-        Fractions in [0, 1]:
         `strict_accuracy`: share of the groups with all four labels right, polarity included.
         `aspect_macro_f1`: precision and recall of the aspects that are not none (0 where no aspect agrees), averaged over the
         groups with a gold aspect; F1 is computed from the two averages.
-        `aspect_auc`: AUC of P(none) for "the label is none", mean over the aspects.
-        `sentiment_accuracy`, `sentiment_auc`: over the rows whose label is not none, with r = P(negative) / (P(positive) +
-        P(negative)): accuracy of "negative where r > 0.5"; AUC of r, mean over the aspects. Where both are 0, r is 0.5.
-        NaN where there is nothing to measure. A mean AUC is NaN too if one aspect has only one class.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range, an incomplete group.
+        `aspect_auc`: AUC of P(none) for "the label is none", mean over the aspects, NaN if one of them has only one class.
+        `sentiment_accuracy`, `sentiment_auc`: over the rows whose label is not none, with r = P(negative) / (P(positive) + P(negative)), 0.5
+        where both are 0: accuracy of "negative where r > 0.5"; AUC of r, mean over the aspects.
     """
-    labels, probabilities = _check(labels, probabilities, classes=3, aspects=SENTIHOOD_ASPECTS)
+    labels, probabilities = _check(labels, probabilities, classes=3)
     predicted = probabilities.argmax(axis=1)
     right = (labels == predicted).reshape(-1, SENTIHOOD_ASPECTS)  # (groups, aspects)
 
@@ -72,17 +68,11 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
         probabilities: (N, 5), rows that sum to 1.
 
     Returns:
-        Fractions in [0, 1]:
-        `precision`, `recall`, `f1`: over the aspects that are not none, over all sentences with a gold aspect. The published
-        evaluation skips the others; the official test part has none of them.
+        `precision`, `recall`, `f1`: over the aspects that are not none, over all sentences with a gold aspect, as published.
         `accuracy_4way`, `accuracy_3way`, `accuracy_2way`: over the rows whose label is positive, neutral, negative or conflict
         (positive, neutral or negative; positive or negative), with the most probable of these labels as the prediction.
-        NaN where there is nothing to measure.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range, an incomplete group.
     """
-    labels, probabilities = _check(labels, probabilities, classes=5, aspects=SEMEVAL2014_ASPECTS)
+    labels, probabilities = _check(labels, probabilities, classes=5)
     gold, found = (
         (ids != SEMEVAL2014_NONE).reshape(-1, SEMEVAL2014_ASPECTS) for ids in (labels, probabilities.argmax(axis=1))
     )
@@ -111,34 +101,11 @@ def _mean_auc(labels: np.ndarray, scores: np.ndarray, aspect: np.ndarray) -> flo
 
 
 def _check(
-    labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, classes: int, aspects: int
+    labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.size == 0:
-        raise ValueError("`labels` must have rows, got none: is the split empty?")
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"`labels` must be (N,) integers, one class id per row, got shape {labels.shape} of {labels.dtype}."
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        wrong = labels[(labels < 0) | (labels >= classes)][0]
-        raise ValueError(f"`labels` must lie in 0..{classes - 1}, got {wrong}: use the ids of the loader.")
-    if probabilities.shape != (len(labels), classes):
-        raise ValueError(
-            f"`probabilities` must be ({len(labels)}, {classes}), one row per label and one column per class, got "
-            f"{probabilities.shape}."
-        )
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():  # NaN is neither
-        wrong = probabilities[~((probabilities >= 0) & (probabilities <= 1))][0]
-        raise ValueError(f"`probabilities` must lie in [0, 1], got {wrong}; apply the softmax to logits first.")
-    sums = probabilities.sum(axis=1, dtype=np.float64)
-    if np.abs(sums - 1).max() > 1e-3:
-        row = int(np.abs(sums - 1).argmax())
-        raise ValueError(
-            f"`probabilities` must sum to 1 in every row, got {sums[row]:.4g} in row {row}; apply the softmax to logits."
-        )
-    if len(labels) % aspects:
-        raise ValueError(
-            f"the rows must come in whole groups of {aspects}, one per aspect, got {len(labels)} rows: pass a whole split."
-        )
+    check_shape("probabilities", probabilities, (len(labels), classes))
+    check_ids(labels, classes)
+    check_probabilities(probabilities)
+    check_sums("probabilities", probabilities)
     return labels, probabilities

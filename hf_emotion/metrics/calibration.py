@@ -1,37 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how well probabilities agree with accuracy, and fits one temperature that corrects them (Guo et al. 2017)."""
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 
-from .multi_label import check_probabilities
+from .checks import check_probabilities, check_shape
 
 
 BINS = 15
 TEMPERATURES = (0.05, 20.0)
 
 
-def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> dict[str, Any]:
+class Bin(TypedDict):
+    """Decisions whose confidence lies in (upper - 1 / bins, upper]."""
+
+    upper: float
+    count: int
+    confidence: float
+    accuracy: float
+
+
+class Reliability(TypedDict):
+    """What `reliability` returns."""
+
+    ece: float
+    bins: list[Bin]
+
+
+def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Reliability:
     """
     Confidence against accuracy in bins of equal width, and the expected calibration error.
 
     For single-label data each row is a decision: its confidence is the largest probability, and it is right where that is the gold
-    label's. For multi-label data each label of each row is a decision: its confidence is the label's probability, and it is right
-    where the row has the label.
+    label's. For multi-label data each label of each row is one, with its probability, and it is right where the row has the label.
 
     Args:
         labels: (N,) class ids, or (N, C) of 0 and 1.
         probabilities: (N, C).
 
     Returns:
-        `ece` = Σ_b n_b / n · |accuracy_b − confidence_b|, NaN without rows; `bins`: for each (lower, upper] `upper`, `count`,
-        and the means `confidence` and `accuracy`, NaN where it is empty.
-
-    Raises:
-        ValueError: probabilities outside [0, 1].
+        `ece` = Σ_b n_b / n · |accuracy_b − confidence_b|; `bins`: for each (lower, upper] `upper`, `count`, and the means `confidence` and
+        `accuracy`, NaN where it is empty.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
     check_probabilities(probabilities)
@@ -57,20 +69,11 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
 def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     The temperature T, between 0.05 and 20, with the least negative log-likelihood of the gold labels under logits / T; above 1
-    if the probabilities are too confident. Give the rows of the validation part.
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        probabilities: (N, C), the softmax of the logits (for multi-label data the sigmoid).
-
-    Raises:
-        ValueError: no rows, shapes that do not agree, probabilities outside [0, 1].
+    if the probabilities are too confident. Give the rows of the validation part: `labels`, (N,) class ids or (N, C) of 0 and 1, and
+    `probabilities` (N, C), the softmax of the logits (for multi-label data the sigmoid).
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.shape not in (probabilities.shape, probabilities.shape[:1]) or not len(labels):
-        raise ValueError(
-            f"`labels` {labels.shape} must hold one id per row of `probabilities` {probabilities.shape}, or have its shape."
-        )
+    check_shape("labels", labels, probabilities.shape[: labels.ndim])
     logits = _logits(probabilities, labels.ndim == 2)
 
     def loss(log_temperature: float) -> float:
@@ -84,12 +87,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
 
 def temperature_scaled(probabilities: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
-    """
-    The probabilities (N, C) that logits / temperature give. The order of the labels in a row does not change.
-
-    Raises:
-        ValueError: probabilities outside [0, 1], a temperature that is not positive.
-    """
+    """The probabilities (N, C) that logits / temperature give. The order of the labels in a row does not change."""
     if not temperature > 0:
         raise ValueError(f"`temperature` must be positive, got {temperature}.")
     scaled = _logits(np.asarray(probabilities), multi_label) / temperature

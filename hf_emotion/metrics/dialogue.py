@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import f1_score
 
+from .checks import check_shape
 from .multi_label import classification
 
 
@@ -16,34 +17,18 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
     Args:
         labels: (N,) class ids; negative ones (-1, -100) are utterances without a label, which are left out.
         probabilities: (N, C).
-        label_names: C names.
 
     Returns:
         The figures of `classification`; and, if a label is named "neutral", `micro_f1_without_neutral`,
         `macro_f1_without_neutral` and `weighted_f1_without_neutral`: F1 of the other labels, with the neutral utterances that
         get one of them counted as wrong (the convention of DailyDialog). NaN where no utterance has one of the other labels.
-
-    Raises:
-        ValueError: shapes that do not agree, a class id without a name, no label at all.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.ndim != 1 or probabilities.shape != (len(labels), len(label_names)):
-        raise ValueError(
-            f"`labels` must be (N,) and `probabilities` (N, {len(label_names)}), one row per utterance and one column per label "
-            f"name, got {labels.shape} and {probabilities.shape}: flatten the dialogues, without padding."
-        )
-    if labels.size and not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"`labels` must be integers, the class ids, got {labels.dtype}.")
-    if labels.size and labels.max() >= len(label_names):
-        raise ValueError(f"`labels` must be below {len(label_names)}, the number of label names, got {labels.max()}.")
+    check_shape("probabilities", probabilities, (len(labels), len(label_names)))
     known = labels >= 0
     if not known.any():
-        raise ValueError(
-            f"none of the {len(labels)} utterances has a label (an id of 0 or above): is this the right split?"
-        )
+        raise ValueError(f"none of the {len(labels)} utterances has a label (an id of 0 or above).")
     labels, probabilities = labels[known], probabilities[known]
-    if not np.isfinite(probabilities).all():
-        raise ValueError("`probabilities` must be finite for labelled utterances, got NaN or infinity.")
     result = classification(labels, probabilities, label_names)
     if "neutral" in label_names:
         others = [number for number, name in enumerate(label_names) if name != "neutral"]

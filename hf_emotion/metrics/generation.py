@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Metrics of emotional replies: Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021), and a few that show
-copying and loops. `words` splits all texts into words.
-"""
+"""Metrics of emotional replies: Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021), and a few more."""
 
 import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from ..io.progress import progress_bar
+from .checks import check_finite, check_ids, check_shape
 from .ngram_perplexity import NgramPerplexity
 from .numbers import mean
 from .words import ENDINGS, words
@@ -30,6 +28,8 @@ _STEMS = "ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn 
 # test replies of MojiTalk have 50.7 % stop words; the paper has 50.4 %.
 STOP_WORDS = ENGLISH_STOP_WORDS | {f"'{ending}" for ending in ENDINGS} | set(_STEMS.split())
 
+ReplyFigures: TypeAlias = dict[str, Any]  # metric -> figure, and `per_emotion`
+
 LONGEST_REPEAT = 4
 _TOKENS_PER_BATCH = 4096
 
@@ -39,7 +39,7 @@ def hits_at_k(
     labels: Sequence[int] | np.ndarray,
     ks: Sequence[int] = (1, 3, 5),
     label_names: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> ReplyFigures:
     """
     Share of the replies whose asked emotion is among the k that a judge finds most probable (paper, section 4.1).
 
@@ -47,49 +47,25 @@ def hits_at_k(
         ranked_or_probabilities: (N, C): floats, the judge's probabilities (or logits), ties in the order of the ids; or
             integers, in each row the ids 0..C-1, most probable first.
         labels: (N,) ids of the asked emotions.
-        ks: values of k, 1..C.
         label_names: C names; default: the ids.
 
     Returns:
-        for each k `hits@k`, over all rows; `macro_hits@k`, the mean over the emotions that were asked for: one without rows
-        is left out; and `per_emotion`: {name: {"hits@k": ..., "support": rows}}, with NaN for an emotion without rows.
-        Fractions in [0, 1]; NaN without rows.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range, a row of ids that is no ranking.
+        for each k `hits@k`, over all rows; `macro_hits@k`, the mean over the emotions with rows; and `per_emotion`: {name: {"hits@k": ...,
+        "support": rows}}.
     """
-    ranked, labels = np.asarray(ranked_or_probabilities), np.asarray(labels)
-    if ranked.ndim != 2 or labels.shape != ranked.shape[:1]:
-        raise ValueError(
-            f"`ranked_or_probabilities` must be (N, C) and `labels` (N,), one row per reply, got {ranked.shape} and "
-            f"{labels.shape}."
-        )
-    count, classes = ranked.shape
-    if not all(1 <= k <= classes for k in ks):
-        raise ValueError(f"`ks` must lie in 1..{classes}, the number of emotions, got {tuple(ks)}.")
-    if label_names is not None and len(label_names) != classes:
-        raise ValueError(f"`label_names` must be {classes} names, one per column, got {len(label_names)}.")
-    if count:
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(f"`labels` must be integers, the ids of the asked emotions, got {labels.dtype}.")
-        if labels.min() < 0 or labels.max() >= classes:
-            wrong = labels[(labels < 0) | (labels >= classes)][0]
-            raise ValueError(f"`labels` must lie in 0..{classes - 1}, got {wrong}: use the ids of the judge.")
-    if np.issubdtype(ranked.dtype, np.integer):
-        wrong_rows = (np.sort(ranked, axis=1) != np.arange(classes)).any(axis=1)
-        if wrong_rows.any():
-            row = int(wrong_rows.argmax())
-            raise ValueError(
-                f"a ranking must hold each id of 0..{classes - 1} once, got {ranked[row].tolist()} in row {row} of "
-                "`ranked_or_probabilities`; probabilities must be floats."
-            )
-    else:
-        if not np.isfinite(ranked).all():
-            raise ValueError("`ranked_or_probabilities` must be finite, got NaN or infinity.")
+    ranked, labels = np.asarray(ranked_or_probabilities), np.asarray(labels, dtype=None if len(labels) else int)
+    check_shape("labels", labels, ranked.shape[:1])
+    classes = ranked.shape[1]
+    check_ids(labels, classes)
+    if not np.issubdtype(ranked.dtype, np.integer):
+        check_finite("ranked_or_probabilities", ranked)
         ranked = np.argsort(-ranked, axis=1, kind="stable")
+    elif (np.sort(ranked, axis=1) != np.arange(classes)).any():
+        raise ValueError(f"a ranking must hold each id of 0..{classes - 1} once; probabilities must be floats.")
     rank = (ranked == labels[:, None]).argmax(axis=1)  # (N,), from 0
     names = [str(number) for number in range(classes)] if label_names is None else list(label_names)
-    result: dict[str, Any] = {}
+    result: ReplyFigures = {}
+    support = np.bincount(labels, minlength=classes).tolist()
     per_emotion: dict[str, dict[str, float]] = {name: {} for name in names}
     for k in ks:
         hit = rank < k
@@ -98,18 +74,13 @@ def hits_at_k(
         result[f"macro_hits@{k}"] = mean([share for share in shares if not math.isnan(share)])
         for name, share in zip(names, shares, strict=True):
             per_emotion[name][f"hits@{k}"] = share
-    support = np.bincount(labels, minlength=classes) if count else np.zeros(classes, dtype=int)
     for name, rows in zip(names, support, strict=True):
-        per_emotion[name]["support"] = int(rows)
+        per_emotion[name]["support"] = rows
     return result | {"per_emotion": per_emotion}
 
 
 def type_token_ratio(texts: Iterable[str], n: int) -> float:
-    """
-    TTR-n (paper, Table 2): distinct n-grams of `words` / all n-grams, over the whole set. No n-gram spans two texts.
-
-    It falls as the set grows: compare sets of the same size only. NaN where no text has n words.
-    """
+    """TTR-n (paper, Table 2): distinct n-grams of `words` / all n-grams, over the set; it falls as the set grows. NaN without n-grams."""
     grams = [gram for text in _list_of(texts) for gram in _ngrams(words(text), n)]
     return len(set(grams)) / len(grams) if grams else float("nan")
 
@@ -126,36 +97,19 @@ def stop_word_share(texts: Iterable[str]) -> float:
 
 def repetition_rate(texts: Iterable[str]) -> float:
     """
-    Share of the texts in which an n-gram of `words`, n = 1..4, is followed at once by itself ("so so", "i am i am").
-
-    One of its words must have a letter or a digit: "! !" is no loop. NaN without texts.
+    Share of the texts in which an n-gram of `words`, n = 1..4, one of them with a letter or a digit, is followed at once by itself
+    ("i am i am"). NaN without texts.
     """
     return mean([_repeats(words(text)) for text in _list_of(texts)])
 
 
 def identical_share(replies: Iterable[Sequence[str]]) -> float:
     """
-    How often the emotion changes nothing: for each context the share of pairs of emotions with the same reply; mean over the
-    contexts. Replies are the same if their `words` are.
-
-    Args:
-        replies: for each context its replies, one per emotion, at least two.
-
-    Returns:
-        0 where all replies to a context differ, 1 where all are the same; NaN without contexts.
-
-    Raises:
-        ValueError: a context with fewer than two replies; one string in place of the replies.
+    How often the emotion changes nothing: for each context the share of pairs of its `replies`, one per emotion, with the same `words`; mean
+    over the contexts. NaN without contexts.
     """
-    shares = []
-    for number, row in enumerate(replies):
-        if isinstance(row, str) or len(row) < 2:
-            raise ValueError(
-                f"`replies` must hold for each context a list of at least two replies, one per emotion, got {row!r} for "
-                f"context {number}."
-            )
-        shares.append(mean([first == second for first, second in combinations(map(words, row), 2)]))
-    return mean(shares)
+    pairs = [combinations(map(words, row), 2) for row in replies]
+    return mean([mean([first == second for first, second in row]) for row in pairs])
 
 
 def bertscore(
@@ -177,29 +131,15 @@ def bertscore(
         candidates, references: N texts each; what exceeds the model's positions is cut off.
         model: an encoder (AutoModel).
         tokenizer: its tokenizer, with a padding token.
-        layer: the layer whose output is compared, 0 (the embeddings) to the number of layers; default: the last. bert-score takes
-            layer 17 of the 24 of RoBERTa-large, the paper's encoder.
-        progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
+        layer: the layer whose output is compared; default: the last. bert-score takes layer 17 of RoBERTa-large, the paper's encoder.
 
     Returns:
-        `precision`, `recall`, `f1`: means over the pairs. Cosines, so in [-1, 1], in practice in [0, 1]; NaN without pairs.
-
-    Raises:
-        ValueError: numbers of texts that differ, no such layer, a tokenizer without padding token.
+        `precision`, `recall`, `f1`: means over the pairs, in [-1, 1].
     """
     import torch
 
     from ..modeling.text_processing import usable_positions
 
-    if len(candidates) != len(references):
-        raise ValueError(
-            f"`candidates` and `references` must be pairs, got {len(candidates)} and {len(references)} texts."
-        )
-    layers = model.config.num_hidden_layers
-    if layer is not None and not 0 <= layer <= layers:
-        raise ValueError(f"`layer` must lie in 0..{layers}, the model's layers, got {layer}.")
-    if tokenizer.pad_token_id is None:
-        raise ValueError("`tokenizer` must have a padding token: set tokenizer.pad_token, e.g. to its eos_token.")
     limit = min(usable_positions(model.config), tokenizer.model_max_length)
     encoded = [_token_ids(texts, tokenizer, limit) for texts in (candidates, references)]
     pairs = list(zip(*encoded, strict=True))
@@ -208,10 +148,7 @@ def bertscore(
     was_training = model.training
     model.eval()
     try:
-        with (
-            torch.inference_mode(),
-            progress_bar(progress, len(pairs), "pairs for BERTScore") as bar,
-        ):
+        with torch.inference_mode(), progress_bar(progress, len(pairs), "pairs for BERTScore") as bar:
             while by_length:  # the longest first: what does not fit in memory fails at once
                 size = max(1, _TOKENS_PER_BATCH // max(map(len, pairs[by_length[-1]])))
                 rows, by_length = by_length[-size:], by_length[:-size]
@@ -274,10 +211,7 @@ def _greedy_match(
     empty = ~(candidate_counted.any(dim=1) & reference_counted.any(dim=1))
     precision, recall = (
         (best * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
-        for best, counted in (
-            (similarity.amax(dim=2), candidate_counted),
-            (similarity.amax(dim=1), reference_counted),
-        )
+        for best, counted in ((similarity.amax(dim=2), candidate_counted), (similarity.amax(dim=1), reference_counted))
     )
     precision, recall = precision.masked_fill(empty, 0.0), recall.masked_fill(empty, 0.0)
     f1 = torch.nan_to_num(2 * precision * recall / (precision + recall), nan=0.0)
@@ -293,34 +227,22 @@ def reply_metrics(
     encoder: tuple | None = None,
     label_names: Sequence[str] | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> ReplyFigures:
     """
     The metrics of Tables 1-3 of the paper, and repetitions.
 
     Args:
-        replies: N generated replies.
-        references: N human replies to the same contexts.
+        replies, references: N generated replies, and N human replies to the same contexts.
         labels: (N,) ids of the emotions that the replies were asked for.
-        judge_probabilities: (N, C), what a judge gives for `replies`; without them no `hits@k`.
+        judge_probabilities: (N, C), what a judge of the emotions `label_names` gives for `replies`; without them no `hits@k`.
         ngram_model: fitted to human replies; without it no `perplexity`.
         encoder: (model, tokenizer) or (model, tokenizer, layer) for `bertscore`; without it no `bertscore_...`.
-        label_names: C names of the judge's emotions.
-        progress: see `bertscore`.
 
     Returns:
         `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity`;
-        `bertscore_precision`, `bertscore_recall`, `bertscore_f1`. Fractions in [0, 1], except lengths and
-        perplexities.
-
-    Raises:
-        ValueError: numbers of rows that differ; or an error of one of the metrics.
+        `bertscore_precision`, `bertscore_recall`, `bertscore_f1`.
     """
-    if not len(replies) == len(references) == len(labels):
-        raise ValueError(
-            "`replies`, `references` and `labels` must have one row per reply, got "
-            f"{len(replies)}, {len(references)} and {len(labels)}."
-        )
-    result: dict[str, Any] = {
+    result: ReplyFigures = {
         "ttr_1": type_token_ratio(replies, 1),
         "ttr_2": type_token_ratio(replies, 2),
         "average_length": average_length(replies),
@@ -340,13 +262,11 @@ def reply_metrics(
 
 def _list_of(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):  # a list of letters
-        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
+        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}.")
     return texts
 
 
 def _ngrams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    if n < 1:
-        raise ValueError(f"`n` must be at least 1, got {n}.")
     return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
 
 

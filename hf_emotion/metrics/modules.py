@@ -9,44 +9,22 @@ import numpy as np
 
 from .aspect import semeval2014, sentihood
 from .dialogue import dialogue
-from .multi_label import PUBLISHED_THRESHOLD, goemotions
+from .multi_label import goemotions
 
 
-class GoEmotions(evaluate.Metric):
-    """`hf_emotion.metrics.goemotions`: references are lists of 0 and 1, predictions lists of probabilities."""
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description="Multi-label precision, recall and F1 of emotion classification, at thresholds.",
-            citation="",
-            inputs_description="predictions: rows of probabilities; references: rows of 0 and 1.",
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("float32")),
-                    "references": datasets.Sequence(datasets.Value("int8")),
-                }
-            ),
-        )
-
-    def _compute(self, predictions, references, thresholds=PUBLISHED_THRESHOLD, label_names=None) -> dict:
-        return goemotions(np.asarray(references), np.asarray(predictions), thresholds, label_names)
-
-
-class _SingleLabelMetric(evaluate.Metric):
-    """Takes class ids and rows of probabilities, in the order of the corpus."""
+class _Metric(evaluate.Metric):
+    """Takes gold labels and rows of probabilities, in the order of the corpus: groups of rows stay together."""
 
     metric: Callable[..., dict]
+    references = datasets.Value("int64")
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=type(self).__doc__,
             citation="",
-            inputs_description="predictions: rows of probabilities; references: class ids. Groups of rows stay together.",
+            inputs_description="predictions: rows of probabilities; references: gold labels.",
             features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("float32")),
-                    "references": datasets.Value("int64"),
-                }
+                {"predictions": datasets.Sequence(datasets.Value("float32")), "references": self.references}
             ),
         )
 
@@ -54,22 +32,26 @@ class _SingleLabelMetric(evaluate.Metric):
         return type(self).metric(np.asarray(references), np.asarray(predictions), **options)
 
 
-class SentiHood(_SingleLabelMetric):
+class GoEmotions(_Metric):
+    """`hf_emotion.metrics.goemotions`: references are lists of 0 and 1, predictions lists of probabilities."""
+
+    metric = staticmethod(goemotions)
+    references = datasets.Sequence(datasets.Value("int8"))
+
+
+class SentiHood(_Metric):
     """`hf_emotion.metrics.sentihood`: references are class ids, predictions lists of 3 probabilities."""
 
     metric = staticmethod(sentihood)
 
 
-class SemEval2014(_SingleLabelMetric):
+class SemEval2014(_Metric):
     """`hf_emotion.metrics.semeval2014`: references are class ids, predictions lists of 5 probabilities."""
 
     metric = staticmethod(semeval2014)
 
 
-class DialogueEmotion(_SingleLabelMetric):
-    """
-    `hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities; and
-    `label_names`.
-    """
+class DialogueEmotion(_Metric):
+    """`hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities."""
 
     metric = staticmethod(dialogue)

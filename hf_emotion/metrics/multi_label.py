@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from ..taxonomies import GOEMOTIONS
+from .checks import check_decisions, check_finite, check_ids, check_probabilities, check_shape
 from .numbers import mean
 
 
@@ -27,8 +28,7 @@ def goemotions(
     Multi-label metrics. A label is predicted where its probability is strictly greater than the threshold.
 
     Args:
-        labels: (N, C) of 0 and 1.
-        probabilities: (N, C) in [0, 1].
+        labels, probabilities: (N, C) of 0 and 1; (N, C) in [0, 1].
         thresholds: one for all labels, or C.
         label_names: C names; default: the 28 GoEmotions labels.
         decisions: (N, C) bool, in place of thresholds (groups of labels, each with its own threshold).
@@ -36,29 +36,21 @@ def goemotions(
     Returns:
         `macro_f1`, `macro_precision`, `macro_recall`, the same for `micro` and `weighted`; `macro_average_precision` (mean
         over the labels that occur); `per_label`: {name: {precision, recall, f1, support}}; and the paper's error
-        analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several (all of them among the three
-        most probable), `confusions`: the most frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and
-        `other_to_neutral`: shares of the neutral (of the other) single-label rows whose argmax is another label (is
-        neutral). Fractions in [0, 1]; NaN where a share has no rows.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside their range.
+        analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several, see `paper_errors`, `confusions`: the most
+        frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and `other_to_neutral`: shares of the neutral (of the other)
+        single-label rows whose argmax is another label (is neutral).
     """
     labels, probabilities = _check(labels, probabilities)
-    num_labels = labels.shape[1]
-    names = _names(label_names, num_labels)
+    names = list(GOEMOTIONS if label_names is None else label_names)
+    check_shape("labels", labels, (len(labels), len(names)))
     if decisions is None:
         limits = np.asarray(thresholds, dtype=np.float64)
-        if limits.shape not in ((), (num_labels,)):
-            raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {limits.shape}.")
-        if not ((limits >= 0) & (limits <= 1)).all():
-            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {limits.tolist()}.")
+        check_probabilities(limits, "thresholds")
         predicted = (probabilities > limits).astype(np.int8)
     else:
         decisions = np.asarray(decisions)
-        if decisions.shape != labels.shape:
-            raise ValueError(f"`decisions` must have the shape of `labels` {labels.shape}, got {decisions.shape}.")
-        check_decisions(decisions, "`decisions`")
+        check_shape("decisions", decisions, labels.shape)
+        check_decisions(decisions, "decisions")
         predicted = decisions.astype(np.int8)
 
     hits, found, support = (labels & predicted).sum(axis=0), predicted.sum(axis=0), labels.sum(axis=0)
@@ -89,24 +81,24 @@ def goemotions(
 def _precision_recall_f1(hits, found, support) -> tuple:
     """Precision, recall and F1 from counts; 0 where a denominator is 0, as scikit-learn's `zero_division=0`."""
     hits, found, support = (np.asarray(count, dtype=np.float64) for count in (hits, found, support))
-    return tuple(_share(part, whole) for part, whole in ((hits, found), (hits, support), (2 * hits, found + support)))
+    parts, wholes = (hits, hits, 2 * hits), (found, support, found + support)
+    return tuple(
+        np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
+        for part, whole in zip(parts, wholes, strict=True)
+    )
 
 
-def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
-
-
-def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:
+def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> dict:
     counts = labels.sum(axis=1)
-    single, several = counts == 1, counts > 1
+    single = counts == 1
     right, predicted = paper_errors(labels, probabilities)
     gold, first = labels[single].argmax(axis=1), predicted[single]
     result = {
         "top1_accuracy": mean(right[single]),
-        "top3_accuracy": mean(right[several]),
+        "top3_accuracy": mean(right[counts > 1]),
         "confusions": [
             {"gold": names[g], "predicted": names[p], "rows": rows}
-            for (g, p), rows in confusions(gold, first).most_common(most)
+            for (g, p), rows in confusions(gold, first).most_common(10)
         ],
     }
     if "neutral" in names:
@@ -120,10 +112,6 @@ def paper_errors(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndar
     """
     Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label is right if
     that is the most probable label, a row with several if all are among the three most probable.
-
-    Args:
-        labels: (N, C) of 0 and 1, or (N,) class ids.
-        probabilities: (N, C).
 
     Returns:
         (N,) bool, False also for a row without a gold label; and (N,) the most probable labels.
@@ -146,39 +134,11 @@ def confusions(gold: np.ndarray, predicted: np.ndarray) -> Counter[tuple[int, in
 
 
 def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
-    """
-    Single-label metrics of the argmax: `accuracy`, `macro_f1`, `weighted_f1`, with precision and recall, and `per_label`.
-
-    Args:
-        labels: (N,) class ids, 0..C-1.
-        probabilities: (N, C).
-        label_names: C names.
-
-    Raises:
-        ValueError: shapes that do not agree, labels that are no class ids, a class id without a name, probabilities that are
-            not finite.
-    """
+    """Metrics of the argmax of (N, C) for (N,) class ids: `accuracy`; F1, precision, recall, `macro` and `weighted`; and `per_label`."""
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.shape != probabilities.shape[:1]:
-        raise ValueError(f"`labels` {labels.shape} must have one id per row of `probabilities` {probabilities.shape}.")
-    shape = (len(labels), len(label_names))
-    if probabilities.shape != shape:
-        raise ValueError(
-            f"`probabilities` must be {shape}, one column per label name, got {probabilities.shape}: pass what the model gives "
-            "for each label, not the label that it chooses."
-        )
-    if labels.size and (not np.issubdtype(labels.dtype, np.number) or (labels % 1 != 0).any()):
-        raise ValueError(
-            f"`labels` must be whole numbers, the class ids, got {labels[:3].tolist()}: take the number of each name."
-        )
-    wrong = labels[(labels < 0) | (labels >= len(label_names))]
-    if wrong.size:
-        raise ValueError(
-            f"`labels` must lie in 0..{len(label_names) - 1}, an id for each of the {len(label_names)} label names, got "
-            f"{wrong[0]}: leave rows without a label out."
-        )
-    if not np.isfinite(probabilities).all():
-        raise ValueError("`probabilities` must be finite, got NaN or infinity: did the training diverge?")
+    check_shape("probabilities", probabilities, (len(labels), len(label_names)))
+    check_ids(labels, len(label_names))
+    check_finite("probabilities", probabilities)
     ids = np.arange(len(label_names))
     predicted = probabilities.argmax(axis=1)
     result: dict = {"accuracy": mean(labels == predicted)}
@@ -201,22 +161,14 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
 
 def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
     """
-    For each label the threshold with the best expected F1 on these rows, which must be the validation part, under the label's
-    calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
+    For each label the threshold, to be applied with a strict >, with the best expected F1 on these rows, which must be the validation part,
+    under the label's calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
 
     The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' validation part
-    has 13 rows of grief. Calibrated probabilities use all rows, and choose better thresholds for unseen rows
-    (`benchmarks/thresholds.py`).
+    has 13 rows of grief. Calibrated probabilities choose better thresholds for unseen rows (`benchmarks/thresholds.py`).
 
     Candidates lie halfway between neighbouring probabilities; among equally good ones the widest gap wins. A label without
     positive rows gets the threshold that is best for all labels pooled.
-
-    Args:
-        labels: (N, C) of 0 and 1.
-        probabilities: (N, C).
-
-    Returns:
-        C thresholds, to be applied with a strict >.
     """
     labels, probabilities = _check(labels, probabilities)
     pooled = None
@@ -232,10 +184,7 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
 
 
 def _calibrated(gold: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """
-    (N,) sigmoids of a * logit + b with the likeliest a and b; the slight penalty keeps them finite where logits separate
-    rows.
-    """
+    """(N,) sigmoids of a * logit + b with the likeliest a and b; a slight penalty keeps them finite."""
     if gold.all():
         return np.ones(len(gold))
     logits = logit(np.clip(probabilities.astype(np.float64), 1e-6, 1 - 1e-6))[:, None]
@@ -252,13 +201,10 @@ def threshold_curve(
         labels: (N,) of 0 and 1, or probabilities that a row has the label; the counts are then expected counts.
         probabilities: (N,) in [0, 1].
         thresholds: (T,); default: the candidates of `tune_thresholds`, the highest first.
-
-    Returns:
-        `thresholds`, `precision`, `recall` and `f1`, (T,) float64; 0 where a denominator is 0.
     """
     scores, gold = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     check_probabilities(scores)
-    check_probabilities(gold, "`labels`")
+    check_probabilities(gold, "labels")
     at = _candidates(scores)[0] if thresholds is None else np.asarray(thresholds, dtype=np.float64)
     highest_first = np.argsort(-scores, kind="stable")
     found = np.searchsorted(-scores[highest_first], -at, side="left")
@@ -268,10 +214,7 @@ def threshold_curve(
 
 
 def _candidates(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap that each lies
-    in.
-    """
+    """Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap of each."""
     above = np.unique(np.append(scores.astype(np.float64), 0.0))[::-1]
     above, below = above[:-1], above[1:]
     return (above + below) / 2, above - below
@@ -288,37 +231,8 @@ def _best_threshold(gold: np.ndarray, probabilities: np.ndarray) -> float:
 
 def _check(labels, probabilities) -> tuple[np.ndarray, np.ndarray]:
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
-    if labels.ndim != 2 or labels.shape != probabilities.shape:
-        raise ValueError(
-            f"`labels` and `probabilities` must have one shape (rows, labels), got {labels.shape} and {probabilities.shape}."
-        )
+    check_shape("probabilities", probabilities, labels.shape)
     if not np.isin(labels, (0, 1)).all():
         raise ValueError("`labels` must hold only 0 and 1.")
     check_probabilities(probabilities)
     return labels.astype(np.int8), probabilities
-
-
-def check_probabilities(values: np.ndarray, name: str = "`probabilities`") -> None:
-    """ValueError unless all values lie in [0, 1]."""
-    if values.size and not (0 <= values.min() and values.max() <= 1):  # NaN is neither
-        raise ValueError(
-            f"{name} must lie in [0, 1], got values from {values.min():.4g} to {values.max():.4g}; apply the sigmoid (the softmax, "
-            "for one label per row) to logits first."
-        )
-
-
-def check_decisions(values: np.ndarray, name: str) -> None:
-    """ValueError unless all values are 0 or 1: probabilities would all count as decided."""
-    if values.ndim > 1 and np.issubdtype(values.dtype, np.floating) and not np.isin(values, (0, 1)).all():
-        raise ValueError(
-            f"{name} must be decisions, of 0 and 1, got {values.ravel()[:3].tolist()}: compare probabilities with their thresholds, "
-            "or take the argmax, first."
-        )
-
-
-def _names(label_names: Sequence[str] | None, num_labels: int) -> list[str]:
-    if label_names is None:
-        label_names = GOEMOTIONS
-    if len(label_names) != num_labels:
-        raise ValueError(f"`label_names` must name the {num_labels} labels, got {len(label_names)} names.")
-    return list(label_names)

@@ -8,43 +8,44 @@ conformal: the labels whose probability is at least a quantile over validation r
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from .multi_label import check_decisions, check_probabilities
+from .checks import check_decisions, check_finite, check_probabilities, check_shape
 from .numbers import mean
 
 
 ROUNDING = 1e-9  # 0.9 · 10 shall be 9 rows
 
 
+class RiskCoverage(TypedDict):
+    """What `risk_coverage` returns."""
+
+    coverage: np.ndarray
+    risk: np.ndarray
+    best: np.ndarray
+    aurc: float
+    e_aurc: float
+
+
 def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
     """
-    The loss of each row, (N,) in [0, 1].
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        decisions: of the same shape. Class ids: the loss is 0 where both are equal, else 1. Several labels: 1 − |A ∩ B| / |A ∪ B| (one
-            minus Jaccard's index) of gold and given labels, 0 where there are none of both.
-
-    Raises:
-        ValueError: shapes that differ.
+    The loss of each row, (N,) in [0, 1]. Class ids (N,): 0 where both are equal, else 1. (N, C) of 0 and 1: 1 − |A ∩ B| / |A ∪ B| (one minus
+    Jaccard's index) of gold and given labels, 0 where there are none of both.
     """
     labels, decisions = np.asarray(labels), np.asarray(decisions)
-    if labels.shape != decisions.shape:
-        raise ValueError(f"`decisions` {decisions.shape} must have the shape of `labels` {labels.shape}.")
+    check_shape("decisions", decisions, labels.shape)
     if labels.ndim == 1:
         return (labels != decisions).astype(float)
-    gold, given = labels > 0, decisions > 0
-    union = (gold | given).sum(axis=1)
-    return np.where(union > 0, 1 - (gold & given).sum(axis=1) / np.maximum(union, 1), 0.0)
+    gold, decided = labels > 0, decisions > 0
+    union = (gold | decided).sum(axis=1)
+    return np.where(union > 0, 1 - (gold & decided).sum(axis=1) / np.maximum(union, 1), 0.0)
 
 
-def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
+def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> RiskCoverage:
     """
-    Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them, so
-    that their order does not matter.
+    Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them.
 
     Args:
         confidence: (N,), any scale; larger is surer.
@@ -53,10 +54,7 @@ def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
     Returns:
         `coverage` 1/N to 1, `risk` of as many of the surest rows, and `best`, the risk if the rows were sorted by their loss: (N,) each;
         `aurc`, the area under the curve (mean of `risk`), and `e_aurc`, what it exceeds the area of `best` by (Geifman, Uziel and El-Yaniv
-        2019). NaN without rows.
-
-    Raises:
-        ValueError: shapes that differ, values that are not finite.
+        2019).
     """
     confidence, losses = _checked(confidence, losses)
     number = np.arange(1, len(losses) + 1)
@@ -75,23 +73,15 @@ def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
 
 def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Mapping[str, float]) -> float:
     """
-    The confidence below which rows are refused. Give the rows of the validation part.
+    The confidence below which rows are refused, 0 if none is. Give the rows of the validation part.
 
     Args:
         confidence, losses: (N,), as for `risk_coverage`; confidence in [0, 1].
         wanted: {"coverage": x}: the largest threshold that answers at least this share of the rows; or {"accuracy": x}: the smallest one
-            with 1 − risk of at least x on these rows, which is no guarantee for others; x in (0, 1].
-
-    Returns:
-        the threshold, 0 if it refuses none of these rows.
-
-    Raises:
-        ValueError: no rows; an accuracy that is not reached.
+            with 1 − risk of at least x on these rows, which is no guarantee for others (ValueError if none has); x in (0, 1].
     """
     confidence, losses = _checked(confidence, losses)
     ((name, value),) = wanted.items()
-    if not len(confidence):
-        raise ValueError("a threshold needs rows, and `confidence` has none.")
     levels, counts = np.unique(-confidence, return_counts=True)  # the surest first
     answered = np.cumsum(counts)
     if name == "coverage":
@@ -112,28 +102,17 @@ def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Map
 def answered(confidence: np.ndarray, losses: np.ndarray, threshold: float) -> dict[str, float]:
     """`coverage`, the share of rows whose confidence is at least the threshold, and their mean loss, `risk`; NaN without such rows."""
     confidence, losses = _checked(confidence, losses)
-    kept = confidence >= threshold
-    return {
-        "coverage": mean(kept),
-        "risk": mean(losses[kept]),
-    }
+    above = confidence >= threshold
+    return {"coverage": mean(above), "risk": mean(losses[above])}
 
 
 def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float) -> float:
     """
     The probability t from which on labels belong to a row's prediction set. A further row that is exchangeable with these has all its gold
-    labels in its set with a probability of at least `coverage`. Give the rows of the validation part.
+    labels in its set with a probability of at least `coverage`, in (0, 1). Give the rows of the validation part.
 
     With s the smallest probability among a row's gold labels (1 for a row without any), t is the ⌊(N + 1)(1 − coverage)⌋-th smallest s;
     with too few rows for such a rank it is 0, so that sets hold every label.
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        probabilities: (N, C).
-        coverage: in (0, 1).
-
-    Raises:
-        ValueError: values outside their range.
     """
     if not 0 < coverage < 1:
         raise ValueError(f"`prediction_sets` is a coverage and must lie in (0, 1), got {coverage}.")
@@ -142,34 +121,22 @@ def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float
     return float(scores[rank - 1]) if rank else 0.0
 
 
-def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) -> dict:
     """
-    Measures sets of labels.
-
-    Args:
-        labels: (N,) class ids, or (N, C) of 0 and 1.
-        sets: (N, C) bool.
-        names: C label names.
-
-    Returns:
-        `coverage`: the share of rows whose set holds all gold labels; `size`: the mean number of labels in a set; `empty`: the share of
-        empty sets; `labels`: for each label the share of its rows whose set holds it. NaN without rows.
-
-    Raises:
-        ValueError: shapes that do not agree, sets that are not of 0 and 1.
+    Measures sets of labels (N, C) bool: `coverage`: the share of rows whose set holds all gold labels; `size`: the mean number of labels in a
+    set; `empty`: the share of empty sets; `labels`: for each label the share of its rows whose set holds it.
     """
-    check_decisions(np.asarray(sets), "`sets`")
+    check_decisions(np.asarray(sets), "sets")
     gold, sets = _gold(labels, sets)
     sets = sets > 0
     sizes, rows = sets.sum(axis=1), gold.sum(axis=0)
     with np.errstate(invalid="ignore"):
-        found = (gold & sets).sum(axis=0) / rows
-    whole, empty = (sets | ~gold).all(axis=1), sizes == 0
+        covered = (gold & sets).sum(axis=0) / rows
     return {
-        "coverage": mean(whole),
+        "coverage": mean((sets | ~gold).all(axis=1)),
         "size": mean(sizes),
-        "empty": mean(empty),
-        "labels": dict(zip(names, found.tolist(), strict=True)),
+        "empty": mean(sizes == 0),
+        "labels": dict(zip(names, covered.tolist(), strict=True)),
     }
 
 
@@ -178,20 +145,13 @@ def _gold(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_probabilities(probabilities)
     gold = labels[:, None] == np.arange(probabilities.shape[1]) if labels.ndim == 1 else labels > 0
-    if gold.shape != probabilities.shape:
-        raise ValueError(
-            f"`labels` {labels.shape} must hold one id per row of `probabilities` {probabilities.shape}, or have its shape."
-        )
+    check_shape("labels", gold, probabilities.shape)
     return gold, probabilities
 
 
 def _checked(confidence: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     confidence, losses = np.asarray(confidence, dtype=np.float64), np.asarray(losses, dtype=np.float64)
-    if confidence.ndim != 1 or confidence.shape != losses.shape:
-        raise ValueError(
-            f"`confidence` {confidence.shape} and `losses` {losses.shape} must hold a number for each row."
-        )
-    for name, values in (("confidence", confidence), ("losses", losses)):
-        if not np.isfinite(values).all():
-            raise ValueError(f"`{name}` must be finite, got {values[~np.isfinite(values)][:3].tolist()}.")
+    check_shape("losses", losses, (confidence.size,))
+    check_finite("confidence", confidence)
+    check_finite("losses", losses)
     return confidence, losses

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .multi_label import check_decisions
+from .checks import check_decisions, check_shape
 
 
 def paired_bootstrap(
@@ -17,23 +17,15 @@ def paired_bootstrap(
     seed: int = 0,
 ) -> dict[str, float]:
     """
-    Paired bootstrap of metric(labels, second) − metric(labels, first) over rows.
-
-    Args:
-        metric: function of (labels, predictions).
-        labels, first, second: gold labels and the two systems' predictions, row by row (N, ...).
-        samples: bootstrap samples, at least 1.
+    Paired bootstrap of metric(labels, second) − metric(labels, first) over rows, with gold labels and two systems' predictions (N, ...).
 
     Returns:
         `difference`, the bounds `low` and `high` of its 95 % interval (percentiles), and the two-sided `p_value` =
         2·min(share ≤ 0, share ≥ 0), at least 1/samples.
-
-    Raises:
-        ValueError: row counts that differ, `samples` below 1.
     """
-    labels, first, second = _same_rows(labels, first, second)
-    if samples < 1:
-        raise ValueError(f"`samples` must be at least 1, got {samples}.")
+    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
+    for name, system in (("first", first), ("second", second)):
+        check_shape(name, system, (len(labels), *system.shape[1:]))
     generator = np.random.default_rng(seed)
     differences = np.empty(samples)
     for i in range(samples):
@@ -62,35 +54,22 @@ def bootstrap_over_seeds(
       s²/S of a mean of S seeds (Rao and Wu, 1988, "Resampling Inference With Complex Survey Data"); S draws have less. A single
       seed is kept as it is: its spread over trainings is unknown and missing from the interval.
     - The deviations of both levels are added. Seeds drawn inside drawn rows would count three times how seeds differ on single
-      rows (Owen, 2007, "The Pigeonhole Bootstrap"); this counts it twice, so the interval tends to be too wide. It is too narrow
-      if two or three seeds differ far more than the rows explain: so few seeds say little about their spread.
-
-    With one seed each, this is `paired_bootstrap` of `macro_f1`.
+      rows (Owen, 2007, "The Pigeonhole Bootstrap"); this counts it twice, so the interval tends to be too wide.
 
     Args:
         labels: gold class ids (N,), or (N, C) of 0 and 1.
-        first: the decisions of each seed of a system, (S₁, N) or (S₁, N, C).
-        second: the decisions of the other system, (S₂, N) or (S₂, N, C).
+        first, second: the decisions of each seed of a system, (S, N) or (S, N, C).
         paired_seeds: whether the i-th seed of both systems is the same (S₁ = S₂).
-        samples: bootstrap samples, at least 1.
 
     Returns:
-        `difference` D, `low`, `high` and `p_value`, as `paired_bootstrap` has them.
-
-    Raises:
-        ValueError: shapes that do not fit, values that are no decisions, paired seeds of different number, `samples` below 1.
+        `difference` D, `low`, `high` and `p_value`, as `paired_bootstrap` has them, which it is for one seed each.
     """
     labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
     for name, system in (("first", first), ("second", second)):
-        if system.shape[1:] != labels.shape or not len(system):
-            raise ValueError(
-                f"`{name}` must have the shape (seeds, *{labels.shape}) of the labels, got {system.shape}."
-            )
+        check_shape(name, system, (len(system), *labels.shape))
     if paired_seeds and len(first) != len(second):
         raise ValueError(f"`paired_seeds` needs as many seeds in both systems, got {len(first)} and {len(second)}.")
-    if samples < 1:
-        raise ValueError(f"`samples` must be at least 1, got {samples}.")
-    of_seeds = [np.array([macro_f1(labels, own) for own in system]) for system in (first, second)]  # (S₁,), (S₂,)
+    of_seeds = [np.array([macro_f1(labels, one) for one in system]) for system in (first, second)]  # (S₁,), (S₂,)
     rows = len(labels)
     generator = np.random.default_rng(seed)
     scores = [_weighted_macro_f1(labels, system) for system in (first, second)]
@@ -147,18 +126,10 @@ def _interval(difference: float, differences: np.ndarray) -> dict[str, float]:
 
 
 def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, float]:
-    """
-    McNemar's exact test on the rows that each system has fully right.
-
-    Returns:
-        `only_first` and `only_second`, how many rows only that system has right, and the `p_value`.
-
-    Raises:
-        ValueError: row counts that differ, predictions that are no decisions.
-    """
+    """McNemar's exact test on the rows that only one system has fully right: `only_first`, `only_second`, and the `p_value`."""
     from statsmodels.stats.contingency_tables import mcnemar as test
 
-    labels, first, second = _same_rows(labels, first, second)
+    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
     for predictions in (first, second):
         _check_decided(labels, predictions)
     right = [(predictions == labels).reshape(len(labels), -1).all(axis=1) for predictions in (first, second)]
@@ -166,32 +137,13 @@ def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[s
     return {"only_first": table[0][1], "only_second": table[1][0], "p_value": float(test(table, exact=True).pvalue)}
 
 
-def _same_rows(labels, first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
-    if not len(labels) == len(first) == len(second):
-        raise ValueError(
-            f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}. Both systems must be measured on "
-            "the same rows."
-        )
-    return labels, first, second
-
-
 def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
-    if predictions.shape != labels.shape:
-        raise ValueError(
-            f"predictions must be decisions in the shape of the labels {labels.shape}, got {predictions.shape}: compare probabilities "
-            "with their thresholds, or take the argmax, first."
-        )
-    check_decisions(predictions, "predictions")
+    check_shape("decisions", predictions, labels.shape)
+    check_decisions(predictions, "decisions")
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """
-    Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label with neither rows nor predictions counts 0.
-
-    Raises:
-        ValueError: predictions of another shape, or that are no decisions.
-    """
+    """Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label with neither rows nor predictions counts 0."""
     _check_decided(labels, predictions)
     if labels.ndim == 1:
         classes = np.union1d(labels, predictions)

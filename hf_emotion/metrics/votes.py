@@ -5,49 +5,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .multi_label import check_probabilities
+from .checks import check_probabilities, check_shape, check_sums
 from .numbers import mean
 
 
 def against_votes(votes: np.ndarray, probabilities: np.ndarray, multi_label: bool) -> dict[str, float]:
     """
-    How close probabilities are to the shares of the annotators.
+    How close probabilities (N, C) are to the shares (N, C) of the annotators.
 
     Soft F1 reads both as degrees of membership in a fuzzy set: a label's soft true positives are Σ min(p, v) over the rows, and its
-    F1 is 2 Σ min(p, v) / (Σ p + Σ v) (Kurniawan et al. 2026, Computational Linguistics 52(1), 10.1162/coli.a.578). With votes of
-    0 and 1, and decisions for probabilities, it is the usual F1. For single-label data the micro average is 1 − the mean total
-    variation distance. Cross-entropy is at least the entropy of the votes: the difference is what the model can still gain.
-
-    Args:
-        votes: (N, C) shares of annotators; single-label rows sum to 1.
-        probabilities: (N, C), the softmax (for multi-label data the sigmoid) of the logits.
-        multi_label: whether a row may have several labels.
+    F1 is 2 Σ min(p, v) / (Σ p + Σ v) (Kurniawan et al. 2026, Computational Linguistics 52(1), 10.1162/coli.a.578). For single-label data
+    the micro average is 1 − the mean total variation distance. Cross-entropy is at least the entropy of the votes.
 
     Returns:
         `soft_macro_f1` (mean over all labels; 0 for a label without votes and probability), `soft_micro_f1`, `cross_entropy` and
         `vote_entropy` in nats: for single-label data −Σ v log p, mean over the rows; for multi-label data −v log p − (1−v) log(1−p),
-        mean over rows and labels. NaN without rows. A probability counts as at least 1e-7.
-
-    Raises:
-        ValueError: shapes that do not agree, values outside [0, 1], rows of single-label votes that do not sum to 1.
+        mean over rows and labels. A probability counts as at least 1e-7.
     """
     votes, probabilities = np.asarray(votes, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
-    if votes.ndim != 2 or votes.shape != probabilities.shape:
-        raise ValueError(
-            f"`votes` and `probabilities` must have one shape (rows, labels), got {votes.shape} and {probabilities.shape}."
-        )
+    check_shape("probabilities", probabilities, votes.shape)
     check_probabilities(probabilities)
-    if votes.size and not (votes.min() >= 0 and votes.max() <= 1):  # NaN is neither
-        raise ValueError(
-            f"`votes` are shares of annotators and must lie in [0, 1], got values from {votes.min():.4g} to {votes.max():.4g}: "
-            "divide counts by the number of annotators."
-        )
-    if not multi_label and not np.allclose(votes.sum(axis=1), 1, atol=1e-3):
-        raise ValueError("the `votes` of each row must sum to 1 where a row has one label: divide them by their sum.")
-    common, found, given = (part.sum(axis=0) for part in (np.minimum(votes, probabilities), probabilities, votes))
-    total = found.sum() + given.sum()
+    check_probabilities(votes, "votes")
+    if not multi_label:
+        check_sums("votes", votes)
+    common, predicted, voted = (part.sum(axis=0) for part in (np.minimum(votes, probabilities), probabilities, votes))
+    total = predicted.sum() + voted.sum()
     return {
-        "soft_macro_f1": mean(2 * common / np.maximum(found + given, 1e-12)) if len(votes) else float("nan"),
+        "soft_macro_f1": mean(2 * common / np.maximum(predicted + voted, 1e-12)) if len(votes) else float("nan"),
         "soft_micro_f1": float(2 * common.sum() / total) if total else float("nan"),
         "cross_entropy": mean(_cross_entropies(votes, probabilities, multi_label)),
         "vote_entropy": mean(_cross_entropies(votes, votes, multi_label)),
@@ -64,23 +48,11 @@ def _cross_entropies(votes: np.ndarray, probabilities: np.ndarray, multi_label: 
 
 def krippendorff_alpha(counts: np.ndarray) -> float:
     """
-    Krippendorff's alpha for nominal values (Krippendorff 2019, Content Analysis, chapter 12): 1 − observed / expected
-    disagreement. Only units with at least two annotators count; annotators need not be the same for each unit.
-
-    Args:
-        counts: (units, values), how many annotators gave the unit the value.
-
-    Returns:
-        1 for full agreement, 0 for what chance gives. NaN if no unit has two annotators, or if all gave the same value.
-
-    Raises:
-        ValueError: values that are no counts.
+    Krippendorff's alpha for nominal values (Krippendorff 2019, Content Analysis, chapter 12): 1 − observed / expected disagreement, of
+    `counts` (units, values): how many annotators gave the unit the value. Only units with at least two annotators count; NaN if none has, or if
+    all gave the same value.
     """
     counts = np.asarray(counts, dtype=np.float64)
-    if counts.ndim != 2 or (counts < 0).any() or (counts % 1 != 0).any():
-        raise ValueError(
-            f"`counts` must be whole numbers of annotators, 0 or more, in the shape (units, values), got shape {counts.shape}."
-        )
     counts = counts[counts.sum(axis=1) >= 2]
     annotators, values = counts.sum(axis=1), counts.sum(axis=0)
     total = values.sum()
@@ -93,13 +65,7 @@ def krippendorff_alpha(counts: np.ndarray) -> float:
 
 def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[str], multi_label: bool) -> dict:
     """
-    What the votes say about the annotators.
-
-    Args:
-        votes: (N, C) shares of annotators.
-        annotators: (N,) number of annotators of each row, 0 where it is not known.
-        label_names: C names.
-        multi_label: whether an annotator may give several labels.
+    What votes (N, C), shares of annotators, and their number of each row, (N,), 0 where it is not known, say about the annotators.
 
     Returns:
         `annotators`: their mean number, NaN if it is not known for all rows; `unanimous`: share of the rows without dissent;
@@ -118,7 +84,7 @@ def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[s
     if not multi_label:
         return result | ({"alpha": krippendorff_alpha(counts)} if known else {})
     per_label = [
-        krippendorff_alpha(np.stack([own, annotators - own], axis=1)) if known else float("nan") for own in counts.T
+        krippendorff_alpha(np.stack([has, annotators - has], axis=1)) if known else float("nan") for has in counts.T
     ]
     defined = [alpha for alpha in per_label if alpha == alpha]
     result["alpha"] = mean(np.array(defined))

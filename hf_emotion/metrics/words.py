@@ -11,9 +11,7 @@ _WORD = re.compile(rf"<\w+>|['’]\s?(?:{'|'.join(ENDINGS)})\b|\w+|([^\w\s])\1*"
 def words(text: str) -> list[str]:
     """
     The lower-case words of a text: runs of letters, digits and underscores; the ending of a contraction with its apostrophe;
-    placeholders; runs of one other character.
-
-    "don't", "don 't" (as MojiTalk has it) and "don ' t" (as BERT's tokenizer decodes it) all give the same.
+    placeholders; runs of one other character. "don't", "don 't" (MojiTalk) and "don ' t" (BERT's tokenizer) all give the same.
 
     >>> words("I don't know, don ' t ask <dgt> times!!")
     ['i', 'don', "'t", 'know', ',', 'don', "'t", 'ask', '<dgt>', 'times', '!!']

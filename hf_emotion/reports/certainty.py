@@ -9,6 +9,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from .. import metrics
+from ..metrics.calibration import Reliability
 from ..metrics.significance import over_seeds
 from ..run_report import RunReport
 from .finished_runs import Predictions, read_predictions
@@ -43,7 +44,7 @@ def calibrated(
     if len(temperatures) < len(runs):
         return None
 
-    def measure(rows: Predictions, temperature: float) -> tuple[float, dict[str, Any], dict[str, Any]]:
+    def measure(rows: Predictions, temperature: float) -> tuple[float, Reliability, Reliability]:
         raw = metrics.temperature_scaled(rows.probabilities, 1 / temperature, rows.multi_label)
         return temperature, metrics.reliability(rows.gold, raw), metrics.reliability(rows.gold, rows.probabilities)
 

@@ -37,23 +37,14 @@ def evaluate(
     """
     task = predictor.task
     settings = {name: value for name, value in settings.items() if value is not None}
-    for name, value in settings.items():
-        if name not in task.settings:
-            raise ValueError(
-                f"`{name}` {value!r} does not go with a model of {task.name}, which takes "
-                f"{', '.join(f'`{name}`' for name in sorted(task.settings)) or 'no settings'}: leave it out."
-            )
+    if not set(settings) <= set(task.settings):
+        raise ValueError(f"a model of {task.name} takes the settings {sorted(task.settings)}, got {settings}.")
     with said_once():
         return task.evaluate(predictor, dataset, split, data_dir, options_for(predictor, dataset, options), **settings)
 
 
 def corpus_for(predictor: AnyPredictor, data_dir: str | Path | None) -> str:
-    """
-    The corpus to measure a model on where none is named: that of its run; for a file one's own files.
-
-    Raises:
-        ValueError: neither is known.
-    """
+    """The corpus to measure a model on where none is named: that of its run; for a file one's own files. ValueError without either."""
     own = trained_on(predictor)
     if own is not None and (data_dir is None or not Path(data_dir).is_file() or corpora()[own[0]].own_files):
         return own[0]

@@ -40,9 +40,6 @@ def reproduce(
 
     Returns:
         the published rows, then a row for each recipe: mean ± standard deviation over the seeds of the test part.
-
-    Raises:
-        ValueError: the table is unknown, or a recipe is not in it; a run folder belongs to other settings.
     """
     overrides = [*overrides, *([] if base_model is None else [f"base_model={json.dumps(base_model)}"])]
     # All are checked before the first one is trained.
@@ -63,11 +60,9 @@ def reproduce(
 
 def recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
     """Some of a table's recipes, or all; ValueError for another table or recipe."""
-    if table not in TABLES:
-        raise ValueError(f"`table` must be one of {list(TABLES)}, got {table!r}.")
-    unknown = [name for name in recipes or () if name not in TABLES[table].recipes]
-    if unknown:
-        raise ValueError(f"`recipes` must be some of {list(TABLES[table].recipes)}, got {unknown}.")
+    if table not in TABLES or not set(recipes or ()) <= set(TABLES[table].recipes):
+        known = {name: content.recipes for name, content in TABLES.items()}
+        raise ValueError(f"`table` and `recipes` must be some of {known}, got {table!r} and {recipes}.")
     return recipes or TABLES[table].recipes
 
 
@@ -77,8 +72,8 @@ def encoder_name(base_model: str) -> str:
 
 
 def column_names(content: PublishedTable) -> list[str]:
-    several = len({kind for kind, _ in content.columns}) > 1
-    return [f"{metric} ({kind.replace('_', ' ')})" if several else metric for kind, metric in content.columns]
+    many = len({kind for kind, _ in content.columns}) > 1
+    return [f"{metric} ({kind.replace('_', ' ')})" if many else metric for kind, metric in content.columns]
 
 
 def published_rows(content: PublishedTable) -> list[tuple[str, str, list[str]]]:
@@ -105,8 +100,6 @@ def figures(content: PublishedTable, measured: Sequence[Mapping[str, Mapping[str
     """The cells of a row, from the figures of each seed, thresholds -> metric -> figure; "-" for what a seed lacks."""
     cells = []
     for kind, metric in content.columns:
-        values = [one.get(kind, {}).get(metric) for one in measured]
-        found = [value for value in values if value is not None]
-        whole = len(found) == len(values)
-        cells.append(mean_std(over_seeds(found), 1 if found[0] > 10 else 3) if whole else "-")
+        values: list[Any] = [one.get(kind, {}).get(metric) for one in measured]
+        cells.append("-" if None in values else mean_std(over_seeds(values), 1 if values[0] > 10 else 3))
     return cells

@@ -22,23 +22,19 @@ def read_space(space: Any, recipe: Recipe) -> dict[str, BaseDistribution]:
     if not isinstance(space, dict) or not space:
         raise ValueError(f"a space needs a line `KEY: VALUES` for each field, got {space!r}: {FORMS}.")
     by_loss = str(recipe.training_arguments.get("metric_for_best_model")).removeprefix("eval_") == "loss"
-    found: dict[str, BaseDistribution] = {}
-    for given, values in space.items():
-        key = str(given).removeprefix("training_arguments.")
+    distributions: dict[str, BaseDistribution] = {}
+    for name, values in space.items():
+        key = str(name).removeprefix("training_arguments.")
         head = key.partition(".")[0]
-        if head in FIXED or key in found:
+        if head in FIXED or (by_loss and {head, key} & OF_THE_LOSS):
             raise ValueError(
-                f"the space of `{given}`: it must be {'the same in all trials' if head in FIXED else 'there once'}."
-            )
-        if by_loss and {head, key} & OF_THE_LOSS:
-            raise ValueError(
-                f"the space of `{key}`, which changes the loss, by which `metric_for_best_model` compares: name another metric."
+                f"the space of `{key}`: it must be the same in all trials, because it changes what compares them."
             )
         try:
-            found[key] = _distribution(values)
+            distributions[key] = _distribution(values)
         except (TypeError, ValueError) as error:
             raise ValueError(f"the space of `{key}`, {values!r}: {error}; {FORMS}.") from error
-    return found
+    return distributions
 
 
 def _distribution(values: Any) -> BaseDistribution:
@@ -46,9 +42,9 @@ def _distribution(values: Any) -> BaseDistribution:
         return CategoricalDistribution([_number(value) for value in values])
     if not isinstance(values, dict) or not {"low", "high"} <= values.keys() <= {"low", "high", "log", "step"}:
         raise ValueError("neither a range nor a list of single values")
-    given = {name: _number(value) for name, value in values.items()}
-    whole = all(isinstance(value, int) for value in given.values())
-    return (IntDistribution if whole else FloatDistribution)(**given)
+    numbers = {name: _number(value) for name, value in values.items()}
+    integral = all(isinstance(value, int) for value in numbers.values())
+    return (IntDistribution if integral else FloatDistribution)(**numbers)
 
 
 def _number(value: Any) -> Any:

@@ -2,19 +2,19 @@
 """Searches for a better recipe: trains it with other values of some fields, chosen by Optuna, and keeps the best by the validation part."""
 
 import dataclasses
-import importlib.util
 import logging
 import shutil
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import yaml
 from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
+from ..io.extras import require
 from ..io.files import locking, write_csv, write_json, write_text
 from ..io.launched import processes
 from ..metrics import sign_of
@@ -28,8 +28,9 @@ from .train import check_output, train
 
 
 if TYPE_CHECKING:
-    from optuna import Study, Trial
+    from optuna import Study
     from optuna.distributions import BaseDistribution
+    from optuna.trial import Trial as OptunaTrial
 
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,27 @@ RANDOM_TRIALS = 5  # before Optuna's sampler models what was good, and before tr
 SEED = 0
 
 
+class Trial(TypedDict):
+    """A trial: `state` is "complete", "pruned" or "failed", `dev` its metric on the validation part, if pruned the last one."""
+
+    number: int
+    state: str
+    dev: float | None
+    values: dict[str, Any]
+    seconds: float
+    error: str | None
+
+
+class Sweep(TypedDict):
+    """A sweep: the number of the best trial, and its run folder."""
+
+    name: str
+    metric: str | None
+    trials: list[Trial]
+    best: int | None
+    folder: str | None
+
+
 def sweep(
     recipe: Recipe,
     space: Mapping[str, Any],
@@ -46,7 +68,7 @@ def sweep(
     output: str | Path | None = None,
     data_dir: str | Path | None = None,
     resume: bool = False,
-) -> dict[str, Any]:
+) -> Sweep:
     """
     Train a recipe with other values of some fields and keep the best one by its metric on the validation part. The test part
     is not measured.
@@ -65,34 +87,21 @@ def sweep(
         data_dir: see `load_dataset_for`.
         resume: go on in `output`; a trial that was interrupted is tried again from its start.
 
-    Returns:
-        {"metric", "trials": {"number", "state": "complete", "pruned" or "failed", "dev", "values", "seconds"} of each, "best": its
-        number, "folder": the run folder of the best trial}; the content of `trials.json`. `dev` of a pruned trial is its last one.
-
     Raises:
-        ModuleNotFoundError: Optuna is not installed.
-        FileExistsError: `output` holds something and `resume` is not set, or another process sweeps in it.
-        ValueError: a space that does not fit the recipe, `resume` with another recipe or space or over other rows, no
-            trial that ended.
-        SystemExit: with code 143: the process got SIGTERM; `resume` goes on.
+        FileExistsError, ValueError: as `train`; also for a space that does not fit the recipe, and if no trial ended.
     """
-    if importlib.util.find_spec("optuna") is None:
-        raise ModuleNotFoundError("sweep needs Optuna: pip install 'hf-emotion[sweep]'")
+    require("optuna", "sweep", "sweep")
     if processes() > 1:
         raise ValueError("a sweep runs in one process: start it without torchrun or accelerate.")
-    if trials < 1:
-        raise ValueError(f"`trials` must be at least 1, got {trials}.")
     if recipe.one_model_per_context:
-        raise ValueError(
-            "a sweep compares the evaluations of one training, and `one_model_per_context` trains several: set it to false."
-        )
+        raise ValueError("a sweep compares the evaluations of one training: set `one_model_per_context` to false.")
     from optuna.distributions import distribution_to_json
 
     from .space import read_space  # it needs Optuna
 
     distributions = read_space(space, recipe)
     for key, one in distributions.items():
-        for value in getattr(one, "choices", None) or (one.low, one.high):
+        for value in getattr(one, "choices", None) or (one.low, one.high):  # each is checked before the first training
             with_values(recipe, {key: value})
     output = Path("runs") / f"{recipe.name}-sweep" if output is None else Path(output)
     settings: dict[str, Any] = {
@@ -118,7 +127,7 @@ def sweep(
             _write(study, recipe, distributions, output)
         result = _write(study, recipe, distributions, output)
     if result["best"] is None:
-        reasons = {trial["error"] for trial in result["trials"] if trial["error"]}
+        reasons = {str(trial["error"]) for trial in result["trials"]}
         raise ValueError(f"no trial of the sweep ended: {'; '.join(sorted(reasons))}. Change the recipe or the space.")
     write_sweep(output / PLOT, result, [(key, getattr(one, "log", False)) for key, one in distributions.items()])
     return result
@@ -135,25 +144,25 @@ def with_values(recipe: Recipe, values: Mapping[str, Any], **fields: Any) -> Rec
 def own_values(recipe: Recipe, space: "Mapping[str, BaseDistribution]") -> dict[str, Any]:
     """The values that the recipe itself has for these fields, where they lie in the space."""
     fields = recipe.training_arguments | dataclasses.asdict(recipe)
-    own = {}
+    values = {}
     for key, one in space.items():
         head, _, rest = key.partition(".")
         value = fields.get(head)
         if rest:
             value = value.get(rest) if isinstance(value, dict) else None
-        if (
+        inside = (
             value in one.choices
             if hasattr(one, "choices")
             else isinstance(value, int | float) and one.low <= value <= one.high
-        ):
-            own[key] = value
-    return own
+        )
+        if inside:
+            values[key] = value
+    return values
 
 
 def _settings_in(text: str) -> dict[str, Any]:
     """The recipe and the space of a sweep, and the fingerprint of its corpus."""
-    found = read_yaml(text)
-    return found if isinstance(found, dict) else {}
+    return read_yaml(text) or {}
 
 
 def _open_study(output: Path, recipe: Recipe) -> "Study":
@@ -253,14 +262,9 @@ def _run_trial(
 
 
 class Watch(TrainerCallback):
-    """
-    Reports every evaluation to a trial, and ends the training if the trial shall be pruned.
+    """Reports every evaluation to a trial, and prunes it. `metric`, `last`: what selects the epoch, and its last value."""
 
-    Attributes:
-        metric, last: the metric that selects the epoch, and its last value.
-    """
-
-    def __init__(self, trial: "Trial"):
+    def __init__(self, trial: "OptunaTrial"):
         self.trial, self.metric = trial, "loss"
         self.step, self.last = 0, float("nan")
 
@@ -284,10 +288,10 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _write(study: "Study", recipe: Recipe, space: Iterable[str], output: Path) -> dict[str, Any]:
+def _write(study: "Study", recipe: Recipe, space: Iterable[str], output: Path) -> Sweep:
     """Write the table and the best recipe, and return the table."""
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-    found = [
+    found: list[Trial] = [
         {
             "number": trial.number,
             "state": states[trial.state.name],
@@ -300,7 +304,7 @@ def _write(study: "Study", recipe: Recipe, space: Iterable[str], output: Path) -
     ]
     best = _best(study)
     metrics = [trial.user_attrs["metric"] for trial in study.trials if "metric" in trial.user_attrs]
-    result = {
+    result: Sweep = {
         "name": recipe.name,
         "metric": metrics[-1] if metrics else None,
         "trials": found,

@@ -9,11 +9,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import DatasetDict
 
 from ..data.splits import fingerprint, share_of
 from ..io.files import filling, is_taken, locking
@@ -23,7 +22,7 @@ from ..reports import classification, figures
 from ..reports.card import write_card
 from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
-from ..run_report import RunReport, SeedRun, best_run
+from ..run_report import Environment, RunReport, SeedRun, best_run
 from ..runtime.unread import said_once
 from ..tasks import task_of_rows, task_of_type
 from ..tasks.base import HeldOut
@@ -49,7 +48,7 @@ def train(
     test: bool = True,
 ) -> RunReport:
     """
-    Train every seed of a recipe, evaluate, and write the run folder.
+    Train every seed of a recipe, evaluate, and write the run folder; return what its `metrics.json` holds.
 
     The folder holds a checkpoint that AutoModel can load (with several seeds: the checkpoint of the best one on the
     validation part, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the
@@ -64,20 +63,15 @@ def train(
             `load_dataset_for` has them.
         test: whether to measure the test part, too.
 
-    Returns:
-        what `metrics.json` holds.
-
     Raises:
         FileExistsError: `output` holds something and `resume` is not set; another process trains in it.
         ValueError: `resume` with another recipe than the one in `output`.
-        OSError, MemoryError: no disk space, no permission to write, or no memory; the message says what to do.
-        FloatingPointError: the training diverged.
+        OSError, MemoryError, FloatingPointError: no disk space, no memory, a training that diverged; the message says what to do.
         SystemExit: with code 143: the process got SIGTERM during the training; the checkpoint is written.
     """
     if not isinstance(recipe, Recipe):
         raise TypeError(
-            f"`recipe` must be a Recipe, got {recipe!r}: write load_recipe(NAME) for a packaged one or a file, "
-            "hf_emotion.recipes.make_recipe({...}) for fields."
+            f"`recipe` must be a Recipe, got {recipe!r}: write load_recipe(NAME) for a packaged one or a file."
         )
     output = Path("runs") / recipe.name if output is None else Path(output)
     with explained(output), _alone_in(output), said_once():
@@ -122,15 +116,12 @@ def _train(
         _check_given(splits)
     if not test:
         splits.pop("test", None)
-    missing = [part for part in ("train", "validation") if part not in splits]
-    if missing:
-        raise ValueError(f"a training needs the part {missing[0]!r}; the corpus has {list(splits)}.")
-    empty = [part for part in ("train", "validation") if not len(splits[part])]
-    if empty:
-        raise ValueError(
-            f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` removes rows from the training part "
-            "that are in validation or test)."
-        )
+    for part in ("train", "validation"):
+        if not len(splits.get(part, ())):
+            rows = {name: len(dataset) for name, dataset in splits.items()}
+            raise ValueError(
+                f"a training needs rows in the part {part!r}; the corpus has {rows} (after `dedupe`, if that is set)."
+            )
     task, splits = task_of_training(recipe, splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
@@ -176,37 +167,19 @@ def _train(
 
 
 def _check_given(splits: DatasetDict) -> None:
-    """ValueError unless the parts are datasets whose labels have names, the same in the same order."""
-    names: dict[str, list[str]] = {}
-    for part, rows in splits.items():
-        if not isinstance(rows, Dataset):
-            raise ValueError(
-                f"`splits[{part!r}]` must be a `datasets.Dataset`, got {type(rows).__name__}: load it whole."
-            )
-        if (kind := rows.features.get("labels")) is None:
-            continue
-        kind = getattr(kind, "feature", kind)
-        if not isinstance(kind, ClassLabel):
-            raise ValueError(
-                f"`labels` of `splits[{part!r}]` must be `ClassLabel`, or a list of them, got {kind}: cast the column, so that labels have "
-                "names."
-            )
-        names[part] = kind.names
-        first = next(iter(names))
-        if kind.names != names[first]:
-            raise ValueError(
-                f"the labels of `splits[{part!r}]` are {kind.names}, and those of {first!r} {names[first]}: give all parts the same names "
-                "in the same order."
-            )
+    """ValueError unless the labels of all parts have names, the same in the same order."""
+    kinds = {part: rows.features["labels"] for part, rows in splits.items() if "labels" in rows.features}
+    names = [getattr(getattr(kind, "feature", kind), "names", None) for kind in kinds.values()]
+    if any(own is None or own != names[0] for own in names):
+        raise ValueError(
+            f"`labels` of all `splits` must be `ClassLabel`, or lists of them, with the same names in the same order; got {kinds}."
+        )
 
 
 def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
     """
-    With `shots` the rows of training and validation part that are drawn at a seed. The validation part is drawn like the other:
-    who has few rows has few for choices, too.
-
-    Raises:
-        ValueError: a label has no training row.
+    With `shots` the rows of training and validation part that are drawn at a seed; ValueError for a label without a training row. The
+    validation part is drawn like the other: who has few rows has few for choices, too.
     """
     if recipe.shots is None:
         return splits
@@ -214,7 +187,7 @@ def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
     missing = [name for name, count in counts.items() if not count]
     if missing:
         raise ValueError(
-            f"`shots` {recipe.shots}: no training row has the labels {missing}: add rows of them, or leave them out of `labels`."
+            f"`shots` {recipe.shots}: no training row has the labels {missing}: leave them out of `labels`."
         )
     fewer = [name for name, count in counts.items() if count < recipe.shots]
     if fewer and seed == recipe.seeds[0]:
@@ -224,13 +197,7 @@ def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
 
 
 def check_output(output: Path, file: str, same: Callable[[str], bool], resume: bool) -> None:
-    """
-    Refuse a folder that holds something, but with `resume` one that was begun by the same command.
-
-    Args:
-        file: name of the file that says how it was begun.
-        same: whether this command is the same, from the text of that file.
-    """
+    """Refuse a folder that holds something, but with `resume` one whose `file` says that the `same` command began it."""
     if resume and (output / file).is_file():
         if not same((output / file).read_text(encoding="utf-8")):
             raise ValueError(
@@ -245,10 +212,7 @@ def check_output(output: Path, file: str, same: Callable[[str], bool], resume: b
 
 
 def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_out: HeldOut) -> None:
-    """
-    Write report and confusion matrix of the test part, or of the validation part if there is none; nothing if no row has a
-    label.
-    """
+    """Write report and confusion matrix of the test part, or of the validation part if there is none; nothing without any label."""
     split = "test" if "test" in held_out.probabilities else "validation"
     gold = held_out.gold[split]
     if (gold > 0).any() or (held_out.thresholds is None and (gold == 0).any()):
@@ -283,10 +247,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunRepo
 
 
 def summarize(runs: list[SeedRun]) -> dict[str, dict[str, dict[str, dict[str, float | None]]]]:
-    """
-    Mean and standard deviation (n-1; null for one seed) of every scalar metric over the seeds: split -> thresholds ->
-    metric.
-    """
+    """Mean and standard deviation of every scalar metric over the seeds: split -> thresholds -> metric, see `over_seeds`."""
     summary: dict = {}
     for split in ("validation", "test"):
         for kind, values in runs[0].figures(split).items():
@@ -298,7 +259,7 @@ def summarize(runs: list[SeedRun]) -> dict[str, dict[str, dict[str, dict[str, fl
     return summary
 
 
-def environment(use_cpu: bool) -> dict[str, Any]:
+def environment(use_cpu: bool) -> Environment:
     """Versions and hardware of a run."""
     return {
         "python": platform.python_version(),

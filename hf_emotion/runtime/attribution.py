@@ -6,8 +6,7 @@ integrated gradients and occlusion.
 Shapes: L tokens, C labels.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..io.names import did_you_mean
+from ..io.extras import require
 from .batching import as_texts
 
 
@@ -32,15 +31,14 @@ GRADIENT_UNIT = "squared norm of the gradient, divided by the largest of the row
 @dataclass(frozen=True)
 class HeatMap:
     """
+    Numbers with names for the colours of a page.
+
     Attributes:
-        title: what it shows.
-        unit: unit of the values.
+        title, unit: what it shows, and in which unit.
         axes: what the rows and the columns are, such as ("label", "word").
-        rows: the name of each row.
-        columns: the name of each column: words, pieces, or numbers of utterances or dimensions.
+        rows, columns: their names.
         values: (rows, columns) float64.
-        scores: one number for each row, such as the probability of its label; None if there is none.
-        score_name: what `scores` are.
+        scores, score_name: one number for each row, such as the probability of its label, and what it is; None if there is none.
     """
 
     title: str
@@ -64,24 +62,29 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explained:
     """
+    How a task explains a text.
+
     Attributes:
-        checkpoint: what was explained.
-        model_type: the model type in its configuration.
         text: what the model read; for dialogues the turns, one per line.
         method: one of `hf_emotion.tasks.base.METHODS`, "likelihood" for generators.
         maps: the heat maps.
         notes: how to read them: what was merged, left out, replaced.
-        seconds: computing time without loading.
     """
 
-    checkpoint: str
-    model_type: str
     text: str
     method: str
     maps: list[HeatMap]
     notes: list[str]
+
+
+@dataclass(frozen=True)
+class Explanation(Explained):
+    """What was explained, its model type, and the computing time without loading, beside what its task says."""
+
+    checkpoint: str
+    model_type: str
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,24 +94,10 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Explained:
-    """How a task explains a text: `text`, `method`, `maps` and `notes` of an `Explanation`."""
-
-    text: str
-    method: str
-    maps: list[HeatMap]
-    notes: list[str]
-
-
-@dataclass(frozen=True)
 class Reading:
     """
-    One text as a model reads it.
-
-    Attributes:
-        inputs: the model's arguments, (1, L) each; (W, L) for a text in W windows.
-        words: the words of the text, in its order.
-        word_of: (L,), or (W·L,), the number of each token's word; -1 for special tokens and for the second segment.
+    One text as a model reads it: the model's arguments, (1, L) each, or (W, L) for a text in W windows; its words; and for each token the
+    number of its word, -1 for special tokens and for the second segment.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -116,17 +105,14 @@ class Reading:
     word_of: np.ndarray
 
     def merged(self, values: np.ndarray, merge: str) -> np.ndarray:
-        """
-        Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max" (the piece of the largest magnitude, with its
-        sign).
-        """
+        """Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max", the largest magnitude with its sign."""
         result = np.empty((*values.shape[:-1], len(self.words)))
         for word in range(len(self.words)):
-            own = values[..., self.word_of == word]
+            pieces = values[..., self.word_of == word]
             if merge == "max":
-                result[..., word] = np.take_along_axis(own, np.abs(own).argmax(-1, keepdims=True), -1)[..., 0]
+                result[..., word] = np.take_along_axis(pieces, np.abs(pieces).argmax(-1, keepdims=True), -1)[..., 0]
             else:
-                result[..., word] = own.mean(-1) if merge == "mean" else own.sum(-1)
+                result[..., word] = pieces.mean(-1) if merge == "mean" else pieces.sum(-1)
         return result
 
     def elsewhere(self, values: np.ndarray) -> np.ndarray:
@@ -138,9 +124,7 @@ def one_text(text: str | Sequence[str]) -> str:
     """The text itself, or the only text of a list; ValueError for several."""
     texts = as_texts(text)
     if len(texts) != 1:
-        raise ValueError(
-            f"the model explains one text at a time, got {len(texts)}: only a dialogue has several, its turns."
-        )
+        raise ValueError(f"the model explains one text at a time, got {len(texts)}.")
     return texts[0]
 
 
@@ -153,15 +137,9 @@ def refuse_exported(model: Any) -> None:
 
 
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
-    """The index of each name; ValueError for an unknown one, with the nearest name."""
-    if isinstance(names, str) or not names:
-        raise ValueError(f"`{argument}` must be a list of names, at least one; got {names!r}.")
-    for name in names:
-        if name not in known:
-            few = ", ".join(map(str, known[:30])) + (", ..." if len(known) > 30 else "")
-            raise ValueError(
-                f"`{argument}` has the unknown name {name!r}: the model knows {few}.{did_you_mean(name, map(str, known))}"
-            )
+    """The index of each name; ValueError for an unknown one."""
+    if isinstance(names, str) or not names or not set(names) <= set(known):
+        raise ValueError(f"`{argument}` must be a list of names out of {list(known)}, got {names!r}.")
     return [list(known).index(name) for name in names]
 
 
@@ -174,10 +152,7 @@ def check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
-    """
-    The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its
-    word.
-    """
+    """The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its word."""
     spans: list[list[int]] = []
     word_of = np.full(len(tokens["input_ids"]), -1)
     last = None
@@ -220,10 +195,7 @@ def attribute_words(
     method: str,
     merge: Merge = "sum",
 ) -> tuple[np.ndarray, float]:
-    """
-    Scores (words,) float64 of the words for the logit of one label, by a method other than attention; and how far integrated
-    gradients are from completeness (0 for other methods).
-    """
+    """Scores (words,) float64 for the logit of a label, and how far integrated gradients are from completeness (else 0)."""
     captum = captum_attr()
     names = [name for name in reading.inputs if name != "input_ids"]
     ids, others = reading.inputs["input_ids"], tuple(reading.inputs[name] for name in names)
@@ -270,12 +242,9 @@ def attribute_words(
 
 def captum_attr() -> Any:
     """The module `captum.attr`, whose first import takes seconds; ModuleNotFoundError where captum is not installed."""
-    try:
-        import captum.attr
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "gradient, integrated-gradients and occlusion need captum: pip install 'hf-emotion[explain]'; attention does not."
-        ) from error
+    require("captum", "an explanation by another method than attention", "explain")
+    import captum.attr
+
     return captum.attr
 
 
@@ -288,28 +257,19 @@ def _embeddings(model: PreTrainedModel) -> torch.nn.Module:
 
 def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:
     """The id of the token that replaces a word: the mask, else the unknown or the padding token. Positions do not change."""
-    for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
-        if token is not None:
-            return token
-    raise ValueError("the tokenizer has no token to replace a word with: give it a mask, unknown or padding token.")
-
-
-@contextlib.contextmanager
-def _explicit_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Fused kernels return no attention."""
-    before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+    tokens = (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
+    return next(token for token in tokens if token is not None)
 
 
 @torch.no_grad()
 def outputs_with_attention(model: PreTrainedModel, reading: Reading) -> Any:
-    """The model's outputs for a text, with attentions."""
-    with _explicit_attention(model):
+    """The model's outputs for a text, with attentions, which fused kernels do not return."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
         return model(**reading.inputs, output_attentions=True)
+    finally:
+        model.set_attn_implementation(before)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:

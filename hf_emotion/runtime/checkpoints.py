@@ -10,6 +10,7 @@ import numpy as np
 
 from .exported import ExportedTokenizer, is_light, read_exported_config
 from .onnx import OnnxClassifier, is_exported
+from .plain import text_processing
 from .ready import for_prediction
 
 
@@ -23,10 +24,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Kind(Protocol):
-    """
-    What a task says about loading its checkpoints: the class of transformers that loads them, and the class of exported
-    models.
-    """
+    """What a task says about loading: the class of transformers that loads its checkpoints, and the class of exported models."""
 
     @property
     def auto_class(self) -> str: ...
@@ -36,15 +34,9 @@ class Kind(Protocol):
 
 def device_name(device: "str | int | torch.device | None") -> str | None:
     """The name of a device; a number is the one of a GPU, and -1 the CPU, as `pipeline` takes them."""
-    if device is None:
-        return None
-    if isinstance(device, bool) or (isinstance(device, int) and device < -1):
-        raise ValueError(
-            f"`device` must be a name such as 'cuda:0', the number of a GPU, or -1 for the CPU; got {device!r}."
-        )
     if isinstance(device, int):
-        return "cpu" if device == -1 else f"cuda:{device}"
-    return str(device)
+        return "cpu" if device < 0 else f"cuda:{device}"
+    return None if device is None else str(device)
 
 
 def load_checkpoint(
@@ -57,47 +49,28 @@ def load_checkpoint(
     """
     A model with its head, and its tokenizer. A model object keeps its device and dtype. A checkpoint is loaded to the GPU if there
     is one, in its own dtype or the given one. `kind_of` gives the kind for a configuration.
-
-    Raises:
-        ModuleNotFoundError: an exported model without onnxruntime.
-        OSError: no such checkpoint, or one without a tokenizer or without safetensors.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with weights that its configuration does
-            not use, with damaged files or with code of its own, which is not run; an exported model on another device than the CPU,
-            a GPU that is not there; a `device` that a model object is not on; a `dtype` that is not in `DTYPES`, or one for a model
-            object or an exported model.
     """
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
     device = device_name(device)
     if not isinstance(checkpoint, str | Path):
-        if device is not None and device.partition(":")[0] != checkpoint.device.type:
+        moved = device is not None and device.partition(":")[0] != checkpoint.device.type
+        if tokenizer is None or dtype is not None or moved:
             raise ValueError(
-                f"`device` {device!r} is for checkpoints: a model object has its own, see `model.to(device)`."
-            )
-        if tokenizer is None:
-            raise ValueError("pass `tokenizer` together with a model object.")
-        if dtype is not None:
-            raise ValueError(
-                f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."
+                "pass `tokenizer` together with a model object, and neither `dtype` nor another `device`: see `model.to`."
             )
         return checkpoint, tokenizer
     checkpoint = for_prediction(checkpoint, device, dtype)
-    if Path(checkpoint).is_file():
-        raise OSError(
-            f"the checkpoint {str(checkpoint)!r} is a file: give the folder that holds it, with its config.json."
-        )
-    if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
-        found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
-        inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
-        hint = f" Its folders {inner} are checkpoints." if inner else ""
-        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.{hint}")
+    folder = Path(checkpoint)
+    if folder.exists() and not (folder / "config.json").is_file():
+        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.")
     if is_exported(checkpoint):
-        if (device or "cpu").partition(":")[0] != "cpu":
-            raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {device!r}.")
-        if dtype is not None:
-            raise ValueError(f"`dtype` {dtype!r}: {checkpoint} is an exported model, whose weights stay as they are.")
-        model = kind_of(read_exported_config(Path(checkpoint))).exported(Path(checkpoint))
-        return model, tokenizer or _exported_tokenizer(Path(checkpoint))
+        if dtype is not None or (device or "cpu").partition(":")[0] != "cpu":
+            raise ValueError(
+                f"{checkpoint} is an exported model, which runs on the CPU as it is: leave `device` and `dtype` out."
+            )
+        model = kind_of(read_exported_config(folder)).exported(folder)
+        return model, tokenizer or _exported_tokenizer(folder)
     from .torch_models import load_weights
 
     return load_weights(checkpoint, tokenizer, device, dtype, kind_of)
@@ -130,12 +103,7 @@ def _exported_tokenizer(folder: Path) -> Any:
 def model_probabilities(
     model: Any, inputs: dict[str, np.ndarray], multi_label: bool, temperature: float = 1.0
 ) -> np.ndarray:
-    """
-    Probabilities of a batch, in float32, see `to_probabilities`.
-
-    Args:
-        model: a torch model or an exported one. `pad_rows` and `pad_dialogues` make the inputs.
-    """
+    """Probabilities (float32) of a batch that `pad_rows` or `pad_dialogues` made, from a torch model or an exported one."""
     return to_probabilities(model_logits(model, inputs), multi_label, temperature)
 
 
@@ -149,13 +117,7 @@ def model_logits(model: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Logits (W, C) of windows of texts, and the weight of each window in its text, (W, C) or (W, 1), see `join_windows`.
-
-    Args:
-        model: a torch model or an exported one.
-        inputs: as for `model_probabilities`, with `pooling_mask`.
-    """
+    """Logits (W, C) of windows of texts, and the weight of each window in its text, (W, C) or (W, 1), see `join_windows`."""
     if not getattr(model, "takes_arrays", False):
         from .torch_models import torch_window_logits
 
@@ -168,10 +130,7 @@ def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray
 
 
 def _finite(logits: np.ndarray) -> np.ndarray:
-    if not np.isfinite(logits).all():
-        raise ValueError(
-            "the exported model computes NaN or infinity for a text: its weights are damaged. Export the model again."
-        )
+    text_processing.check_finite(bool(np.isfinite(logits).all()))
     return logits
 
 

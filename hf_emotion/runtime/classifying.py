@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the probabilities of texts, sorted by length, in batches of a fixed token budget. Needs neither torch nor transformers.
-
-Shapes: N rows, C labels.
-"""
+"""Computes probabilities, sorted by length, in batches of a token budget. Needs neither torch nor transformers. N rows, C labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,14 +18,7 @@ from .windows import Windowing, is_whole, join_windows
 
 @dataclass(frozen=True)
 class TextRows:
-    """
-    What a classifier is asked to read.
-
-    Attributes:
-        texts: N texts.
-        auxiliaries: the second segment of each text; None if there is none.
-        context_ids: the number of each text's context; None if there is none.
-    """
+    """N texts to classify, and, if there are some, the second segment of each and the number of its context."""
 
     texts: Sequence[str]
     auxiliaries: Sequence[str] | None = None
@@ -128,10 +118,7 @@ def _document_logits(predictor: Any, encoded: Encoded, documents: np.ndarray, ba
 def row_probabilities(
     predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None, raw: bool = False
 ) -> tuple[np.ndarray, Unread]:
-    """
-    Probabilities (N, C) float32 of rows in any order of lengths, a part at a time, and what the model cannot read of them;
-    `raw`: without the model's temperature.
-    """
+    """Probabilities (N, C) float32, `raw`: without the temperature, and what the model cannot read of the rows."""
     unread = Unread.nothing(len(rows))
     output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
     with progress_bar(progress, total=len(rows), unit="texts") as bar:
@@ -143,32 +130,24 @@ def row_probabilities(
 
 
 def label_names(config) -> list[str]:
-    """The names of a model's labels in their order; ValueError unless each id has one of its own, and `label2id` does not deny it."""
+    """The names of a model's labels in their order; ValueError unless `id2label` names each id once, and `label2id` does not deny it."""
     names = {number: str(name) if is_whole(name) else name for number, name in config.id2label.items()}
-    given = set(names.values())
-    if (
-        set(names) != set(range(config.num_labels))
-        or len(given) != len(names)
-        or not all(type(n) is str for n in given)
-    ):
-        raise ValueError(
-            f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
-        )
-    ids = {name: number for number, name in names.items()}
+    ids = {name: number for number, name in names.items() if type(name) is str}
     other = {str(name): number for name, number in (config.label2id or {}).items()}
-    if set(ids) == set(other) and ids != other:
+    if sorted(ids.values()) != list(range(config.num_labels)) or (set(ids) == set(other) and ids != other):
         raise ValueError(
-            f"`config.id2label` and `config.label2id` number the labels in two ways, {names} and {other}: mend the wrong one."
+            f"`config.id2label` and `config.label2id` must agree and name each id from 0 to {config.num_labels - 1} once, got {names} "
+            f"and {other}."
         )
     return [names[i] for i in range(config.num_labels)]
 
 
 def is_multi_label(config) -> bool:
     """Whether a model gives each label a probability of its own; ValueError if it gives a number and no label."""
-    several = config.problem_type == "multi_label_classification"
-    if not several and (config.num_labels == 1 or config.problem_type == "regression"):
+    multi_label = config.problem_type == "multi_label_classification"
+    if not multi_label and (config.num_labels == 1 or config.problem_type == "regression"):
         raise ValueError(
             f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {config.num_labels} outputs): for the "
             "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
         )
-    return several
+    return multi_label

@@ -3,6 +3,8 @@
 
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from .attribution import check_fast
+
 
 # Unicode's blocks of symbols, hearts, faces, gestures, people, animals, food, places and things.
 BLOCKS = (
@@ -40,16 +42,10 @@ def emoji_names() -> dict[str, str]:
 def with_emoji_names(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """
     A tokenizer that reads emojis as their names. The names stand in its normalizer, so that they go wherever tokenizer.json goes.
-
-    Raises:
-        ValueError: the tokenizer is not a fast one.
     """
     from tokenizers import Regex, Tokenizer, normalizers
 
-    if not tokenizer.is_fast:
-        raise ValueError(
-            f"`emoji_names` needs a fast tokenizer, and {type(tokenizer).__name__} is none: leave it out."
-        )
+    check_fast(tokenizer)
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_padding()  # some files pad to a fixed length
     backend.no_truncation()

@@ -35,14 +35,7 @@ class ExportedConfig(SimpleNamespace):
 
 
 def read_exported_config(folder: Path) -> Any:
-    """
-    The configuration of an exported model: an `ExportedConfig`, or a configuration of transformers if an older version wrote
-    the folder.
-
-    Raises:
-        OSError: no config.json.
-        ValueError: it is damaged.
-    """
+    """The configuration of an exported model; one of transformers if the folder has no fast tokenizer."""
     if not is_light(folder):
         from .loading import read_config
 
@@ -51,7 +44,7 @@ def read_exported_config(folder: Path) -> Any:
     try:
         fields["id2label"] = {int(number): name for number, name in fields["id2label"].items()}
     except (KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): export the model again.") from error
+        raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): {AGAIN}.") from error
     encoder = fields.get("encoder_config")
     fields["encoder_config"] = None if encoder is None else ExportedConfig(**encoder)
     return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "_name_or_path": str(folder)})
@@ -64,37 +57,22 @@ class _Encoded(dict):
 
 
 class ExportedTokenizer:
-    """
-    The tokenizer in an exported folder; the predictors call it like one of transformers. It takes batches of texts only.
-
-    Attributes:
-        model_max_length, padding_side, pad_token_id, pad_token_type_id, unk_token_id: as transformers has them.
-    """
+    """The tokenizer in an exported folder, called with batches of texts like one of transformers; its attributes are `FACTS`."""
 
     is_fast = True
 
     def __init__(self, folder: Path):
-        """
-        Raises:
-            ValueError: damaged files.
-        """
         from tokenizers import Tokenizer
 
         facts = read_object(folder / TOKENIZER_FACTS, AGAIN)
-        missing = [name for name in FACTS if name not in facts]
-        if missing:
-            raise ValueError(f"{folder / TOKENIZER_FACTS} lacks {missing}: export the model again.")
-        if not isinstance(facts["model_max_length"], int | float) or not facts["model_max_length"] > 0:
-            raise ValueError(
-                f"{folder / TOKENIZER_FACTS}: `model_max_length` must be a number above 0, got {facts['model_max_length']!r}: export the "
-                "model again."
-            )
-        for name in FACTS:
-            setattr(self, name, facts[name])
         try:
+            for name in FACTS:
+                setattr(self, name, facts[name])
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises plain Exceptions
-            raise ValueError(f"{folder / 'tokenizer.json'} is damaged ({error}): export the model again.") from error
+            raise ValueError(
+                f"{folder / 'tokenizer.json'} or {TOKENIZER_FACTS} is damaged ({error}): {AGAIN}."
+            ) from error
         self._tokenizer.no_padding()
 
     def __len__(self) -> int:
@@ -117,9 +95,7 @@ class ExportedTokenizer:
             self._tokenizer.no_truncation()
         else:
             self._tokenizer.enable_truncation(max_length, strategy=truncation)
-        rows = self._tokenizer.encode_batch(
-            list(texts) if pairs is None else list(zip(texts, pairs, strict=True)),
-        )
+        rows = self._tokenizer.encode_batch(list(texts) if pairs is None else list(zip(texts, pairs, strict=True)))
         encoded = _Encoded(input_ids=[row.ids for row in rows])
         encoded.encodings = rows
         if return_token_type_ids:
@@ -130,10 +106,7 @@ class ExportedTokenizer:
 
 
 def write_exported_config(config: Any, folder: Path) -> None:
-    """
-    Write a configuration of transformers for `read_exported_config`. It has all defaults, because prediction reads it without the
-    class that knows them; and it does not name the code that goes with weights.
-    """
+    """Write a configuration with all defaults, because prediction reads it without the class that knows them, and without `auto_map`."""
     config = copy.deepcopy(config)
     for name in ("auto_map", "custom_pipelines"):
         if hasattr(config, name):

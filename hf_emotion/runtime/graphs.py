@@ -76,10 +76,7 @@ def write_graph(
     )
     with _quiet(), torch.no_grad(), mock.patch.object(nn.LSTM, "forward", _lstm_forward):
         program = torch.export.export(
-            _Named(owner, list(example), function),
-            tuple(example.values()),
-            dynamic_shapes=(shapes,),
-            strict=False,
+            _Named(owner, list(example), function), tuple(example.values()), dynamic_shapes=(shapes,), strict=False
         )
         exported = torch.onnx.export(
             program,

@@ -16,10 +16,7 @@ WAIT = 5  # seconds
 
 @contextmanager
 def asking_once(checkpoint: str | Path) -> Iterator[None]:
-    """
-    Read a model of the Hub from the cache alone if the Hub does not answer. Otherwise each of its files would be asked for again and
-    again, for a minute.
-    """
+    """Read a model of the Hub from the cache alone if the Hub does not answer; each file would be asked for again for a minute."""
     if Path(checkpoint).exists() or constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT):
         yield
         return

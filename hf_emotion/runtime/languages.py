@@ -60,30 +60,19 @@ def check_languages(languages: Sequence[str]) -> None:
 
 def languages_of(config: Any) -> list[str]:
     """The languages that a model reads, from its configuration; empty if it names none."""
+    named = getattr(config, "languages", None)
     # X-MOD has a field of the same name, with names like "en_XX".
-    found = getattr(config, "languages", None)
-    return (
-        [code for code in found if isinstance(code, str) and len(code) == 2] if isinstance(found, list | tuple) else []
-    )
+    return [code for code in named if isinstance(code, str) and len(code) == 2] if isinstance(named, list) else []
 
 
 def set_languages(config: Any, languages: Sequence[str]) -> None:
-    """Keep the languages in a model's configuration; ValueError where the model has a field of that name for something else."""
-    own = hasattr(type(config), "languages")
-    if own and languages:
-        raise ValueError(f"`languages`: a {config.model_type!r} model has a field of that name: leave it out.")
-    if not own and (languages or languages_of(config)):  # of the base model
+    """Keep the languages in a model's configuration, unless the model has a field of that name for something else."""
+    if not hasattr(type(config), "languages") and (languages or languages_of(config)):  # of the base model
         config.languages = list(languages)
 
 
 def foreign_languages(texts: Sequence[str], languages: Sequence[str]) -> np.ndarray:
-    """
-    For each text the language that it is probably in, if that is none of `languages`.
-
-    Returns:
-        (N,) object: an ISO 639-1 code, or None: for a text in one of `languages`, a short one, an unclear one, and if `languages`
-        is empty.
-    """
+    """(N,) object: the ISO 639-1 code of the language of each text if it is surely none of `languages`, else None."""
     found = np.full(len(texts), None, object)
     if languages:
         of_text = {text: _foreign(text[:CHARACTERS], languages) for text in set(texts)}

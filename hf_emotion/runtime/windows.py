@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Splits texts that are longer than a model reads at once into overlapping windows. Needs neither torch nor transformers.
-
-Shapes: N texts, W windows, C labels.
-"""
+"""Splits long texts into overlapping windows. Needs neither torch nor transformers. N texts, W windows, C labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,9 +42,6 @@ def windowing(
     multi_label: bool = True,
 ) -> Windowing:
     """Windows of `max_length` tokens; ValueError, see `window_overlap`."""
-    for name, value in (("stride", stride), ("max_windows", max_windows)):
-        if value is not None and not is_whole(value):
-            raise ValueError(f"`{name}` must be a whole number, got {value!r}.")
     strategy = aggregation_strategy or "average"
     shared = text_processing.window_overlap(max_length, stride, max_windows, strategy, multi_label)
     return Windowing(max_length, shared, max_windows, strategy)
@@ -62,7 +55,6 @@ def split_windows(
 
     Args:
         inputs: name of an input -> N rows with a value for each token; `input_ids` among them.
-        windows: how long texts are read.
         borders: for the rows that are too long, how many special tokens stand before and behind the text; every window gets them.
 
     Returns:
@@ -91,13 +83,12 @@ def join_windows(
     logits: np.ndarray, lse: np.ndarray, documents: np.ndarray, count: int, strategy: str = "average"
 ) -> np.ndarray:
     """
-    Combine the logits of windows (W, C) to those of texts (count, C): their average (the numpy form of
-    `hf_emotion.modeling.modeling_label_aware.join_windows`), or the maximum for each label.
+    Combine the logits of windows (W, C) to those of texts (count, C): the maximum for each label, or their average, the numpy form of
+    `hf_emotion.modeling.modeling_label_aware.join_windows`.
 
     Args:
-        lse: (W, C) or (W, 1), the logarithm of each window's weight. For label attention: log-sum-exp of its scores. For
-            other models: the logarithm of the number of tokens that the window counts, which gives a mean over the tokens of
-            the text.
+        lse: (W, C) or (W, 1), the logarithm of each window's weight: log-sum-exp of the scores of label attention, or the logarithm of
+            the number of tokens that the window counts.
         documents: (W,), the text of each window, in ascending order.
     """
     starts = np.searchsorted(documents, np.arange(count))

@@ -22,7 +22,7 @@ from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_se
 from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
-from ..runtime.unread import MUCH, Counts
+from ..runtime.unread import LARGE_SHARE, Counts
 
 
 logger = logging.getLogger(__name__)
@@ -296,7 +296,7 @@ def unread_counts(table: pyarrow.Table) -> Counts:
     )
     return Counts(
         compute.sum(truncated).as_py() or 0,
-        compute.sum(compute.greater(unknown, MUCH)).as_py() or 0,
+        compute.sum(compute.greater(unknown, LARGE_SHARE)).as_py() or 0,
         compute.count(language).as_py(),
         len(language),
     )

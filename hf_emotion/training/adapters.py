@@ -12,6 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from ..io.extras import require
 from ..io.files import creating, write_json
 from ..recipes import check_key
 from ..runtime.loading import read_model
@@ -27,31 +28,25 @@ TASK_TYPES = {
 }
 
 
-def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str) -> Any:
+def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: str) -> Any:
     """
-    The model with a new LoRA adapter: its own weights stay as they are, the adapter and the new modules are trained.
+    The model, changed in place, with a new LoRA adapter: its own weights stay as they are, the adapter and the new modules are trained.
 
     Args:
-        model: changed in place.
         fields: the fields of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are
             named. Also `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
         auto_class: the class of transformers that loads the model.
-
-    Raises:
-        ModuleNotFoundError: PEFT is not installed.
-        ValueError: an unknown field, a value that PEFT refuses, modules that the model does not have.
     """
-    try:
-        import peft
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("`adapter` in a recipe needs PEFT: pip install 'hf-emotion[peft]'") from error
+    require("peft", "`adapter` in a recipe", "peft")
+    import peft
+
     fields = dict(fields)
     run = fields.pop("start_from", None)
     known = [name for name in inspect.signature(peft.LoraConfig).parameters if name not in ("peft_type", "task_type")]
     for name in fields:
         check_key(name, known, "adapter.")
     if not {"target_modules", "target_parameters"} & fields.keys():
-        fields = {**fields, "target_modules": "all-linear"}
+        fields["target_modules"] = "all-linear"
     try:
         adapted = peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[auto_class], **fields))
     except (ValueError, TypeError) as error:
@@ -73,9 +68,8 @@ def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> N
     (name,) = adapted.active_adapters
     state = adapted.get_base_model().state_dict()
     plain = {key.replace(".base_layer.", ".").replace(f".modules_to_save.{name}.", "."): key for key in state}
-    lost = [key for key in trained if key not in plain or state[plain[key]].shape != trained[key].shape]
-    if lost:
-        raise ValueError(f"`adapter.start_from` {run!r} is a training of another model: {lost[0]} does not fit.")
+    if not all(key in plain and state[plain[key]].shape == value.shape for key, value in trained.items()):
+        raise ValueError(f"`adapter.start_from` {run!r} is a training of another model.")
     for path, module in adapted.get_base_model().named_modules():
         if name not in getattr(module, "lora_A", {}) and name not in getattr(module, "lora_embedding_A", {}):
             continue
@@ -98,10 +92,7 @@ def is_adapted(model: Any) -> bool:
 
 
 def save_adapter(model: Any, folder: Path, base_model: str) -> None:
-    """
-    Write adapter_config.json, which names the base model, adapter_model.safetensors (the new modules are in it) and the model's
-    config.json.
-    """
+    """Write the adapter, with its new modules, and the model's config.json; adapter_config.json names the base model."""
     shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted run
     with creating(folder) as temporary:
         model.save_pretrained(temporary)

@@ -18,24 +18,15 @@ MIN_VALIDATION_ROWS = 20  # with fewer rows the standard error of an accuracy of
 
 
 def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
-    """
-    The task that a recipe trains, and the rows as its models read them (a classifier of texts reads replies, too).
-
-    Raises:
-        ValueError: the model type does not read what the corpus holds; a field is for another task.
-    """
+    """The task that a recipe trains, and the rows as its models read them (a classifier of texts reads replies, too)."""
     found, task = task_of_rows(splits["train"]), task_of_type(recipe.model_type)
     if task is not found and not (task is None and found.stock):
         parts = {split: found.as_texts(rows) for split, rows in splits.items()}
         read = None if parts["train"] is None else task_of_rows(parts["train"])
         if read is None or task not in (None, read):
-            readers = [found] if read is None else [found, read]
-            fitting = [repr(name) for reader in readers for name in reader.model_types]
-            fitting += ["null"] if any(reader.stock for reader in readers) else []
-            wanted = "the base model's own classifier reads texts" if task is None else f"it reads {task.reads}"
             raise ValueError(
-                f"`model_type` {recipe.model_type!r} does not fit `dataset` {recipe.dataset!r}: {wanted}, and the corpus holds "
-                f"{found.reads}. These fit: {', '.join(fitting)}."
+                f"`model_type` {recipe.model_type!r} reads {'texts' if task is None else task.reads}, and `dataset` {recipe.dataset!r} "
+                f"holds {found.reads}. For it these fit: {', '.join(map(repr, found.model_types))}{', null' if found.stock else ''}."
             )
         found, splits = read, DatasetDict(parts)
     for name in sorted({name for other in TASKS for name in other.recipe_fields}):
@@ -47,14 +38,7 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
 def check_data(task: Task, splits: DatasetDict) -> None:
     """
     Warn if a label has no training row; if the task finds a problem; and if the validation part has fewer than 20 labelled rows
-    (utterances), or fewer than there are labels.
-
-    Args:
-        task: what is trained.
-        splits: train and validation part, and perhaps others.
-
-    Raises:
-        ValueError: all training rows of a classifier have the same labels.
+    (utterances), or fewer than there are labels. ValueError if all training rows of a classifier have the same labels.
     """
     train, validation = splits["train"], splits["validation"]
     gold = _labelled(task, train)
@@ -62,20 +46,15 @@ def check_data(task: Task, splits: DatasetDict) -> None:
         _check_validation(len(validation), 0)
         return
     names = label_names(train)
-    several = gold.ndim == 2
-    has_label = gold.any(axis=0) if several else np.bincount(gold, minlength=len(names)) > 0
+    has_label = gold.any(axis=0) if gold.ndim == 2 else np.bincount(gold, minlength=len(names)) > 0
     if task.selects_labels and (gold == gold[:1]).all():
-        occurring = [name for name, found in zip(names, has_label, strict=True) if found]
-        if several:
-            raise ValueError(
-                f"every training row has the labels {occurring}: add rows with other labels, or without labels."
-            )
+        occurring = [name for name, occurs in zip(names, has_label, strict=True) if occurs]
         raise ValueError(
-            f"a classifier needs at least two labels, and the training part has {occurring}: add rows of others, or, to tell "
-            "that label from none, give `dataset_options.label_separator` or `label_columns`."
+            f"a classifier needs rows with at least two labels, and every training row has the labels {occurring}: add other rows, or, "
+            "to tell one label from none, give `dataset_options.label_separator` or `label_columns`."
         )
     if not has_label.all():
-        missing = [name for name, found in zip(names, has_label, strict=True) if not found]
+        missing = [name for name, occurs in zip(names, has_label, strict=True) if not occurs]
         logger.warning(
             "no training row has the labels %s, which the model then never learns: add rows, or leave them out of `labels`.",
             missing,

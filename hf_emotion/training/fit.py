@@ -19,7 +19,7 @@ from ..metrics import sign_of
 from ..recipes import Recipe
 from ..run_report import SeedRun
 from .memory import freed_memory_kept
-from .survive import Survival, check_same_data, kept_in, last_whole_checkpoint, stopped_at
+from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_at, survival_in
 
 
 logger = logging.getLogger(__name__)
@@ -41,12 +41,7 @@ def watched_by(callback: TrainerCallback) -> Iterator[None]:
 def training_arguments(
     arguments_class: type[TrainingArguments], recipe: Recipe, checkpoints: Path, seed: int, **own: Any
 ) -> TrainingArguments:
-    """
-    The recipe's training arguments; `own`, then the defaults of a run, fill what the recipe does not set.
-
-    Raises:
-        ValueError: `greater_is_better` that contradicts the metric.
-    """
+    """The recipe's training arguments; `own`, then the defaults of a run, fill what the recipe does not set."""
     cuda = torch.cuda.is_available() and not recipe.training_arguments.get("use_cpu")
     values = {
         "eval_strategy": "epoch",
@@ -70,8 +65,7 @@ def training_arguments(
     greater = sign_of(metric) > 0
     if values.setdefault("greater_is_better", greater) is not greater:
         raise ValueError(
-            f"`greater_is_better` {str(not greater).lower()} would keep the worst epoch by `metric_for_best_model` {metric!r}: leave "
-            "it out."
+            f"`greater_is_better` would keep the worst epoch by `metric_for_best_model` {metric!r}: leave it out."
         )
     if values.get("lr_scheduler_type") == "reduce_lr_on_plateau":  # which steps on the metric, and takes it for a loss
         values["lr_scheduler_kwargs"] = {
@@ -79,12 +73,7 @@ def training_arguments(
             **(values.get("lr_scheduler_kwargs") or {}),
         }
     # The collator drops the column `length`, which the sampler needs.
-    arguments = arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
-    if not 0 < arguments.learning_rate <= 1:
-        logger.warning(
-            "`learning_rate` is %g: the model will learn nothing; 1e-5 to 1e-3 are usual", arguments.learning_rate
-        )
-    return arguments
+    return arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
 
 
 def fit(
@@ -92,23 +81,14 @@ def fit(
 ) -> SeedRun:
     """
     Train and return the facts of the training. With `resume`, go on from the last whole checkpoint, if there is one. The main
-    process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus.
-
-    Among the facts are `best_dev_metric`, the metric of the weights that the model now has, on the validation part (None: not a number),
-    and `best_step`, the step that was chosen by it (None: the weights are the last ones).
-
-    Raises:
-        ValueError: the last checkpoint was trained on other rows.
-        SystemExit: the process was told to end (SIGTERM); the checkpoint is written.
-        FloatingPointError: loss or weights are not finite.
+    process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus. FloatingPointError if loss or weights are
+    not finite; SystemExit, with a checkpoint, if the process was told to end (SIGTERM).
     """
     if trainer.is_world_process_zero():  # only after every check of the input
         write_text(recipe_file, recipe.to_yaml())
-    found: list[Path | None] = [None]
-    if resume and trainer.is_world_process_zero():
-        found = [last_whole_checkpoint(checkpoints)]
-    last = broadcast_object_list(found)[0]
-    saved = {} if last is None else kept_in(last)
+    checkpoint = last_whole_checkpoint(checkpoints) if resume and trainer.is_world_process_zero() else None
+    last = broadcast_object_list([checkpoint])[0]
+    saved = {} if last is None else survival_in(last)
     if last is not None:
         check_same_data(saved.get("data"), data, last)
     state = None if last is None else stopped_at(last)

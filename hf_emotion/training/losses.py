@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from ..data.splits import label_names
 from ..data.votes import votes_of
-from ..io.names import did_you_mean
 from ..recipes import WEIGHTS, Recipe
 from ..runtime.plain import text_processing
 from ..runtime.unread import is_new
@@ -38,8 +37,7 @@ def training_loss(
     Args:
         outputs: have `logits` (B, C), for dialogues (B, U, C).
         labels: (B, C) float of 0 and 1; or (B,), for dialogues (B, U), class ids, -100 for no label.
-        num_items_in_batch: the number of labels (other than -100) over all accumulated batches and processes; default: of this
-            batch.
+        num_items_in_batch: the number of labels over all accumulated batches and processes; default: of this batch.
         votes: (B, C) shares, the targets in the place of labels. With one label per row: −Σ_c w_c v_c log p_c.
         class_weights: C weights; of rows with several labels, of both terms of a label.
         positive_weights: C weights of the terms of rows that have a label; (B, C) labels.
@@ -67,46 +65,39 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
     """
     The weights that a recipe asks for: `class_weights` and `positive_weights`, C numbers each, without those that it leaves out.
     "balanced" counts what is trained on: the training rows (utterances) with each label, or with `soft_labels` the votes.
-
-    Raises:
-        ValueError: a weight for a label that the corpus does not have; `positive_weights` for rows with one label; `soft_labels`
-            for rows without votes.
     """
     votes = votes_of(rows) if recipe.soft_labels else None
     if recipe.soft_labels and votes is None:
         raise ValueError(
-            f"`soft_labels` trains on votes, and {recipe.dataset} has none as it is loaded: give `dataset_options.votes` if its loader "
-            "takes it, or leave `soft_labels` out."
+            f"`soft_labels` trains on votes, and {recipe.dataset} has none: give `dataset_options.votes`, or leave it out."
         )
     if votes is not None and (votes.round() == votes).all() and is_new("unanimous"):
         logger.warning("all votes of the training part are unanimous: `soft_labels` trains on the labels themselves")
-    asked = {name: value for name in WEIGHTS if (value := getattr(recipe, name))}
-    if not asked:
+    wanted = {name: value for name in WEIGHTS if (value := getattr(recipe, name))}
+    if not wanted:
         return {}
     names, gold = label_names(rows), task.gold(rows)
-    several = gold.ndim == 2
-    if "positive_weights" in asked and not several:
+    multi_label = gold.ndim == 2
+    if "positive_weights" in wanted and not multi_label:
         raise ValueError(
-            f"`positive_weights` weigh having a label against not having it, and the rows of {recipe.dataset} have one label each: use "
-            "`class_weights`."
+            "`positive_weights` are for rows with more labels, and these have one label each: use `class_weights`."
         )
     if votes is not None:
         counts = votes.sum(axis=0)
     else:
-        counts = gold.sum(axis=0) if several else np.bincount(gold[gold >= 0], minlength=len(names))
-    found = {}
-    for field, value in asked.items():
+        counts = gold.sum(axis=0) if multi_label else np.bincount(gold[gold >= 0], minlength=len(names))
+    weights = {}
+    for field, value in wanted.items():
         if isinstance(value, dict):
-            value = {
-                text_processing.normalized(name): weight for name, weight in value.items()
-            }  # as the names of labels are
-            _check_names(field, value, names)
-            found[field] = [float(value.get(name, 1)) for name in names]
+            value = {text_processing.normalized(name): weight for name, weight in value.items()}  # as labels are
+            if unknown := sorted(value.keys() - set(names)):
+                raise ValueError(f"`{field}` has weights for {unknown}, and the labels are {names}.")
+            weights[field] = [float(value.get(name, 1)) for name in names]
         elif field == "class_weights":
-            found[field] = balanced(counts)
+            weights[field] = balanced(counts)
         else:
-            found[field] = [float((len(gold) - count) / count) if 0 < count < len(gold) else 1.0 for count in counts]
-    return found
+            weights[field] = [float((len(gold) - count) / count) if 0 < count < len(gold) else 1.0 for count in counts]
+    return weights
 
 
 def loss_of(recipe: Recipe, weights: dict[str, list[float]]) -> partial | None:
@@ -115,20 +106,8 @@ def loss_of(recipe: Recipe, weights: dict[str, list[float]]) -> partial | None:
 
 
 def balanced(counts: Sequence[float] | np.ndarray) -> list[float]:
-    """
-    n / (C n_c) for each of the C labels that occur, with n_c labels each and n in all, as scikit-learn's `class_weight="balanced"`;
-    1 for a label that does not occur.
-    """
+    """scikit-learn's `class_weight="balanced"` for C counts; 1 for a label that does not occur."""
     counts = np.asarray(counts, dtype=np.float64)
     present = counts > 0
     even = counts.sum() / max(present.sum(), 1)
     return np.where(present, even / np.where(present, counts, 1), 1.0).tolist()
-
-
-def _check_names(field: str, weights: dict[str, float], names: Sequence[str]) -> None:
-    for name in weights:
-        if name not in names:
-            raise ValueError(
-                f"`{field}` has a weight for {name!r}, which is no label of the corpus: the labels are {list(names)}."
-                + did_you_mean(name, names)
-            )

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Memory of a training on the processor. The C library returns large freed blocks to the operating system, so that every step of a
-training gets its activations and gradients as new pages, which the system must map and clear
-(figures: benchmarks/NOTES.md).
-"""
+"""glibc returns large freed blocks to the system: every step would get new pages to map and clear (benchmarks/NOTES.md)."""
 
 import contextlib
 import ctypes
@@ -18,10 +14,7 @@ AFTERWARDS = {MMAP_MAX: 65536, MMAP_THRESHOLD: 32 * 2**20, TRIM_THRESHOLD: 64 * 
 
 @contextlib.contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """
-    In this block the process keeps freed memory for its next use; at its end the memory goes back to the system. Only with glibc
-    (most Linux systems); elsewhere it does nothing. The peak rises little (9 % with an embedding of 250,000 words).
-    """
+    """In this block glibc, if it is there, keeps freed memory for the next use; the peak rises little."""
     if platform.libc_ver()[0] != "glibc":
         yield
         return

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What a training prints while it runs: one line for each evaluation, and a bar in a terminal or else a line now and then. All other
-figures go to a file.
-"""
+"""What a training prints: one line for each evaluation, and a bar or now and then a line. All other figures go to a file."""
 
 import json
 import logging
@@ -17,7 +14,7 @@ from tqdm.auto import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 from transformers.integrations import TensorBoardCallback, WandbCallback
 
-from ..io.progress import Lines
+from ..io.progress import Lines, duration
 from .fit import metric_of
 
 
@@ -29,7 +26,7 @@ LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trai
 def say_less(trainer: Trainer, folder: Path, method: str | None = None) -> None:
     """
     Let `EvaluationLines` print instead of the Trainer's log, and `TrainingLines` instead of its bar if there is no terminal. Keep
-    TensorBoard's events in `folder`, the run folder (of the seed, or of the context); with `few_shot`, `method` is written into each entry.
+    TensorBoard's events in `folder`, the run folder; with `few_shot`, `method` is written into each entry.
     """
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
@@ -57,18 +54,15 @@ class Bar(ProgressCallback):
 
 @contextmanager
 def run_of_its_own(trainer: Trainer) -> Iterator[None]:
-    """
-    End the wandb run that the trainer begins in this block, also after an error; otherwise the next seed or trial would go on in it.
-    What the trainer does later is not logged there.
-    """
-    found = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WandbCallback)]
-    began = [callback._wandb.run is None for callback in found]
+    """End the wandb run that the trainer begins in this block, also after an error; otherwise the next seed or trial would go on in it."""
+    callbacks = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WandbCallback)]
+    began = [callback._wandb.run is None for callback in callbacks]
     try:
         yield
     finally:
-        for callback, own in zip(found, began, strict=True):
+        for callback, new in zip(callbacks, began, strict=True):
             trainer.remove_callback(callback)
-            if own and callback._wandb.run is not None:
+            if new and callback._wandb.run is not None:
                 callback._wandb.finish()
 
 
@@ -139,7 +133,7 @@ class EvaluationLines(TrainerCallback):
         done = state.global_step - self.first_step
         if done and state.global_step < state.max_steps:
             left = (time.monotonic() - self.began) / done * (state.max_steps - state.global_step)
-            parts.append(f"{_duration(left)} left")
+            parts.append(f"{duration(left)} left")
         self._say(state, f"epoch {round(state.epoch, 2):g} of {state.num_train_epochs:g}: {', '.join(parts)}")
         losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
         if state.is_world_process_zero and not self.warned and rose_again(losses):
@@ -172,9 +166,3 @@ def rose_again(losses: Sequence[float]) -> bool:
 
 def _figure(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

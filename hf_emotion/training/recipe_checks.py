@@ -31,17 +31,12 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
 
 
 def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
-    """
-    The recipe, with the fields of `model_config` that its task sets. ValueError, which names the source, if its corpus, its
-    model or an option of either is unknown.
-    """
+    """The recipe, with the fields that its task sets; ValueError, which names the source, for an unknown corpus, model or option."""
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
-        # the corpora that the conversations come from
         names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
-            key = "data_license" if recipe.data_license else "data_terms"
-            raise ValueError(f"`{key}` is for one's own files; the terms of {recipe.dataset} are known: leave it out.")
+            raise ValueError("`data_license` and `data_terms` are for one's own files: leave them out.")
         _check_model(recipe)
         check_languages(recipe.languages)
         for task in TASKS:
@@ -51,7 +46,7 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
                 if fields != recipe.model_config:
                     more = {name: fields[name] for name in fields if name not in recipe.model_config}
                     recipe = dataclasses.replace(recipe, model_config=recipe.model_config | more)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
     return recipe
 
@@ -64,8 +59,5 @@ def _check_model(recipe: Recipe) -> None:
         raise ValueError(f"unknown `model_type` {recipe.model_type!r}: None (the base model's own) or one of {known}.")
     fields = {name: field.type for name, field in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__.items()}
     for key, value in recipe.model_config.items():
-        check_key(key, fields, "model_config.")
-        try:
-            type_validator(f"model_config.{key}", value, fields[key])
-        except TypeError as error:
-            raise ValueError(str(error)) from error
+        check_key(key, list(fields), "model_config.")
+        type_validator(f"model_config.{key}", value, fields[key])

@@ -48,10 +48,7 @@ def train_seed(
     recipe_file: Path,
     main_process: bool,
 ) -> tuple[SeedRun, HeldOut | None]:
-    """
-    Train one seed, write its checkpoint and predictions, and return its entry in `runs` and its predictions. The recipe is
-    written to `recipe_file` when the training starts. Only the main process predicts and writes.
-    """
+    """Train one seed and return its entry in `runs` and its predictions. Only the main process predicts and writes."""
     parts = task.parts(recipe, splits)
     if parts is not None:
         return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, main_process, parts)
@@ -73,28 +70,21 @@ def fit_model(
     fields: dict[str, Any] | None = None,
     method: str | None = None,
 ) -> tuple[EmotionTrainer, Prepared, SeedRun]:
-    """
-    Train one model, by one of the recipe's methods for few rows if it has some. Returns its trainer (with the weights that were
-    best on the validation part), what was prepared, and its entry in `runs`.
-    """
+    """Train one model, by a `method` for few rows if there is one: its trainer (with the best weights), what was prepared, its entry."""
     set_seed(seed)
     whole, start = recipe, time.perf_counter()
     if method is not None:
         recipe = dataclasses.replace(recipe, few_shot=[method])
     one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
-    if recipe.inverse_frequency_sampling and not one_label:
-        raise ValueError(
-            "`inverse_frequency_sampling` is for classifiers and needs one label per row; the corpus has several, or none: leave it out."
-        )
-    if (
-        recipe.training_arguments.get("label_smoothing_factor")
-        and task.labelled
-        and task.gold(splits["train"]).ndim == 2
+    smoothed = recipe.training_arguments.get("label_smoothing_factor") and task.labelled
+    for name, wrong in (
+        ("inverse_frequency_sampling", recipe.inverse_frequency_sampling and not one_label),
+        ("label_smoothing_factor", smoothed and task.gold(splits["train"]).ndim == 2),
     ):
-        raise ValueError(
-            "`label_smoothing_factor` is for rows with one label, and those of this corpus have several: leave it out, or give "
-            "`soft_labels` where there are votes."
-        )
+        if wrong:
+            raise ValueError(
+                f"`{name}` is for rows with one label, and those of this corpus have more, or none: leave it out."
+            )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     weights = weights_of(task, recipe, splits["train"])
     own_loss, prepared_for = loss_of(recipe, weights), recipe
@@ -145,8 +135,8 @@ def fit_model(
     if method is not None:
         run.train_minutes += before
     names = label_names(splits["train"]) if weights else ()
-    for name, own in weights.items():
-        setattr(run, name, dict(zip(names, own, strict=True)))
+    for name, values in weights.items():
+        setattr(run, name, dict(zip(names, values, strict=True)))
     return trainer, prepared, run
 
 
@@ -159,19 +149,24 @@ def _fit_best(
     task: Task, recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path
 ) -> tuple[EmotionTrainer, Prepared, SeedRun]:
     """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on the validation part."""
-    best, chosen = None, ""
-    tried: dict[str, dict[str, Any]] = {}
+    best: tuple[EmotionTrainer, Prepared, SeedRun] | None = None
+    runs: dict[str, SeedRun] = {}
     for method in recipe.few_shot:
         fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
-        run = fitted[2]
-        tried[method] = {"best_dev_metric": run.best_dev_metric, "train_minutes": run.train_minutes}
-        found = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
-        logger.warning("%s: %s on the validation part %s", method, run.selected_by, found)
+        runs[method] = run = fitted[2]
+        shown = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
+        logger.warning("%s: %s on the validation part %s", method, run.selected_by, shown)
         if best is None or best_run([best[2], run]) is run:
-            best, chosen = fitted, method
+            best = fitted
     assert best is not None
-    best[2].few_shot = {"chosen": chosen, "tried": tried}
-    best[2].train_minutes = sum(one["train_minutes"] for one in tried.values())
+    best[2].few_shot = {
+        "chosen": next(method for method, run in runs.items() if run is best[2]),
+        "tried": {
+            method: {"best_dev_metric": run.best_dev_metric, "train_minutes": run.train_minutes}
+            for method, run in runs.items()
+        },
+    }
+    best[2].train_minutes = sum(run.train_minutes for run in runs.values())
     return best
 
 
@@ -216,26 +211,21 @@ def _train_parts(
     main_process: bool,
     parts: list[Part],
 ) -> tuple[SeedRun, HeldOut | None]:
-    """
-    Train one model for each part, in its own folder, which `predict` can read. Finished models are not trained again. Returns
-    their joint entry in `runs`, and the probabilities of all rows.
-    """
+    """Train one model for each part, in its own folder, unless it is finished: the joint entry in `runs`, and all probabilities."""
     num_labels = len(label_names(splits["train"]))
     probabilities = {
         split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
     }
     entries = []
     for number, part in enumerate(parts, 1):
-        own, place = (
-            DatasetDict({split: splits[split].select(part.rows[split]) for split in splits}),
-            folder / part.name,
-        )
+        place = folder / part.name
+        rows = DatasetDict({split: splits[split].select(part.rows[split]) for split in splits})
         finished = place / "run.json"
         if not (resume and finished.is_file()):
             if main_process:
                 logger.warning("%s, model %d of %d", part.name, number, len(parts))
             trainer, prepared, run = fit_model(
-                task, recipe, seed, place / "checkpoints", own, resume, recipe_file, part.fields
+                task, recipe, seed, place / "checkpoints", rows, resume, recipe_file, part.fields
             )
             entries.append(run)
             if recipe.adapter and main_process:
@@ -249,14 +239,14 @@ def _train_parts(
             shutil.rmtree(place / "checkpoints", ignore_errors=True)
         else:
             entries.append(SeedRun.from_dict(json.loads(finished.read_text(encoding="utf-8")), str(finished)))
-            check_same_data(entries[-1].data, fingerprint(own), finished)
+            check_same_data(entries[-1].data, fingerprint(rows), finished)
         if not main_process:
             continue
         predictor = cast(LabelPredictor, task.predictor(*load_any(str(place)), max_length=recipe.max_length))
         for split, scores in probabilities.items():
             if len(part.rows[split]):
-                scores[part.rows[split]] = predictor.of_rows(own[split], progress=True)
-    found = [entry.best_dev_metric for entry in entries]
+                scores[part.rows[split]] = predictor.of_rows(rows[split], progress=True)
+    metrics = [entry.best_dev_metric for entry in entries]
     run = SeedRun(
         seed=seed,
         train_minutes=sum(entry.train_minutes for entry in entries),
@@ -264,7 +254,7 @@ def _train_parts(
         data=fingerprint(splits),
         epochs=entries[0].epochs,
         # A mean over fewer models says something else.
-        best_dev_metric=None if None in found else float(np.mean(found)),
+        best_dev_metric=None if None in metrics else float(np.mean(metrics)),
         selected_by=entries[0].selected_by,
         best_step=None,
         history=[],

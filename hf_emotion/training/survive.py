@@ -37,27 +37,23 @@ def last_whole_checkpoint(checkpoints: Path) -> Path | None:
     The newest checkpoint in a folder that has all that a resume needs, the best checkpoint that it names included. Broken ones are
     renamed, with a warning, so that neither this function nor the Trainer takes them for checkpoints.
     """
-    found = {int(path.name.split("-")[1]): path for path in _checkpoints(checkpoints)}
-    whole = []
-    for path in found.values():
-        reason = defect(path)
-        if reason is None:
-            whole.append(path)
-        else:
+    paths = {int(path.name.split("-")[1]): path for path in _checkpoints(checkpoints)}
+    defects = {path: defect(path) for path in paths.values()}
+    for path, reason in defects.items():
+        if reason is not None:
             _set_aside(path, reason)
-    for _, path in sorted(found.items(), reverse=True):
-        if path not in whole:
+    for _, path in sorted(paths.items(), reverse=True):
+        if defects[path] is not None:
             continue
         state = json.loads((path / STATE).read_text(encoding="utf-8"))
-        best = state["best_model_checkpoint"]
-        if best is None:
+        if (best := state["best_model_checkpoint"]) is None:
             return path
-        kept = checkpoints / Path(best).name
-        if kept in whole:
-            if str(kept) != best:  # the run folder was moved, or is named from another working directory
-                write_json(path / STATE, {**state, "best_model_checkpoint": str(kept)})
+        place = checkpoints / Path(best).name
+        if defects.get(place, "missing") is None:
+            if str(place) != best:  # the run folder was moved, or is named from another working directory
+                write_json(path / STATE, {**state, "best_model_checkpoint": str(place)})
             return path
-        _set_aside(path, f"its best checkpoint {kept.name} is missing")
+        _set_aside(path, f"its best checkpoint {place.name} is missing")
     return None
 
 
@@ -141,8 +137,8 @@ class Survival(TrainerCallback, ExportableState):
         return self.earlier + time.monotonic() - self.began
 
     def state(self) -> dict:
-        own = {"processes": self.trainer.args.world_size, "data": self.data, "seconds": self.seconds()}
-        return {"args": {}, "attributes": {**self.unlogged, **own}}
+        facts = {"processes": self.trainer.args.world_size, "data": self.data, "seconds": self.seconds()}
+        return {"args": {}, "attributes": {**self.unlogged, **facts}}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -246,7 +242,7 @@ def diverged(trainer: Trainer, loss: float) -> FloatingPointError:
     )
 
 
-def kept_in(checkpoint: Path) -> dict:
+def survival_in(checkpoint: Path) -> dict:
     """What `Survival` kept in a checkpoint; less, or nothing, in those of earlier versions."""
     return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8")))
 
@@ -255,8 +251,7 @@ def check_same_data(before: str | None, now: str, what: Path) -> None:
     """ValueError if the run to continue was trained on other rows."""
     if before not in (None, now):
         raise ValueError(
-            f"--resume: {what} was trained on other rows than this command reads. Give the same files, --data-dir and options as before, "
-            "or another --output."
+            f"--resume: {what} was trained on other rows than this command reads: give the same files and options."
         )
 
 
@@ -288,25 +283,18 @@ def explained(output: Path) -> Iterator[None]:
         if full or (isinstance(error, RuntimeError) and "inline_container" in str(error)):  # how torch.save says it
             raise OSError(
                 f"{output} cannot be written, the disk is full or failing ({text}). Make room, then give the same command with "
-                f"--resume. {_kept(output)}"
-            ) from error
-        path = Path(str(error.filename)) if isinstance(error, OSError) else Path()
-        inside = path.is_relative_to(output) or output.is_relative_to(path)
-        if number == errno.EROFS or (number in (errno.EACCES, errno.EPERM) and inside):
-            raise OSError(
-                f"{output} cannot be written ({text}). Make it writable and give the same command with --resume, or choose "
-                f"another folder with --output. {_kept(output)}"
+                f"--resume. {_best_checkpoints(output)}"
             ) from error
         if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
             raise MemoryError(
                 f"out of memory ({text}). Train in another run folder with smaller batches that add up to the same, e.g. --set "
                 "per_device_train_batch_size=8 --set gradient_accumulation_steps=2, or with a smaller `max_length`; if something "
-                f"else took the memory, give the same command with --resume. {_kept(output)}"
+                f"else took the memory, give the same command with --resume. {_best_checkpoints(output)}"
             ) from error
         raise
 
 
-def _kept(output: Path) -> str:
+def _best_checkpoints(output: Path) -> str:
     """Sentences that name the best checkpoints so far of the unfinished seeds (and contexts)."""
     # With `few_shot` each method has a folder of its own in `checkpoints`.
     folders = sorted({path.parent for path in output.rglob("checkpoint-*") if path.is_dir()})

@@ -57,10 +57,9 @@ class SharedBatches(BatchSampler):
 
 class EmotionTrainer(Trainer):
     """
-    A Trainer whose steps depend only on the seed and the batch size. No argument of the stock Trainer gives that. Its
-    LengthGroupedSampler draws from the global random state: a run that resumes within an epoch gets other batches, and processes
-    under dropout get orders that do not fit together. It fills the last batch with rows of the first. And it averages the losses
-    of processes and of accumulated batches over batches, not over rows.
+    A Trainer whose steps depend only on the seed and the batch size. The stock LengthGroupedSampler draws from the global random state: a
+    run that resumes within an epoch gets other batches, and processes under dropout get orders that do not fit together. It fills the last
+    batch with rows of the first. And the Trainer averages the losses of processes and of accumulated batches over batches, not over rows.
 
     It also spares parameters that the model names from weight decay (the stock rule spares only norms and biases), evaluates in
     the order of the rows, hands the votes of a batch to the loss and, if asked for, samples by inverse class frequency.
@@ -91,10 +90,7 @@ class EmotionTrainer(Trainer):
         )
 
     def whole_model(self) -> PreTrainedModel:
-        """
-        The trained model, with its adapter merged if it has one. Under FSDP each process holds a part: all must call this,
-        and only the first gets the whole model.
-        """
+        """The trained model, with its adapter merged. Under FSDP all processes must call this, and only the first gets it."""
         model = self.accelerator.unwrap_model(self.model)
         if is_adapted(model):
             return model.merge_and_unload()

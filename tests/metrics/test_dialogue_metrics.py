@@ -116,28 +116,6 @@ def test_lists_do_and_inputs_are_left_alone():
     assert metrics.dialogue(labels.tolist(), rows.tolist(), NAMES) == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "rows", "message"),
-    [
-        (
-            [0, 1, 2],
-            rows_for([0, 1]),
-            r"`labels` must be \(N,\) and `probabilities` \(N, 4\).* got \(3,\) and \(2, 4\)",
-        ),
-        ([0, 1], rows_for([0, 1], 3), r"got \(2,\) and \(2, 3\)"),
-        ([[0, 1]], rows_for([0, 1])[None], r"got \(1, 2\) and \(1, 2, 4\): flatten the dialogues"),
-        ([0.0, 1.0], rows_for([0, 1]), "`labels` must be integers, the class ids, got float64"),
-        ([0, 4], rows_for([0, 1]), "`labels` must be below 4, the number of label names, got 4"),
-        ([-1, -100], rows_for([0, 1]), "none of the 2 utterances has a label"),
-        ([], np.zeros((0, 4)), "none of the 0 utterances has a label"),
-        ([0, 1], np.full((2, 4), np.nan), "`probabilities` must be finite"),
-    ],
-)
-def test_errors(labels, rows, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.dialogue(np.array(labels), rows, NAMES)
-
-
 def test_as_an_evaluate_metric(tmp_path):
     from hf_emotion.metrics.modules import DialogueEmotion
 

@@ -103,22 +103,6 @@ class TestHits:
         result = hits_at_k(np.zeros((0, 5)), [])
         assert math.isnan(result["hits@1"]) and math.isnan(result["macro_hits@5"])
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ((np.zeros((2, 5)), [0]), r"one row per reply, got \(2, 5\) and \(1,\)"),
-            ((np.zeros((1, 5)), [5]), r"`labels` must lie in 0\.\.4, got 5"),
-            ((np.zeros((1, 5)), [0.5]), "`labels` must be integers"),
-            ((np.zeros((1, 4)), [0]), r"`ks` must lie in 1\.\.4.*got \(1, 3, 5\)"),
-            ((np.array([[0, 1, 1, 2, 3]]), [0]), "a ranking must hold each id .* in row 0"),
-            ((np.full((1, 5), np.nan), [0]), "must be finite"),
-            ((np.zeros((1, 5)), [0], (1,), ["joy"]), "`label_names` must be 5 names"),
-        ],
-    )
-    def test_errors(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            hits_at_k(*arguments)
-
 
 class TestDiversity:
     def test_by_hand(self):
@@ -161,9 +145,6 @@ class TestDiversity:
         # One pair of three; all three pairs, in other writing; none.
         replies = [["a", "a", "b"], ["so  Happy", "so happy", "SO happy"], ["a", "b", "c"]]
         assert metrics.identical_share(replies) == pytest.approx((1 / 3 + 1 + 0) / 3)
-        for wrong in (["a"], "ab"):
-            with pytest.raises(ValueError, match="at least two replies.*context 0"):
-                metrics.identical_share([wrong])
 
     def test_undefined(self):
         for value in (
@@ -174,10 +155,6 @@ class TestDiversity:
             metrics.identical_share([]),
         ):
             assert math.isnan(value)
-
-    def test_wrong_n(self):
-        with pytest.raises(ValueError, match="`n` must be at least 1, got 0"):
-            metrics.type_token_ratio(["a"], 0)
 
 
 def marked(replies: list[str], human: list[str], order: int) -> list[list[str]]:
@@ -274,8 +251,6 @@ class TestKneserNey:
             values = model.log_probabilities([f"{context} {word}" for word in vocabulary])
             total = np.exp(values.reshape(len(vocabulary), length + 2)[:, length]).sum()
             assert total + np.exp(model.log_probabilities([context])[-1]) == pytest.approx(1)
-        with pytest.raises(ValueError, match="`vocabulary_size` must be at least"):
-            NgramPerplexity(vocabulary_size=2).fit(HUMAN)
 
     def test_perplexity_is_per_token_of_all_replies(self):
         model = NgramPerplexity().fit(HUMAN)
@@ -284,23 +259,6 @@ class TestKneserNey:
         assert model.perplexity(REPLIES) == pytest.approx(math.exp(-values.sum() / len(values)))
         assert math.isnan(model.perplexity([]))
         assert model.perplexity(HUMAN) < model.perplexity(REPLIES)
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"order": 1}, "`order` must be at least 2, got 1"),
-            ({"discount": 1.5}, r"`discount` must lie in \[0, 1\], got 1.5"),
-        ],
-    )
-    def test_errors(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            NgramPerplexity(**arguments)
-
-    def test_no_replies(self):
-        with pytest.raises(ValueError, match="at least one human reply"):
-            NgramPerplexity().fit([])
-        with pytest.raises(RuntimeError, match="call `fit`"):
-            NgramPerplexity().perplexity(REPLIES)
 
 
 @pytest.fixture(scope="module")
@@ -374,12 +332,6 @@ class TestBertScore:
     def test_no_pairs(self, encoder, tokenizer):
         assert all(math.isnan(value) for value in bertscore([], [], encoder, tokenizer).values())
 
-    def test_errors(self, encoder, tokenizer):
-        with pytest.raises(ValueError, match="must be pairs, got 1 and 2"):
-            bertscore(["a"], ["a", "b"], encoder, tokenizer)
-        with pytest.raises(ValueError, match=r"`layer` must lie in 0\.\.2, the model's layers, got 3"):
-            bertscore(["a"], ["a"], encoder, tokenizer, layer=3)
-
 
 class TestReplyMetrics:
     def test_joins(self, encoder, tokenizer):
@@ -406,7 +358,3 @@ class TestReplyMetrics:
         assert set(metrics.reply_metrics(REPLIES, OTHERS, [0] * 6)) == {
             *("ttr_1", "ttr_2", "average_length", "stop_words", "repetition_rate")
         }
-
-    def test_rows_must_agree(self):
-        with pytest.raises(ValueError, match="one row per reply, got 6, 6 and 1"):
-            metrics.reply_metrics(REPLIES, OTHERS, [0])

@@ -186,31 +186,6 @@ class TestGoEmotions:
         metrics.tune_thresholds(gold, scores)
         assert (gold == copies[0]).all() and (scores == copies[1]).all()
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (
-                (np.zeros((2, 3)), np.zeros((2, 4)), 0.3, "abc"),
-                r"one shape \(rows, labels\), got \(2, 3\) and \(2, 4\)",
-            ),
-            ((np.zeros(3), np.zeros(3), 0.3, "abc"), "one shape"),
-            ((np.full((2, 3), 2), np.zeros((2, 3)), 0.3, "abc"), "`labels` must hold only 0 and 1"),
-            ((np.zeros((2, 3)), np.full((2, 3), 1.5), 0.3, "abc"), r"`probabilities` must lie in \[0, 1\].*sigmoid"),
-            ((np.zeros((2, 3)), np.full((2, 3), -0.1), 0.3, "abc"), r"`probabilities` must lie in \[0, 1\]"),
-            ((np.zeros((2, 3)), np.full((2, 3), np.nan), 0.3, "abc"), r"`probabilities` must lie in \[0, 1\]"),
-            ((np.zeros((2, 3)), np.zeros((2, 3)), [0.3, 0.3], "abc"), r"`thresholds` must be one number or 3.*\(2,\)"),
-            ((np.zeros((2, 3)), np.zeros((2, 3)), 0.3, "ab"), "`label_names` must name the 3 labels, got 2"),
-            ((np.zeros((2, 3)), np.zeros((2, 3))), "`label_names` must name the 3 labels, got 28"),
-        ],
-    )
-    def test_errors(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            metrics.goemotions(*arguments)
-
-    def test_decisions_of_another_shape(self):
-        with pytest.raises(ValueError, match=r"`decisions` must have the shape of `labels` \(2, 3\), got \(2, 2\)"):
-            metrics.goemotions(np.zeros((2, 3)), np.zeros((2, 3)), label_names="abc", decisions=np.zeros((2, 2)))
-
 
 def f1_at(gold: list[float], scores: list[float], threshold: float) -> float:
     hits = sum(g for g, s in zip(gold, scores, strict=True) if s > threshold)
@@ -323,10 +298,6 @@ class TestTuning:
     def test_no_positive_row_at_all(self):
         assert metrics.tune_thresholds(np.zeros((3, 2), dtype=int), np.full((3, 2), 0.2)) == [0.5, 0.5]
 
-    def test_errors(self):
-        with pytest.raises(ValueError, match="one shape"):
-            metrics.tune_thresholds(np.zeros((2, 3)), np.zeros((3, 2)))
-
 
 class TestClassification:
     @pytest.mark.parametrize("seed", range(3))
@@ -346,23 +317,6 @@ class TestClassification:
         for name, values in zip("abcd", expected["per_label"], strict=True):
             row = result["per_label"][name]
             assert [row["precision"], row["recall"], row["f1"], row["support"]] == pytest.approx(values)
-
-    def test_shapes_that_do_not_agree(self):
-        with pytest.raises(ValueError, match=r"`labels` \(2,\) must have one id per row of `probabilities` \(3, 2\)"):
-            metrics.classification(np.zeros(2), np.zeros((3, 2)), ["a", "b"])
-
-    @pytest.mark.parametrize(
-        ("labels", "first", "message"),
-        [
-            ([2, 0], 0.5, r"`labels` must lie in 0..1, an id for each of the 2 label names, got 2"),
-            ([0, -1], 0.5, r"`labels` must lie in 0..1, .* got -1: leave rows without a label out"),
-            ([0, 1], np.nan, "`probabilities` must be finite"),
-            ([0, 1], np.inf, "`probabilities` must be finite"),
-        ],
-    )
-    def test_values_out_of_range(self, labels, first, message):
-        with pytest.raises(ValueError, match=message):
-            metrics.classification(np.array(labels), np.array([[first, 0.5], [0.1, 0.9]]), ["a", "b"])
 
     def test_rows_without_a_label_count_nowhere(self):
         scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
@@ -448,12 +402,8 @@ class TestPairedBootstrap:
         assert result["p_value"] == pytest.approx(2 * 6 / 40)  # six of the samples are not above 0
 
     def test_row_counts_that_differ(self):
-        with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
+        with pytest.raises(ValueError, match="`second` must have the shape"):
             metrics.paired_bootstrap(metrics.macro_f1, np.zeros(3), np.zeros(3), np.zeros(2))
-
-    def test_no_samples(self, systems):
-        with pytest.raises(ValueError, match="`samples` must be at least 1, got 0"):
-            metrics.paired_bootstrap(metrics.macro_f1, *systems, samples=0)
 
 
 def noisy(gold, classes, wrong, seeds, draw):
@@ -541,21 +491,6 @@ class TestBootstrapOverSeeds:
         result = metrics.bootstrap_over_seeds(gold, first, first, paired_seeds=True, samples=100)
         assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
 
-    def test_arguments_that_do_not_fit(self):
-        gold = np.zeros(5, int)
-        with pytest.raises(
-            ValueError, match=r"`second` must have the shape \(seeds, \*\(5,\)\) of the labels, got \(2, 4\)"
-        ):
-            metrics.bootstrap_over_seeds(gold, np.zeros((2, 5)), np.zeros((2, 4)))
-        with pytest.raises(ValueError, match=r"`first` must have the shape .*got \(5,\)"):
-            metrics.bootstrap_over_seeds(gold, gold, gold[None])
-        with pytest.raises(ValueError, match="predictions must be"):
-            metrics.bootstrap_over_seeds(gold[:, None], np.full((1, 5, 1), 0.4), np.zeros((1, 5, 1)))
-        with pytest.raises(ValueError, match="as many seeds in both systems, got 2 and 3"):
-            metrics.bootstrap_over_seeds(gold, np.zeros((2, 5)), np.zeros((3, 5)), paired_seeds=True)
-        with pytest.raises(ValueError, match="`samples` must be at least 1, got 0"):
-            metrics.bootstrap_over_seeds(gold, gold[None], gold[None], samples=0)
-
 
 class TestMcNemar:
     @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (2, 9), (7, 7), (0, 4), (0, 0), (12, 3)])
@@ -577,7 +512,3 @@ class TestMcNemar:
         result = metrics.mcnemar(gold, first, second)
         assert (result["only_first"], result["only_second"]) == (3, 1)
         assert result["p_value"] == pytest.approx(2 * (1 + 4) / 16)
-
-    def test_row_counts_that_differ(self):
-        with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
-            metrics.mcnemar(np.zeros(3), np.zeros(3), np.zeros(2))

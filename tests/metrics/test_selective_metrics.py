@@ -23,10 +23,6 @@ class TestLosses:
         assert metrics.row_losses(gold, given) == pytest.approx([2 / 3, 0, 0, 1])
         assert metrics.row_losses([], []).shape == (0,)
 
-    def test_errors(self):
-        with pytest.raises(ValueError, match=r"`decisions` \(3, 2\) must have the shape of `labels` \(3,\)"):
-            metrics.row_losses([0, 1, 0], np.zeros((3, 2)))
-
 
 class TestRiskCoverage:
     def test_by_hand(self):
@@ -61,10 +57,6 @@ class TestRiskCoverage:
     def test_no_rows_and_errors(self):
         found = metrics.risk_coverage([], [])
         assert np.isnan(found["aurc"]) and np.isnan(found["e_aurc"]) and found["risk"].shape == (0,)
-        with pytest.raises(ValueError, match=r"must hold a number for each row"):
-            metrics.risk_coverage([0.5], [0, 1])
-        with pytest.raises(ValueError, match="`losses` must be finite, got .nan"):
-            metrics.risk_coverage([0.5, 0.4], [0, np.nan])
 
 
 class TestAbstention:
@@ -92,8 +84,6 @@ class TestAbstention:
         message = r"`accuracy` 0.9 is not reached.*best is 0.500, at coverage 1.000"
         with pytest.raises(ValueError, match=message):
             metrics.abstention_threshold([0.2, 0.1], [1, 0], {"accuracy": 0.9})
-        with pytest.raises(ValueError, match="needs rows"):
-            metrics.abstention_threshold([], [], {"coverage": 0.5})
         none = metrics.answered([0.2], [0], 0.5)
         assert none["coverage"] == 0 and np.isnan(none["risk"]) and np.isnan(metrics.answered([], [], 0)["coverage"])
 
@@ -149,9 +139,3 @@ class TestSets:
         for coverage in (0, 1, -0.1, 1.5, float("nan")):
             with pytest.raises(ValueError, match=re.escape(f"must lie in (0, 1), got {coverage}")):
                 metrics.set_threshold([0], [[0.5, 0.5]], coverage)
-        with pytest.raises(ValueError, match="must lie in .0, 1.*apply the sigmoid"):
-            metrics.set_threshold([0], [[3.0, -1.0]], 0.9)
-        with pytest.raises(ValueError, match="`sets` must be decisions"):
-            metrics.prediction_sets([0], [[0.7, 0.3]], ["a", "b"])
-        with pytest.raises(ValueError, match=r"`labels` \(2,\) must hold one id per row"):
-            metrics.set_threshold([0, 1], [[0.5, 0.5]], 0.9)

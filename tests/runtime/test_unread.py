@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFa
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
-from hf_emotion.runtime.unread import MUCH, Counts, Unread, unknown_shares
+from hf_emotion.runtime.unread import LARGE_SHARE, Counts, Unread, unknown_shares
 from hf_emotion.serving.bulk import predict_file
 
 
@@ -159,7 +159,7 @@ class TestShares:
     def test_bytes(self, byte_pieces):
         """There is no unknown token: more pieces than characters."""
         emoji, english = shares(byte_pieces, ["😂 😭😭", "I am so happy that you came with me"])
-        assert emoji == 1 and english < MUCH
+        assert emoji == 1 and english < LARGE_SHARE
 
     def test_punctuation_is_no_fragment(self, sentence_pieces):
         """Of "xyz, xyz" one is free; "well," and "done!" have one piece with letters each."""
@@ -183,7 +183,7 @@ class TestShares:
             tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in ("<unk>", *known, "▁")], unk_id=0))
             tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
             found += shares(PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>"), [text])
-        assert found[0] == 0 and found[1] > MUCH
+        assert found[0] == 0 and found[1] > LARGE_SHARE
 
     def test_the_second_segment_does_not_count(self, word_pieces):
         texts, auxiliaries = ["the sun", "日本", "sun 日"], ["日本語", "sun", "日 日"]
@@ -209,7 +209,7 @@ class TestShares:
 
     def test_counts(self):
         language = np.array([None, "de", None], object)
-        unread = Unread(np.array([True, False, True]), np.array([MUCH, MUCH + 0.01, 1]), language)
+        unread = Unread(np.array([True, False, True]), np.array([LARGE_SHARE, LARGE_SHARE + 0.01, 1]), language)
         assert unread.counts == Counts(truncated=2, unknown=2, foreign=1, total=3)
         assert Counts.added([unread.counts, unread.counts, Unread.nothing(4).counts]) == (4, 4, 2, 10)
         assert Counts.added([]) == (0, 0, 0, 0)
@@ -231,12 +231,12 @@ class TestLanguages:
 
     @pytest.mark.parametrize("language", FOREIGN)
     def test_other_languages_are_unknown(self, minilm, language):
-        assert min(shares(minilm, FOREIGN[language])) > MUCH
+        assert min(shares(minilm, FOREIGN[language])) > LARGE_SHARE
 
     def test_english_is_known(self, minilm):
         splits = load_dataset_for("quickstart")
         texts = [text for part in splits.values() for text in part["text"]]
-        assert len(texts) > 900 and np.mean(np.array(shares(minilm, texts)) > MUCH) < 0.005
+        assert len(texts) > 900 and np.mean(np.array(shares(minilm, texts)) > LARGE_SHARE) < 0.005
 
     @pytest.mark.real_data
     def test_comments(self, minilm):
@@ -244,7 +244,7 @@ class TestLanguages:
         if data is None:
             pytest.skip("HF_EMOTION_DATA is not set")
         texts = load_dataset_for("goemotions", data)["validation"]["text"]
-        assert np.mean(np.array(shares(minilm, list(texts))) > MUCH) < 0.005
+        assert np.mean(np.array(shares(minilm, list(texts))) > LARGE_SHARE) < 0.005
 
 
 # "zzz" is unknown to the tiny models, whose vocabularies have no letters.
@@ -363,7 +363,7 @@ class TestTargets:
         results, unread = aspects.predict(texts)
         check_message(caplog, "1 of 3 texts ")
         assert unread.truncated.tolist() == [False, False, True]
-        assert unread.unknown[0] == unread.unknown[2] == 0 and unread.unknown[1] > MUCH
+        assert unread.unknown[0] == unread.unknown[2] == 0 and unread.unknown[1] > LARGE_SHARE
         assert [len(items) for items in results] == [4, 8, 4]
 
     def test_json_and_files(self, qacg_run, aspects, tmp_path):

@@ -105,11 +105,10 @@ def test_formats(kind, ending, separator, tmp_path):
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-@pytest.mark.parametrize(("label", "near"), [("Joy", "joy"), ("j oy", "joy"), ("angr", "anger"), ("zeal", None)])
-def test_a_label_that_no_training_row_has(kind, split, label, near, tmp_path, caplog):
+@pytest.mark.parametrize("label", ["Joy", "zeal"])
+def test_a_label_that_no_training_row_has(kind, split, label, tmp_path, caplog):
     path = parts(kind, tmp_path, **{split: ["joy", label]}) / f"{split}.jsonl"
-    hint = rf".* Did you mean '{near}'\?" if near else ""
-    message = rf"{re.escape(str(path))}, line 2: unknown label '{label}': no training row has it.*`labels`{hint}"
+    message = rf"{re.escape(str(path))}, line 2: unknown label '{label}': no training row has it.*`labels`"
     with pytest.raises(ValueError, match=message):
         kind.load(tmp_path)
     part = "validation" if split == "dev" else split
@@ -239,8 +238,6 @@ def test_wrong_arguments(kind, tmp_path, monkeypatch):
         kind.load(None)
     with pytest.raises(ValueError, match="`labels` must be a list of names, got the string 'joy'"):
         kind.load(tmp_path, labels="joy")
-    with pytest.raises(ValueError, match="`on_bad_rows` must be 'error' or 'skip', got 'drop'"):
-        kind.load(tmp_path, on_bad_rows="drop")
     (tmp_path / "train.jsonl").unlink()
     with pytest.raises(FileNotFoundError, match="no training file in"):
         kind.load(tmp_path)

@@ -52,7 +52,7 @@ class TestLabels:
         for options in ({}, {"labels": ["anger", "joy"]}):
             splits = load_dataset_for(kind, tmp_path, **options)
             with pytest.raises(
-                ValueError, match=r"at least two labels, and the training part has \['joy'\]: add rows"
+                ValueError, match=r"at least two labels, and every training row has the labels \['joy'\]"
             ):
                 check_data(task_of_rows(splits["train"]), splits)
 

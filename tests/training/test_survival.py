@@ -2,7 +2,6 @@
 """Trainings that are told to end, killed, out of disk or memory, or diverge: what is left, and what a resume makes of it."""
 
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -19,7 +18,6 @@ from toolkit_helpers import files_in, one_thread, report_of
 
 import hf_emotion.runs.train as run_module
 from hf_emotion import load_recipe, train
-from hf_emotion.io import files
 from hf_emotion.training import survive
 from hf_emotion.training.seeds import EmotionTrainer
 from hf_emotion.training.survive import defect, last_whole_checkpoint
@@ -248,16 +246,6 @@ class TestErrors:
                 run(training, output)
         assert "checkpoint-12" in str(error.value) and defect(output / "checkpoints" / "checkpoint-12") is None
         assert differences(run(training, output, resume=True), reference) == []
-
-    @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
-    def test_not_writable(self, number, training, tmp_path, monkeypatch, argv):
-        def refuse(*arguments, **keywords):
-            raise OSError(number, os.strerror(number), str(tmp_path / "run"))
-
-        monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
-        done = argv("train", training / "recipe.yaml", "--data-dir", training / "data", "--output", tmp_path / "run")
-        assert done.code == 1 and "Traceback" not in done.err
-        assert f"error: {tmp_path}/run cannot be written" in done.err and "--output" in done.err
 
     def test_diverged(self, training, tmp_path, no_plots, argv, monkeypatch):
         """The loss becomes NaN in the second epoch."""

@@ -78,7 +78,6 @@ class TestSpace:
             ("learning_rate: 1e-4", "neither a range nor a list"),
             ("few_shot: [[label-vectors], [fine-tuning]]", "neither a range nor a list"),
             ("learning_rate: []", "one or more"),
-            ("{learning_rate: [1, 2], training_arguments.learning_rate: [1, 2]}", "there once"),
             ("seeds: [1, 2]", "same in all trials"),
             ("dataset_options.dedupe: [true, false]", "same in all trials"),
             ("shots: [4, 8]", "the space of `shots`: it must be the same"),  # each draws another validation part
@@ -117,7 +116,7 @@ class TestSpace:
             recipe, training_arguments={**recipe.training_arguments, "metric_for_best_model": "loss"}
         )
         assert read_space({key: [0.1, 0.2]}, recipe)
-        with pytest.raises(ValueError, match="changes the loss"):
+        with pytest.raises(ValueError, match="same in all trials"):
             read_space({key: [0.1, 0.2]}, by_loss)
 
     def test_values_reach_the_recipe(self, recipe):
@@ -278,7 +277,7 @@ class TestTrials:
             module.sweep(recipe, {"learning_rate": [9e-4, 1e-3]}, 2, tmp_path / "sweep")
 
     def test_missing_extra(self, recipe, monkeypatch, tmp_path):
-        monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(ModuleNotFoundError, match=r"hf-emotion\[sweep\]"):
             hf_emotion.sweep(recipe, RATE, 2, tmp_path / "sweep")
         assert not (tmp_path / "sweep").exists()

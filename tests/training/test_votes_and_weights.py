@@ -252,7 +252,7 @@ def test_turns_without_a_label_do_not_count():
     [
         ({"class_weights": "balance"}, "`class_weights` must be 'balanced'.*'balance'"),
         *(
-            ({"positive_weights": {"joy": value}}, f"`positive_weights.joy` must be above 0 and finite, got {value}")
+            ({"positive_weights": {"joy": value}}, "`positive_weights` must be .* above 0 and finite")
             for value in (0, -1.5, math.inf, math.nan)
         ),
         ({"class_weights": {"joy": 2}, "training_arguments": {"label_smoothing_factor": 0.1}}, "`label_smoothing_factor`.*`class_weights`"),
@@ -277,7 +277,7 @@ def test_weights_from_the_command_line():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"class_weights": {"jo": 2}}, "`class_weights`.*'jo'.*Did you mean 'joy'"),
+        ({"class_weights": {"jo": 2}}, "`class_weights`.*'jo'.*'joy'"),
         ({"positive_weights": "balanced"}, "`positive_weights`.*one label each.*`class_weights`"),
         ({"soft_labels": True}, "`soft_labels`.*files has none.*`dataset_options.votes`"),
     ],
@@ -371,7 +371,7 @@ class TestTeachers:
 
     def test_what_does_not_fit(self, students, single_label, base_bert, tmp_path):
         place, feelings, own = students
-        with pytest.raises(ValueError, match="`soft_labels` and `teachers` each say"):
+        with pytest.raises(ValueError, match="`soft_labels` and `teachers` each set"):
             make_recipe({**vars(recipe_for(base_bert, ONCE)), "soft_labels": True, "teachers": ["x"]})
         with pytest.raises(FileNotFoundError, match="`teachers`: .*nowhere holds no trained model"):
             train(recipe_for(base_bert, ONCE, **own, teachers=["nowhere"]), tmp_path / "run", data_dir=feelings)

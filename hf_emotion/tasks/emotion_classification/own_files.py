@@ -144,7 +144,7 @@ def load_files(
             settle_votes(rows, votes, labels or votes, multi_label)
     names = known_names(parsed, "labels", labels or label_columns or votes)
     if not labels and not label_columns and not votes:
-        check_label_column(parsed["train"], names, text_column, label_column)
+        check_label_column(parsed["train"], names, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
             raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")

@@ -30,7 +30,7 @@ from ...recipes import Recipe
 from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
 from ...runtime.ready import HUB_IDS
-from ...runtime.unread import MUCH, is_new, unknown_shares, warn_unknown
+from ...runtime.unread import LARGE_SHARE, is_new, unknown_shares, warn_unknown
 from ..base import Prepared
 from ..perplexity import padded, perplexity, shifted_token_losses, token_losses
 
@@ -162,7 +162,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
             len(dataset),
             max_length,
         )
-    warn_unknown(int((np.array(dataset["unknown"][:]) > MUCH).sum()), len(dataset), "contexts")
+    warn_unknown(int((np.array(dataset["unknown"][:]) > LARGE_SHARE).sum()), len(dataset), "contexts")
     return dataset.remove_columns(["cut", "unknown"])
 
 

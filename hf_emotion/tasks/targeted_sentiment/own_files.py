@@ -105,7 +105,7 @@ def load_aspect_files(
         if not labels and not any(row["labels"] == [none] for rows in parsed.values() for row in rows.rows):
             names["labels"].remove(none)  # nothing was to fill
     if not labels:
-        check_label_column(parsed["train"], names["labels"], text_column, label_column)
+        check_label_column(parsed["train"], names["labels"], label_column)
     splits = {}
     for split, rows in parsed.items():
         for row in rows.rows:

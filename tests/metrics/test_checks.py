@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What metrics refuse: each message names the argument that is wrong."""
+
+import numpy as np
+import pytest
+
+from hf_emotion import metrics
+from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
+
+
+ZEROS, ROWS = np.zeros((2, 3), int), np.full((2, 3), 0.5)
+NAMES = ["a", "b", "c"]
+IDS, SHARES = np.array([0, 1]), np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+GROUP = np.array([0, 1, 2, 0])
+SCORES = np.eye(3)[GROUP]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: metrics.goemotions(ZEROS, np.zeros((2, 4)), 0.3, NAMES), "probabilities"),
+        (lambda: metrics.goemotions(ZEROS + 2, ROWS, 0.3, NAMES), "labels"),
+        (lambda: metrics.goemotions(ZEROS, ROWS + 1, 0.3, NAMES), "probabilities"),
+        (lambda: metrics.goemotions(ZEROS, ROWS * np.nan, 0.3, NAMES), "probabilities"),
+        (lambda: metrics.goemotions(ZEROS, ROWS, 30, NAMES), "thresholds"),
+        (lambda: metrics.goemotions(ZEROS, ROWS), "labels"),  # which has no 28 columns
+        (lambda: metrics.goemotions(ZEROS, ROWS, label_names=NAMES, decisions=ZEROS[:, :2]), "decisions"),
+        (lambda: metrics.classification(IDS, ROWS[:1], NAMES), "probabilities"),
+        (lambda: metrics.classification(IDS - 1, ROWS, NAMES), "labels"),
+        (lambda: metrics.classification(IDS + 2, ROWS, NAMES), "labels"),
+        (lambda: metrics.classification(IDS, ROWS * np.inf, NAMES), "probabilities"),
+        (lambda: metrics.dialogue(IDS, ROWS[:, :2], NAMES), "probabilities"),
+        (lambda: metrics.dialogue(IDS[None], ROWS[None], NAMES), "probabilities"),
+        (lambda: metrics.sentihood(GROUP, SCORES[:3]), "probabilities"),
+        (lambda: metrics.sentihood(GROUP + 1, SCORES), "labels"),
+        (lambda: metrics.sentihood(GROUP > 0, SCORES), "labels"),
+        (lambda: metrics.sentihood(GROUP, SCORES - 0.25), "probabilities"),
+        (lambda: metrics.sentihood(GROUP, SCORES * 0.99), "probabilities"),
+        (lambda: metrics.hits_at_k(SHARES, [0]), "labels"),
+        (lambda: metrics.hits_at_k(SHARES, [0, 3]), "labels"),
+        (lambda: metrics.hits_at_k(SHARES * np.nan, IDS), "ranked_or_probabilities"),
+        (lambda: metrics.against_votes(SHARES[:1], SHARES, False), "probabilities"),
+        (lambda: metrics.against_votes(SHARES * 4, SHARES, True), "votes"),
+        (lambda: metrics.against_votes(SHARES / 2, SHARES, False), "votes"),
+        (lambda: metrics.row_losses(IDS, ZEROS), "decisions"),
+        (lambda: metrics.risk_coverage([0.5], [0, 1]), "losses"),
+        (lambda: metrics.risk_coverage([0.5, 0.4], [0, np.nan]), "losses"),
+        (lambda: metrics.set_threshold(IDS, SHARES * 4, 0.9), "probabilities"),
+        (lambda: metrics.set_threshold(IDS[:1], SHARES, 0.9), "labels"),
+        (lambda: metrics.prediction_sets(IDS, SHARES, NAMES), "sets"),
+        (lambda: metrics.bootstrap_over_seeds(IDS, IDS[None], IDS), "second"),
+        (lambda: metrics.bootstrap_over_seeds(IDS, ZEROS[:, :2], IDS[None], paired_seeds=True), "paired_seeds"),
+        (lambda: metrics.mcnemar(IDS, IDS, IDS[:1]), "decisions"),
+        (lambda: NgramPerplexity().fit([]), "replies"),
+    ],
+)
+def test_the_message_names_the_argument(call, argument):
+    with pytest.raises(ValueError, match=f"`{argument}`"):
+        call()
+
+
+def test_a_ranking_holds_each_id_once():
+    with pytest.raises(ValueError, match="a ranking must hold each id"):
+        metrics.hits_at_k(np.array([[0, 1, 1]]), [0])
+
+
+def test_no_utterance_has_a_label():
+    with pytest.raises(ValueError, match="none of the 2 utterances has a label"):
+        metrics.dialogue(np.array([-1, -100]), ROWS, NAMES)
