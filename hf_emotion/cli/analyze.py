@@ -2,12 +2,16 @@
 """`hf-emotion analyze`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .options import AsJson
 from .printing import figure_or_dash, print_json, print_table, quiet
+
+
+if TYPE_CHECKING:
+    from ..reports.analyze import Analysis, Pair
 
 
 def analyze(
@@ -52,8 +56,8 @@ def analyze(
     from ..reports.analyze import analyze_pair
 
     if len(runs) == 2:
-        result = analyze_pair(runs[0], runs[1], split, data_dir)
-        print_json(result) if as_json else _print_pair(result)
+        pair = analyze_pair(runs[0], runs[1], split, data_dir)
+        print_json(pair) if as_json else _print_pair(pair)
         return
     result = run_one(runs[0], split, data_dir, **rules)
     if as_json:
@@ -71,36 +75,33 @@ def _abstain(text: str | None) -> Any:
     if text is None or text == "off":
         return text
     name, _, number = text.partition("=")
-    try:
-        return {name: float(number)}
-    except ValueError:
-        raise typer.BadParameter(
-            f"--abstain must be coverage=X, accuracy=X or off, as in coverage=0.9; got {text!r}."
-        ) from None
+    return {name: _number("--abstain", number)}
 
 
 def _prediction_sets(text: str | None) -> Any:
     """The value of --prediction-sets as `analyze` takes it."""
-    if text is None or text == "off":
-        return text
+    return text if text is None or text == "off" else _number("--prediction-sets", text)
+
+
+def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"--prediction-sets must be a coverage, as in 0.9, or off; got {text!r}.") from None
+        raise typer.BadParameter(f"{option} needs a number or off, as its help shows; got {text!r}.") from None
 
 
-def _print_analysis(result: dict[str, Any]) -> None:
+def _print_analysis(result: "Analysis") -> None:
     from ..metrics.significance import mean_std
 
     of = f"{result['dataset']} {result['split']}"
-    found = result["confusions"][:10]
-    several = any(pair["std"] is not None for pair in found)  # rows of the best seed, in the order of the mean
-    header = [f"{of}: gold", "predicted", "rows", *(["mean ± std over the seeds"] if several else [])]
+    pairs = result["confusions"][:10]
+    seeds = any(pair["std"] is not None for pair in pairs)  # rows of the best seed, in the order of the mean
+    header = [f"{of}: gold", "predicted", "rows", *(["mean ± std over the seeds"] if seeds else [])]
     print_table(
         header,
         [
-            [pair["gold"], pair["predicted"], str(pair["rows"]), *([mean_std(pair, 1)] if several else [])]
-            for pair in found
+            [pair["gold"], pair["predicted"], str(pair["rows"]), *([mean_std(pair, 1)] if seeds else [])]
+            for pair in pairs
         ],
     )
     print(f"rows with one label right (top 1): {mean_std(result['top1_accuracy'])}")
@@ -115,7 +116,7 @@ def _print_analysis(result: dict[str, Any]) -> None:
     _print_selective(result)
 
 
-def _print_selective(result: dict[str, Any]) -> None:
+def _print_selective(result: "Analysis") -> None:
     from ..metrics.significance import mean_std
 
     found = result["selective"]
@@ -144,12 +145,9 @@ def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
             print(f"{run}{', '.join(parts)}")
 
 
-def _print_pair(result: dict[str, Any]) -> None:
+def _print_pair(result: "Pair") -> None:
     names = result["second"], result["first"]
-    for right, wrong, found in (
-        (*names, result["only_second"]),
-        (*reversed(names), result["only_first"]),
-    ):
+    for right, wrong, found in ((*names, result["only_second"]), (*names[::-1], result["only_first"])):
         pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
         print(f"right only in {right}: {found['rows']} rows, {found['several_labels']} of them with several labels")
         if pairs:
@@ -159,9 +157,7 @@ def _print_pair(result: dict[str, Any]) -> None:
         f"{result['rows']} rows; right in only one run: {test['only_second']} vs {test['only_first']}, McNemar p = "
         f"{test['p_value']:.3g}"
     )
-    _print_background(
-        [(f"{result[run]}: ", own) for run, own in zip(("first", "second"), result["background"], strict=True)]
-    )
+    _print_background([(f"{name}: ", found) for name, found in zip(names[::-1], result["background"], strict=True)])
     for what, why in result["left_out"].items():
         print(f"left out, {what}: {why}")
     print(f"\nreport: {result['page']}")

@@ -23,8 +23,7 @@ def convert(
         typer.Option(help="JSON with the sizes; default: config.json or bert_config.json beside REFERENCE."),
     ] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key=value of the configuration, e.g. aspects=[price,safety]."),
+        list[str] | None, typer.Option("--set", help="key=value of the configuration, e.g. aspects=[price,safety].")
     ] = None,
     to_roberta: Annotated[
         bool,

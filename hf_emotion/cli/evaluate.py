@@ -83,31 +83,20 @@ def evaluate(
 
     refuse_existing(replies)
     predictor = load_predictor(
-        checkpoint,
-        taxonomy,
-        max_length,
-        dtype=dtype,
-        stride=stride,
-        max_windows=max_windows,
-        aggregation_strategy=aggregation,
+        checkpoint, taxonomy, max_length, None, dtype, stride, max_windows, aggregation_strategy=aggregation
     )
-    takes = predictor.task.settings
     settings: dict[str, Any] = {
-        "threshold": threshold,
-        "judges": judge,
-        "bertscore_model": bertscore_model,
-        "intensity": intensity,
-        "contexts": contexts,
+        **{"threshold": threshold, "judges": judge, "bertscore_model": bertscore_model},
+        **{"intensity": intensity, "contexts": contexts},
     }
+    takes = {*predictor.task.settings, "threshold"}  # `run` itself refuses a threshold, and names its value
+    unfit = [
+        f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None and name not in takes
+    ]
     if replies is not None and predictor.task.selects_labels:
-        raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}: leave it out.")
-    for name, value in settings.items():
-        # `run` itself refuses `threshold`, and names its value.
-        if value is not None and name not in takes and name != "threshold":
-            option_name = {"judges": "--judge"}.get(name, f"--{name.replace('_', '-')}")
-            raise typer.BadParameter(
-                f"{option_name} does not go with a model for {predictor.task.name}: leave it out."
-            )
+        unfit.append("--replies")
+    if unfit:
+        raise typer.BadParameter(f"{', '.join(unfit)}: not with a model for {predictor.task.name}: leave it out.")
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:

@@ -16,7 +16,6 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="New or empty folder; default: CHECKPOINT-onnx.")
     ] = None,
-    format_: Annotated[Literal["onnx"], typer.Option("--format", help="What to write.")] = "onnx",
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(

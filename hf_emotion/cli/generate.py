@@ -60,27 +60,12 @@ def generate(
         )
     if input_ is None and bool(emotion) == all_emotions:
         raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
-    if greedy and (top_k or top_p or (num_beams or 1) > 1):
-        raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
-    if (num_beams or 1) > 1 and (top_k or top_p):
-        raise typer.BadParameter(
-            "--num-beams takes the most probable replies and samples none: leave out --top-k and --top-p."
-        )
-    if output is not None and as_json:
-        raise typer.BadParameter("--json is for contexts and stdin; with --output the file is written, as JSON Lines.")
-    if output is not None and output.suffix.lower() != ".jsonl":
-        raise typer.BadParameter(
-            f"--output must end in .jsonl, got {output.name!r}: replies are written as JSON Lines."
-        )
+    if (greedy or (num_beams or 1) > 1) and (top_k or top_p):
+        raise typer.BadParameter("--greedy and --num-beams sample nothing: leave out --top-k and --top-p.")
     refuse_files(contexts)
     refuse_existing(output)
-    options: dict[str, Any] = {
-        "top_k": top_k,
-        "top_p": top_p,
-        "num_beams": num_beams,
-        "max_new_tokens": max_new_tokens,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
+    values = {"top_k": top_k, "top_p": top_p, "num_beams": num_beams, "max_new_tokens": max_new_tokens}
+    options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if greedy or (num_beams or 1) > 1:
         options["do_sample"] = False
     if top_p is not None and top_k is None:
@@ -95,36 +80,34 @@ def generate(
         rows = []
         for number, row in read_rows(input_, ("context", "emotion")):
             if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
-                raise ValueError(
-                    f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."
-                )
+                raise ValueError(f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty.")
             rows.append((row["context"], emotion_or_mixture(row["emotion"])))
-        if not rows:
-            raise ValueError(f"{input_} has no rows: no reply is generated and no file is written.")
         replies, unread = generator.predict(
             [row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options
         )
-        found = [
+        answers = [
             {"context": context, "emotion": mixture, "reply": reply}
             for (context, mixture), reply in zip(rows, replies, strict=True)
         ]
-        write_jsonl(output, list(with_unread(found, unread)))
+        write_jsonl(output, list(with_unread(answers, unread)))
         print(f"{len(rows)} replies written to {output}")
         return
     lines = given_or_stdin(contexts, "context")
-    asked = [emotion_or_mixture(name) for name in emotion or generator.emotions]
-    repeated = [line for line in lines for _ in asked]
-    flat, unread = generator.predict(repeated, asked * len(lines), seed=seed, progress=len(repeated) > 1000, **options)
+    mixtures = [emotion_or_mixture(name) for name in emotion or generator.emotions]
+    repeated = [line for line in lines for _ in mixtures]
+    flat, unread = generator.predict(
+        repeated, mixtures * len(lines), seed=seed, progress=len(repeated) > 1000, **options
+    )
     if as_json:
-        each = zip(repeated, asked * len(lines), flat, strict=True)
+        each = zip(repeated, mixtures * len(lines), flat, strict=True)
         print_json_lines(
             [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each], unread
         )
         return
     names = list(emotion or generator.emotions)
     for number, line in enumerate(lines):
-        if len(asked) == 1 and len(lines) == 1:
+        if len(mixtures) == 1 and len(lines) == 1:
             print(flat[0])
         else:
-            replies = flat[number * len(asked) : (number + 1) * len(asked)]
+            replies = flat[number * len(mixtures) : (number + 1) * len(mixtures)]
             print_table(["emotion", line], [list(row) for row in zip(names, replies, strict=True)])

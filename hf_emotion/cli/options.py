@@ -25,8 +25,7 @@ Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Par
 LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
 Taxonomy = Annotated[
-    taxonomies.Taxonomy | None,
-    typer.Option(help="Roll the 28 GoEmotions labels up into these groups."),
+    taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up into these groups.")
 ]
 MaxLength = Annotated[
     int | None,
@@ -54,8 +53,7 @@ Dtype = Annotated[
 TrustRemoteCode = Annotated[
     bool,
     typer.Option(
-        "--trust-remote-code",
-        help="Allow the checks to run code and card examples that hf-emotion did not write.",
+        "--trust-remote-code", help="Allow the checks to run code and card examples that hf-emotion did not write."
     ),
 ]
 AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]

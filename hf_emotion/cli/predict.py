@@ -100,14 +100,15 @@ def predict(
     """
     if (input_ is None) != (output is None):
         raise typer.BadParameter("--input and --output go together.")
-    if input_ is not None and texts:
-        raise typer.BadParameter("give texts or --input, not both.")
-    if engine == "ray" and input_ is None:
-        raise typer.BadParameter("--engine ray goes with --input and --output.")
-    if workers is not None and engine != "ray":
+    if input_ is not None and (texts or target or as_json):
+        raise typer.BadParameter("--input goes without texts, --target and --json.")
+    if engine == "ray" and (input_ is None or dialogue_column or speaker_column):
         raise typer.BadParameter(
-            "--workers goes with --engine ray; without it, start several processes with torchrun or accelerate launch."
+            "--engine ray goes with --input and --output, and without --dialogue-column and --speaker-column: it reads a dialogue in a row, "
+            "with `turns`."
         )
+    if workers is not None and engine != "ray":
+        raise typer.BadParameter("--workers goes with --engine ray; without it, use torchrun or accelerate launch.")
     columns = {
         "text_column": text_column,
         "separator": separator,
@@ -121,16 +122,8 @@ def predict(
     if misplaced:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise typer.BadParameter(f"{names}: for files; give --input and --output, or leave it out.")
-    if engine == "ray" and (dialogue_column or speaker_column):
-        raise typer.BadParameter(
-            "--dialogue-column and --speaker-column do not go with --engine ray, which reads a dialogue in a row, with `turns`."
-        )
-    if as_json and input_ is not None:
-        raise typer.BadParameter("--json is for texts and stdin; with --output the file's ending gives the format.")
     refuse_files(texts)
-    state = _processes() if input_ is not None else None
-    if state is not None and engine == "ray":
-        raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
+    state = _processes() if input_ is not None and engine != "ray" else None
     options: dict[str, Any] = {
         "max_length": max_length,
         "stride": stride,
@@ -146,28 +139,19 @@ def predict(
             checkpoint, weights=engine == "ray", taxonomy=taxonomy, device=_device_of(state), **loading
         )
     else:
-        given = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
-        if workers is not None:
-            given.append("--workers")
-        if given:
-            raise typer.BadParameter(
-                f"{', '.join(given)}: the service decides that, when it starts. Leave it out with --url."
-            )
+        decided = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
+        if decided:
+            raise typer.BadParameter(f"{', '.join(decided)}: the service decides that. Leave it out with --url.")
         predictor = _behind(url, checkpoint, taxonomy)
     task = predictor.task
     if task.command != "predict":
-        raise ValueError(
-            f"{checkpoint} is a model for {task.name}, which has a command of its own: `hf-emotion {task.command}`."
-        )
-    asked = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
-    for name in asked.keys() - task.options:
-        raise typer.BadParameter(f"{OPTIONS[name]} does not go with a model for {task.name}: leave it out.")
+        raise ValueError(f"{checkpoint} is a model for {task.name}: use `hf-emotion {task.command}`.")
+    settings = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
+    unfit = [OPTIONS[name] for name in settings.keys() - task.options]
     if (dialogue_column or speaker_column) and not task.file_columns.grouped:
-        raise typer.BadParameter(
-            f"--dialogue-column and --speaker-column do not go with a model for {task.name}: leave them out."
-        )
-    if target is not None and input_ is not None:
-        raise typer.BadParameter("--target goes with texts, not with a file.")
+        unfit += ["--dialogue-column", "--speaker-column"]
+    if unfit:
+        raise typer.BadParameter(f"{', '.join(unfit)}: not with a model for {task.name}: leave it out.")
     if input_ is not None and output is not None:
         from ..io.paths import shown
 
@@ -186,9 +170,9 @@ def predict(
             )
         return
     if not texts and not task.file_columns.grouped:  # otherwise all lines together are one item
-        _answer_as_lines_come(predictor, asked, as_json, on_bad_rows)
+        _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
         return
-    _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
+    _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:
@@ -199,9 +183,11 @@ def _behind(url: str, model: str, taxonomy: str | None) -> Any:
 
     client = Client(url, model, read_key())
     task = task_of_pipeline(client.about["task"])
-    if taxonomy is not None and "taxonomy" not in task.predictor_options:
+    if taxonomy is None:
+        return task.remote(client)
+    if "taxonomy" not in task.predictor_options:
         raise typer.BadParameter(f"--taxonomy does not go with a model for {task.name}: leave it out.")
-    return task.remote(client) if taxonomy is None else task.remote(client, taxonomy=taxonomy)
+    return task.remote(client, taxonomy=taxonomy)
 
 
 def _loaded(checkpoint: str, weights: bool, device: str | None, **options: Any) -> Any:
@@ -230,14 +216,14 @@ def _print(answer: "Answer", as_json: bool) -> None:
         show(answer.shown)
 
 
-def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:
+def _answer_as_lines_come(predictor: Any, settings: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:
     """Answer the lines of stdin as they come, in batches of what is ready. What the model could not read is said once."""
     from ..runtime.unread import Counts
 
     counts = Counts()
     for lines in stdin_lines("text", on_bad_rows):
         try:
-            answer = predictor.task.answer(predictor, lines, stream=True, **asked)
+            answer = predictor.task.answer(predictor, lines, stream=True, **settings)
         except ValueError as error:
             raise ValueError(f"stdin, texts {counts.total + 1} to {counts.total + len(lines)}: {error}") from error
         _print(answer, as_json)

@@ -29,8 +29,7 @@ def push(
         ),
     ] = False,
     base_model: Annotated[
-        str | None,
-        typer.Option(help="For such a run over a local folder: the Hub id of the same base model."),
+        str | None, typer.Option(help="For such a run over a local folder: the Hub id of the same base model.")
     ] = None,
     licence: Annotated[
         str | None,

@@ -12,10 +12,7 @@ from .printing import quiet, show
 
 
 def reproduce(
-    table: Annotated[
-        str,
-        typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}."),
-    ],
+    table: Annotated[str, typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}.")],
     base_model: BaseModel = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each recipe, counted from its first.")] = 3,
     data_dir: DataDir = None,

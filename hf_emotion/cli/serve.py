@@ -94,12 +94,10 @@ def serve(
     """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. A page at / tries it; /openapi.json describes it."""
     if engine != "ray" and {num_replicas, min_replicas, max_replicas, max_ongoing_requests} != {None}:
         raise typer.BadParameter("options of replicas go with --engine ray.")
-    if (num_replicas is not None and max_replicas is not None) or (min_replicas is not None and max_replicas is None):
-        raise typer.BadParameter("give --num-replicas, or --max-replicas and maybe --min-replicas.")
     least = num_replicas or min_replicas or 1
     most = max_replicas or least
-    if most < least:
-        raise typer.BadParameter(f"--max-replicas must be at least --min-replicas, got {most} and {least}.")
+    if (num_replicas is not None and max_replicas is not None) or most < least:
+        raise typer.BadParameter("give --num-replicas, or --max-replicas and at most as many --min-replicas.")
     check(checkpoints, dtype)
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
@@ -108,11 +106,8 @@ def serve(
             file=sys.stderr,
         )
     loading = {
-        "max_length": max_length,
-        "stride": stride,
-        "max_windows": max_windows,
-        "aggregation_strategy": aggregation,
-        "dtype": dtype,
+        **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
+        **{"aggregation_strategy": aggregation, "dtype": dtype},
     }
     settings = Settings(
         checkpoints=checkpoints,

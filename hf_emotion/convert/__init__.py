@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
@@ -45,7 +44,6 @@ class Conversion:
     tokenizer: bool
 
 
-PICKLED = (".bin", ".pt", ".pth")
 CONFIG_FILES = ("config.json", "bert_config.json")
 
 
@@ -82,8 +80,7 @@ def convert_checkpoint(
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
         raise ValueError(
-            f"{reference} is not a checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
-            "`encoder.context_layer` (CG-BERT, QACG-BERT)."
+            f"{reference} belongs to no known family: it has neither `label_embds` (label-aware) nor `encoder.context_layer` (CG-BERT)."
         )
     for size, name in sizes.items():
         if settings.get(size) is None and name in state_dict:
@@ -100,31 +97,21 @@ def convert_checkpoint(
 
 def _load(path: Path) -> Mapping[str, torch.Tensor]:
     """The state dict in a file."""
+    if path.suffix == ".safetensors":
+        return load_file(path)
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        if path.suffix not in PICKLED:
-            raise ValueError(f"{path} must be a file that ends in one of {[*PICKLED, '.safetensors']}.")
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
-            f"{path} holds more than tensors, e.g. a whole model, which is not loaded because it can run code: "
-            "save its `state_dict()` alone."
+            f"{path} holds more than tensors, which could run code, or is damaged: save the model's `state_dict()` alone."
         ) from error
-    except (SafetensorError, EOFError, LookupError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged or no state dict: {error!r}") from error
-    if not isinstance(loaded, Mapping):
-        raise ValueError(f"{path} holds a {type(loaded).__name__}, not a state dict.")
-    return loaded
 
 
 def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
     candidates = [reference.parent / name for name in CONFIG_FILES] if config is None else [Path(config)]
     path = next((path for path in candidates if path.is_file()), None)
     if path is None:
-        raise FileNotFoundError(
-            f"no configuration: {' or '.join(map(str, candidates))} is missing. Give the JSON file with the sizes as `config`."
-        )
+        raise FileNotFoundError(f"{' or '.join(map(str, candidates))} is missing: name the JSON file with the sizes.")
     return read_object(path, "take the file that came with the checkpoint")
 
 

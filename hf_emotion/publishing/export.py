@@ -102,9 +102,7 @@ def export_onnx(
     exporter = task.exporter()
     if not exporter.measured and quantize is not None and dataset is not None:
         logger.warning(
-            "%s have no metric here: %s is compared with torch only by logits and greedy replies",
-            task.reads,
-            quantize,
+            "%s have no metric here: %s is compared with torch only by logits and greedy replies", task.reads, quantize
         )
     model = exporter.load(checkpoint)
     model.model.float().cpu().eval()

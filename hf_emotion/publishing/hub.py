@@ -16,15 +16,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from .. import __version__
 from ..recipes import check_licence
-from .release import (
-    MODEL_FILES,
-    PLOTS,
-    check,
-    files_in,
-    matches,
-    stage,
-    write_handler,
-)
+from .release import MODEL_FILES, PLOTS, check, files_in, matches, stage, write_handler
 
 
 logger = logging.getLogger(__name__)

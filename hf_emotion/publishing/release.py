@@ -28,14 +28,7 @@ from huggingface_hub.utils import validate_repo_id
 
 import hf_emotion.modeling
 
-from ..io.files import (
-    filling,
-    is_taken,
-    read_object,
-    sha256_of,
-    write_json,
-    write_text,
-)
+from ..io.files import filling, is_taken, read_object, sha256_of, write_json, write_text
 from ..recipes import check_name, make_recipe, read_yaml
 from ..reports.card import licence_fields, write_collection_card
 from ..run_report import METRICS, RunReport
@@ -65,7 +58,7 @@ TOKENIZER_FILES = (
 )
 WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 MODEL_FILES = ("config.json", "generation_config.json", "tfidf_gate.json", *WEIGHT_FILES, *TOKENIZER_FILES)
-PLOTS = ("training_curve.png", "per_label_f1.png", "classification_report.png", "confusion_matrix.png")
+PLOTS = ("training_curve.png", "per_label_f1.png", "confusion_matrix.png")
 RUN_FILES = ("README.md", "metrics.json", *PLOTS)
 
 SUMS = "SHA256SUMS"

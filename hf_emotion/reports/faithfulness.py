@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -23,6 +23,25 @@ from ..tasks.text_explaining import Question, read_text
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the words, as in ERASER
 
 
+class MethodFigures(TypedDict):
+    """Means and standard errors over texts; `above_random`: share of the texts whose comprehensiveness is above the random rankings'."""
+
+    comprehensiveness: float
+    comprehensiveness_std_error: float
+    sufficiency: float
+    sufficiency_std_error: float
+    above_random: NotRequired[float]
+
+
+class Faithfulness(TypedDict):
+    """`methods` has a method's figures by its name, and "random" with the means over all random rankings."""
+
+    rows: int
+    bins: list[float]
+    random_rankings: int
+    methods: dict[str, MethodFigures]
+
+
 def faithfulness(
     checkpoint: str | Path | Any,
     dataset: str,
@@ -34,7 +53,7 @@ def faithfulness(
     seed: int = 0,
     options: dict[str, Any] | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> Faithfulness:
     """
     Comprehensiveness and sufficiency (DeYoung et al. 2020: ERASER) of the methods of `explain`, for the label that the model
     predicts.
@@ -52,12 +71,7 @@ def faithfulness(
         methods: some of the methods of `explain`.
         random_rankings: number of random rankings to measure for each text, for comparison.
         seed: seed for the sample and the random rankings.
-        progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
-
-    Returns:
-        {"rows", "bins", "random_rankings", "methods"}; `methods` has for each method {"comprehensiveness", "sufficiency",
-        "comprehensiveness_std_error", "sufficiency_std_error"}, the standard errors over texts, and for "random" the means over
-        all rankings; "above_random": share of the texts whose comprehensiveness is above the mean of the text's random rankings.
+        progress: show a progress bar.
 
     Raises:
         ValueError: the model is of another kind, a method is unknown, no row fits.
@@ -69,15 +83,12 @@ def faithfulness(
     refuse_exported(predictor.model)
     check_names("methods", methods, METHODS)
     methods = list(dict.fromkeys(methods))
-    for name, value in (("rows", rows), ("random_rankings", random_rankings)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be at least 1, got {value}.")
     generator = np.random.default_rng(seed)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
     questions = _questions(predictor, dataset, data_dir, split, options or {})
     with progress_bar(progress, rows, "texts") as bar:
         for number in generator.permutation(len(questions)):
-            if len(found["random"]) == rows:
+            if len(measured["random"]) == rows:
                 break
             reading, _ = read_text(predictor, questions[number])
             if len(reading.words) < 2:
@@ -91,14 +102,14 @@ def faithfulness(
             rankings += [generator.permutation(count) for _ in range(random_rankings)]
             figures = _figures(predictor, reading, label, float(probabilities[label]), rankings)
             for name, pair in zip(methods, figures, strict=False):
-                found[name].append(tuple(pair))
-            found["random"].append(tuple(figures[len(methods) :].mean(axis=0)))
+                measured[name].append(tuple(pair))
+            measured["random"].append(tuple(figures[len(methods) :].mean(axis=0)))
             bar.update()
-    if not found["random"]:
+    if not measured["random"]:
         raise ValueError(f"{dataset} {split} has no text of at least two words to explain.")
-    chance = np.array(found["random"])
-    result: dict[str, Any] = {}
-    for name, pairs in found.items():
+    chance = np.array(measured["random"])
+    result: dict[str, MethodFigures] = {}
+    for name, pairs in measured.items():
         values = np.array(pairs)
         errors = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else [float("nan")] * 2
         result[name] = {
@@ -118,8 +129,7 @@ def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str,
     rows = rows_for_task(predictor.task, data)
     if rows is None:
         raise ValueError(
-            f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {task_of_rows(data).reads}, not "
-            f"{predictor.task.reads}."
+            f"`dataset` {dataset!r} holds {task_of_rows(data).reads}, and the model reads {predictor.task.reads}: name one that fits."
         )
     return predictor.task.row_questions(predictor, rows)
 

@@ -27,15 +27,7 @@ NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
 
 
 def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
-    """
-    Write `training_curve.png` for one seed, with macro-F1 or the metric that selected the epoch; and, if labels are measured,
-    `per_label_f1.png` over all seeds. Without matplotlib, say so and go on.
-
-    Args:
-        folder: the run folder.
-        report: content of metrics.json.
-        run: the entry of `report.runs` whose training is drawn.
-    """
+    """Write `training_curve.png` of a seed, and, if labels are measured, `per_label_f1.png` over all; nothing without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no plots: matplotlib is not installed (pip install 'hf-emotion[plots]')")
         return
@@ -97,10 +89,7 @@ def per_label_figure(report: RunReport, split: str):
     axes.set_yticks(range(len(names)), [f"{drawn(name)} ({support[name]['support']})" for name in names])
     over = "" if len(report.runs) == 1 else f", mean ± std of {len(report.runs)} seeds"
     axes.set(
-        xlabel="F1",
-        xlim=(0, 1),
-        ylabel="label",
-        title=f"{drawn(report.name)}: F1 on {split} (rows in brackets){over}",
+        xlabel="F1", xlim=(0, 1), ylabel="label", title=f"{drawn(report.name)}: F1 on {split} (rows in brackets){over}"
     )
     axes.margins(y=0.01)
     axes.legend(loc="lower right")
@@ -109,12 +98,8 @@ def per_label_figure(report: RunReport, split: str):
 
 def write_sweep(path: Path, result: Mapping[str, Any], fields: Sequence[tuple[str, bool]]) -> None:
     """
-    Draw the trials of a sweep: their scores one after the other, and over each field. Without matplotlib, say so and go on.
-
-    Args:
-        path: the PNG.
-        result: what `sweep` returns.
-        fields: each key, and whether its axis is logarithmic.
+    Draw the trials of a sweep, what `sweep` returns: their scores one after the other, and over each field. `fields`: each key, and
+    whether its axis is logarithmic. Nothing without matplotlib.
     """
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no plot: matplotlib is not installed (pip install 'hf-emotion[plots]')")

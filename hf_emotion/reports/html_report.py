@@ -79,9 +79,8 @@ def write_report(
     Args:
         folder: the run folder; its own pictures are used unless `figures` has one of the same name.
         report: content of metrics.json.
-        analysis, figures, groups: from `analyze`: its result, SVG by name, the errors by (gold, predicted). None: a page without
-            them, which says how to get them.
-        examples: right and wrong rows, from `finished_runs.examples`; None: the texts are not there.
+        analysis, figures, groups: the result of `analyze`, SVG by name, the errors by (gold, predicted); None: a page without them.
+        examples: right and wrong rows, from `finished_runs.examples`.
     """
     pictures = {}
     for name in FIGURES:
@@ -91,8 +90,7 @@ def write_report(
             pictures[name] = _data_uri((folder / f"{name}.png").read_bytes(), "png")
     splits = [split for split in ("test", "validation") if split in report.summary]
     sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
-    _write(
-        folder / "report.html",
+    page = render(
         "report.html",
         title=report.name,
         report=report,
@@ -109,6 +107,7 @@ def write_report(
         figures=FIGURES,
         sure=sure[:SURE_ERRORS],
     )
+    write_text(folder / "report.html", page)
 
 
 def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], most: int) -> None:
@@ -116,22 +115,24 @@ def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mappi
     rows = sorted((row["predicted"][0][1] for group in groups for row in group["rows"]), reverse=True)
     least = rows[most - 1] if len(rows) > most else -1.0
     shown = [{**group, "shown": [row for row in group["rows"] if row["predicted"][0][1] >= least]} for group in groups]
-    _write(path, "errors.html", title=f"{analysis['name']}: errors", analysis=analysis, groups=shown, total=len(rows))
+    page = render("errors.html", title=f"{analysis['name']}: errors", analysis=analysis, groups=shown, total=len(rows))
+    write_text(path, page)
 
 
 def write_pair(path: Path, result: Mapping[str, Any]) -> None:
     """Write the rows that only one of two runs gets right."""
-    _write(path, "pair.html", title=f"{result['second']} against {result['first']}", result=result)
+    write_text(path, render("pair.html", title=f"{result['second']} against {result['first']}", result=result))
 
 
 def write_label_errors(path: Path, result: Mapping[str, Any], most: int) -> None:
     """Write the rows whose labels are probably wrong, at most the `most` most suspicious ones."""
     title = f"{result['dataset']} {result['split']}: labels to check"
-    _write(path, "label_errors.html", title=title, result=result, rows=result["found"][:most])
+    write_text(path, render("label_errors.html", title=title, result=result, rows=result["found"][:most]))
 
 
-def _write(path: Path, template: str, **values: Any) -> None:
-    write_text(path, _environment.get_template(template).render(**values))
+def render(template: str, **values: Any) -> str:
+    """The text of a page; what is filled in is escaped."""
+    return _environment.get_template(template).render(**values)
 
 
 def _data_uri(content: bytes, kind: str) -> str:

@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -40,6 +40,47 @@ COLUMNS = ("id", "text", "given", "suggested", "score", "self_confidence", "flag
 CSV, PAGE = "label_errors.csv", "label_errors.html"
 
 
+class SuspiciousRow(TypedDict):
+    """
+    A row, its label names and those that seem right; `score`: cleanlab's, in [0, 1], low is suspicious; `self_confidence`: the probability
+    of the given label (of a row with more labels, of the least sure decision).
+    """
+
+    id: str
+    text: str
+    given: list[str]
+    suggested: list[str]
+    score: float
+    self_confidence: float
+    flagged: bool
+
+
+class ErrorPair(TypedDict):
+    """How many rows have these labels, and others seem right; the names are joined by a comma."""
+
+    given: str
+    suggested: str
+    rows: int
+
+
+class LabelErrors(TypedDict):
+    """
+    `accuracy`: share of the rows whose most probable label is given; `pairs`: what is given and suggested, the most frequent first;
+    `found`: the flagged rows, the most suspicious first.
+    """
+
+    dataset: str
+    split: str
+    encoder: str
+    folds: int
+    rows: int
+    flagged: int
+    accuracy: float
+    pairs: list[ErrorPair]
+    found: list[SuspiciousRow]
+    seconds: float
+
+
 def check_labels(
     checkpoint: str | Path,
     dataset: str,
@@ -49,7 +90,7 @@ def check_labels(
     output: str | Path | None = None,
     options: dict[str, Any] | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> LabelErrors:
     """
     Find the rows of a corpus whose labels are probably wrong.
 
@@ -65,28 +106,18 @@ def check_labels(
         folds: number of parts; each is judged by a classifier of the others.
         output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`, which shows the first 500 flagged
             ones; None: no files.
-        progress: show progress bars, or a line every 30 seconds if standard error is no terminal.
-
-    Returns:
-        {"dataset", "split", "encoder", "folds", "rows": number of rows, "flagged": how many are probably wrong, "accuracy": share
-        of the rows whose most probable label is given, "pairs": {"given", "suggested", "rows"} of the
-        flagged rows, the most frequent first, "found": the flagged rows, the most suspicious first, "seconds"}. A row has "id",
-        "text", "given" and "suggested" (lists of label names), "score" (cleanlab's, in [0, 1], low is suspicious),
-        "self_confidence" (the probability of the given label; of several labels the least sure decision's) and "flagged".
+        progress: show progress bars.
 
     Raises:
         ModuleNotFoundError: cleanlab is not installed.
         FileExistsError: `output` exists.
-        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`; an exported
-            model; an encoder-decoder.
+        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`; an exported model.
     """
     if importlib.util.find_spec("cleanlab") is None:
         raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
     output = None if output is None else Path(output)
     if output is not None and is_taken(output):
         raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
-    if folds < 2:
-        raise ValueError(f"`folds` must be at least 2, got {folds}.")
     start = time.perf_counter()
     encoder = honest_encoder(str(checkpoint), dataset)
     tokenizer, model = load_encoder(encoder)
@@ -104,7 +135,7 @@ def check_labels(
     rows = list(_rows(ids, texts, gold, names, scores, confidence, suggested))
     found = [row for row in rows if row["flagged"]]
     pairs = Counter((", ".join(row["given"]), ", ".join(row["suggested"])) for row in found)
-    result = {
+    result: LabelErrors = {
         "dataset": dataset,
         "split": split,
         "encoder": encoder,
@@ -129,9 +160,7 @@ def honest_encoder(checkpoint: str, dataset: str) -> str:
     Any two corpora of one's own files count as the same one, because they may share rows.
     """
     chain, honest = [checkpoint], checkpoint
-    while (report := _report_of(chain[-1])) is not None and isinstance(report.get("base_model"), str):
-        if report["base_model"] in chain:
-            raise ValueError(f"the base models of {chain[-1]!r} form a circle: name an encoder, such as minilm.")
+    while (report := _report_of(chain[-1])) is not None and report.get("base_model") not in (None, *chain):
         chain.append(report["base_model"])
         if dataset in _trained_on(report):
             honest = chain[-1]
@@ -155,15 +184,10 @@ def _trained_on(report: dict[str, Any]) -> set[str | None]:
 
 
 def load_encoder(name: str) -> tuple[Any, Any]:
-    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone, and for an encoder-decoder."""
+    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone."""
     if is_exported(resolve_base_model(name)):
-        raise ValueError(
-            f"{name} is an exported model: name the run that it was exported from, or an encoder, such as minilm."
-        )
-    tokenizer, model = load_base_tokenizer(name, ""), read_encoder(name)
-    if model.config.is_encoder_decoder:
-        raise ValueError(f"{name} is an encoder-decoder: name an encoder, such as minilm.")
-    return tokenizer, model
+        raise ValueError(f"{name} is exported: name the run that it was exported from, or an encoder, such as minilm.")
+    return load_base_tokenizer(name, ""), read_encoder(name)
 
 
 @torch.inference_mode()
@@ -205,14 +229,8 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
     """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
     task = task_of_rows(rows)
     gold, contexts = task.gold(rows), task.contexts(rows)
-    if gold is None:
-        raise ValueError(f"{dataset} holds {task.reads} without labels: there is nothing to check.")
-    if contexts is not None:
-        raise ValueError(
-            f"{dataset} asks several questions about each text (aspects): only labels of whole texts are checked."
-        )
-    if not len(gold):
-        raise ValueError(f"{dataset} has no rows to check.")
+    if gold is None or contexts is not None or not len(gold):
+        raise ValueError(f"{dataset} has no labels of whole texts to check.")
     ids, texts = task.units(rows)
     if gold.ndim == 2:
         used = np.flatnonzero(gold.any(axis=0))
@@ -221,7 +239,7 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
         kept = np.flatnonzero(gold >= 0)
         used, gold = np.unique(gold[kept], return_inverse=True)
     if len(used) < 2:
-        raise ValueError(f"{dataset} has {len(used)} label in its rows: at least two are needed to tell a wrong one.")
+        raise ValueError(f"{dataset} needs at least two labels in its rows, to tell a wrong one.")
     names = label_names(rows)
     return [ids[i] for i in kept], [texts[i] for i in kept], gold, [names[label] for label in used]
 
@@ -242,10 +260,8 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
     for label, name in enumerate(names):
         count = len(np.unique(places[gold[:, label] > 0 if gold.ndim == 2 else gold == label]))
         if count < folds:
-            remedy = f"give --folds {count} or " if count > 1 else ""
             raise ValueError(
-                f"the label {name!r} has {count} different text{'s' * (count > 1)}, fewer than `folds` {folds}: {remedy}join it with "
-                "another label, or leave its rows out."
+                f"the label {name!r} has too few different texts, {count}, for {folds} folds: give fewer `folds`, or join it with another label."
             )
     label = gold
     if gold.ndim == 2:
@@ -326,7 +342,7 @@ def rank(gold: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.nd
     return scores, np.where(given, probabilities, 1 - probabilities).min(axis=1), suggested
 
 
-def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[dict[str, Any]]:
+def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[SuspiciousRow]:
     """The rows as records, the most suspicious first: flagged ones before others, then by score."""
     given = gold > 0 if gold.ndim == 2 else gold[:, None] == np.arange(len(names))
     flagged = (given != suggested).any(axis=1)
@@ -342,7 +358,7 @@ def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[di
         }
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    numbers = [f"{row[name]:.6f}" for name in ("score", "self_confidence")]
-    labels = ["|".join(row[name]) for name in ("given", "suggested")]
+def _cells(row: SuspiciousRow) -> list[str]:
+    numbers = [f"{value:.6f}" for value in (row["score"], row["self_confidence"])]
+    labels = ["|".join(names) for names in (row["given"], row["suggested"])]
     return [as_text(cell) for cell in (row["id"], row["text"], *labels)] + [*numbers, str(int(row["flagged"]))]
