@@ -77,7 +77,9 @@ def refuse_files(given: list[str] | None) -> None:
     """Refuse texts that name an existing file or folder."""
     for text in given or ():
         if os.path.isfile(text) or ("/" in text and os.path.isdir(text)):
-            raise ValueError(f"{text} is a file or folder, but this argument takes texts: read a file with --input, or by <.")
+            raise ValueError(
+                f"{text} is a file or folder, but this argument takes texts: read a file with --input, or by <."
+            )
 
 
 def refuse_existing(output: Path | None) -> None:

@@ -3,12 +3,11 @@
 
 import json
 import logging
-import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import Any, Required, TypedDict, TypeVar
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
@@ -26,6 +25,18 @@ WAITS = (1, 4, 10)  # seconds before each further attempt when a server fails
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write access"
 
 
+class _Commit(TypedDict, total=False):
+    url: str
+    commit: str
+    changed: bool
+
+
+class Pushed(_Commit):
+    """`files`: path in the repository -> bytes; `url` of the commit or pull request; `changed`: whether anything differed."""
+
+    files: Required[dict[str, int]]
+
+
 def push(
     run: str | Path,
     repo_id: str,
@@ -41,7 +52,7 @@ def push(
     base_model: str | None = None,
     licence: str | None = None,
     show: Callable[[dict[str, int]], Any] | None = None,
-) -> dict[str, Any]:
+) -> Pushed:
     """
     Publish a finished run, or a folder that `release` built, as a model repository.
 
@@ -54,8 +65,7 @@ def push(
         tag: a new tag for the commit.
         dry_run: check everything and send nothing.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
-        trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
-            hf-emotion's.
+        trust_remote_code: let the check run code and a card example that are not hf-emotion's.
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
         merge: for a run that holds only what is new over its base model: publish all weights.
         base_model: for such a run over a local folder: the Hub id of the same base model.
@@ -63,8 +73,7 @@ def push(
         show: called with `files` after all checks and before anything is sent.
 
     Returns:
-        `files` (path in the repository -> bytes), and unless `dry_run`: `url` of the commit or pull request, `commit`, and
-        `changed`, False if the repository held all of this already.
+        with `dry_run` only `files`.
 
     Raises:
         ValueError: the folder cannot be published; the message says what is missing and what to do.
@@ -76,10 +85,6 @@ def push(
     """
     if create_pr and (revision is not None or tag is not None):
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
-    if tag is not None and not is_tag(tag):
-        raise ValueError(
-            f"`tag` must begin with a letter or digit, hold only letters, digits and . _ - + /, and be a name that git takes, got {tag!r}."
-        )
     validate_repo_id(repo_id)
     if licence is not None:
         check_licence(
@@ -102,7 +107,7 @@ def push(
             show(files)
         if dry_run:
             return {"files": files}
-        return {"files": files, **_upload(api, repo_id, folder, private, revision, create_pr, tag)}
+        return Pushed(files=files, **_upload(api, repo_id, folder, private, revision, create_pr, tag))
 
 
 def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
@@ -129,28 +134,17 @@ def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WA
 
 
 def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
-    said = getattr(error, "server_message", None)
-    said = f" ({said})" if said else ""
-    if status == 401:
-        return PermissionError(f"the Hub knows no such token (401){said}: {LOG_IN}.")
-    if status == 403:
-        return PermissionError(
-            f"the token may not write to {repo_id} (403){said}: take one of an account that may, with write access."
-        )
+    said = getattr(error, "server_message", None) or str(error)
+    if status in (401, 403):
+        return PermissionError(f"the token may not write to {repo_id} ({status}): {said}; {LOG_IN}.")
     if status == 404:
-        return FileNotFoundError(
-            f"the Hub finds no {repo_id}, or no such branch there (404){said}: check --repo-id and --revision."
-        )
-    if status in (409, 412):
-        return ConnectionError(
-            f"{repo_id} was changed by somebody else meanwhile ({status}){said}: run the same command again."
-        )
-    return ConnectionError(f"the Hub refused the upload to {repo_id} ({status}){said}.")
+        return FileNotFoundError(f"the Hub finds no {repo_id}, or no such branch there ({status}): check both names.")
+    return ConnectionError(f"the Hub refused the upload to {repo_id} ({status}): {said}; run the same command again.")
 
 
 def _upload(
     api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
-) -> dict[str, Any]:
+) -> _Commit:
     """Make one commit with all files. If it fails, a repository or branch that was made for it is removed again."""
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
@@ -203,15 +197,6 @@ def _upload(
         except OSError as error:
             raise type(error)(f"{repo_id} is published as {done.oid}, but without the tag {tag!r}: {error}") from error
     return {"url": done.pr_url or done.commit_url, "commit": done.oid, "changed": done.oid != before}
-
-
-def is_tag(name: str) -> bool:
-    """Whether git takes a name as that of a tag (a part of what `git check-ref-format` takes)."""
-    return (
-        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/+-]*", name) is not None
-        and not any(part in name for part in ("..", "//", "/.", ".lock/"))
-        and not name.endswith((".", "/", ".lock"))
-    )
 
 
 def _create(api: HfApi, repo_id: str, private: bool) -> bool:

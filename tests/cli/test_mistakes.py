@@ -880,8 +880,6 @@ def test_a_separator_of_a_file_without_columns(argv, single_run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
-
-
 class Console(io.TextIOWrapper):
     """A console that lacks most characters."""
 

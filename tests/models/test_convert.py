@@ -384,13 +384,19 @@ def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tens
     ("changes", "message"),
     [
         ({"bert__pooler__dense__bias": None}, r"it lacks bert\.pooler\.dense\.bias\.$"),
-        ({"bert__encoder__layer__0__attention__self__context_for_q__weight": None}, "neither CG-BERT nor QACG-BERT: .*context_for_q"),
+        (
+            {"bert__encoder__layer__0__attention__self__context_for_q__weight": None},
+            "neither CG-BERT nor QACG-BERT: .*context_for_q",
+        ),
         (
             {"classifier__bias": None, "classifier__scale": torch.ones(1)},
             r"lacks classifier\.bias; .* classifier\.scale",
         ),
         ({"module__classifier__bias": torch.ones(7)}, r"unknown: module\.classifier\.bias\.$"),
-        ({"classifier__weight": torch.ones(8, 12)}, r"classifier\.weight has the shape \(8, 12\) instead of \(7, 12\)"),
+        (
+            {"classifier__weight": torch.ones(8, 12)},
+            r"classifier\.weight has the shape \(8, 12\) instead of \(7, 12\)",
+        ),
         ({"classifier__bias": [1.0] * 7}, "a state dict holds tensors by name"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import torch
 from model_cases import BY_ID, TINY_BERT, WORDS, asymmetric_, label_names
 from rich.console import Console
-from toolkit_helpers import drawn_pictures, one_thread, write_csv
+from toolkit_helpers import one_thread, write_csv
 from torch import nn
 from transformers import (
     BertConfig,
@@ -644,7 +644,7 @@ class TestFaithfulness:
         with pytest.raises(ValueError, match="no column 'aspect'"):  # which the model's task asks for
             faithfulness(predictor("qacg"), "files", corpus)
         plain = dict.fromkeys(("labels", "aspect_column", "aspects", "target_column", "targets"))
-        with pytest.raises(ValueError, match="of another task"):
+        with pytest.raises(ValueError, match="and the model reads"):
             faithfulness(predictor("qacg"), "files", corpus, options=plain)
         made = predictor("label-aware")
         made.model.takes_arrays = True  # what an exported model says of itself
