@@ -47,42 +47,7 @@ __all__ = [*_HOMES, *_MODULES]
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
     from .inference.explain import explain  # noqa: F401
-    from .modeling import (  # noqa: F401
-        BertForLabelAwareClassification,
-        BertModLNConfig,
-        BertModLNForConditionalGeneration,
-        BertModLNModel,
-        CGBertConfig,
-        CGBertForSequenceClassification,
-        CGBertModel,
-        DialogueBiLSTMConfig,
-        DialogueBiLSTMForEmotionRecognition,
-        DialogueBiLSTMModel,
-        DialogueEmotionPipeline,
-        EmotionalResponsePipeline,
-        EmotionClassificationPipeline,
-        EmotionModulatedConfig,
-        EmotionModulatedForCausalLM,
-        EmotionModulatedModel,
-        GPT2ModLNConfig,
-        GPT2ModLNForConditionalGeneration,
-        GPT2ModLNModel,
-        LabelAwareBertConfig,
-        LabelAwareBertModel,
-        LabelAwareConfig,
-        LabelAwareForSequenceClassification,
-        LabelAwareModel,
-        ModulatedLayerNorm,
-        Modulators,
-        QACGBertConfig,
-        QACGBertForSequenceClassification,
-        QACGBertModel,
-        RobertaESAConfig,
-        RobertaESAModel,
-        RobertaWithESA,
-        RobertaWithESAForSequenceClassification,
-        TargetedSentimentPipeline,
-    )
+    from .modeling import *  # noqa: F403
     from .recipes import Recipe  # noqa: F401
     from .reports.faithfulness import faithfulness  # noqa: F401
     from .reports.label_errors import check_labels  # noqa: F401

@@ -15,16 +15,9 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    runs: Annotated[
-        list[Path], typer.Argument(help="A run folder, or two over the same rows; the first is then the baseline.")
-    ],
-    split: Annotated[
-        Literal["validation", "test"] | None, typer.Option(help="Part of the corpus; default: test, if there is one.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Folder with the corpora, for the texts of the errors; default: $HF_EMOTION_DATA."),
-    ] = None,
+    runs: Annotated[list[Path], typer.Argument(help="A run folder, or two over the same rows: baseline and run.")],
+    split: Annotated[Literal["validation", "test"] | None, typer.Option(help="Default: test, if it is there.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the corpora; default: $HF_EMOTION_DATA.")] = None,
     abstain: Annotated[
         str | None,
         typer.Option(
@@ -46,11 +39,8 @@ def analyze(
     Write confusions, calibration, risk over coverage, threshold curves, label correlations and errors of a run into its
     report.html. For two runs, write the rows that only one gets right.
     """
-    if len(runs) > 2:
-        raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
-    rules = {"abstain": _abstain(abstain), "prediction_sets": _prediction_sets(prediction_sets)}
-    if len(runs) == 2 and (abstain or prediction_sets):
-        raise typer.BadParameter("--abstain and --prediction-sets go with one run.")
+    if len(runs) > 2 or (len(runs) == 2 and (abstain or prediction_sets)):
+        raise typer.BadParameter("give one run, or two without --abstain and --prediction-sets; `compare` takes more.")
     quiet()
     from ..reports.analyze import analyze as run_one
     from ..reports.analyze import analyze_pair
@@ -59,7 +49,7 @@ def analyze(
         pair = analyze_pair(runs[0], runs[1], split, data_dir)
         print_json(pair) if as_json else _print_pair(pair)
         return
-    result = run_one(runs[0], split, data_dir, **rules)
+    result = run_one(runs[0], split, data_dir, _abstain(abstain), _prediction_sets(prediction_sets))
     if as_json:
         print_json(result)
         return

@@ -57,18 +57,10 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
     ] = None,
-    contexts: Annotated[
-        int | None, typer.Option(min=1, help="Generators: size of the fixed sample of contexts; default: 1000.")
-    ] = None,
-    bertscore_model: Annotated[
-        str | None, typer.Option(help="Generators: encoder for BERTScore, a Hub id, folder or minilm.")
-    ] = None,
-    replies: Annotated[
-        Path | None, typer.Option(help="Generators: JSONL file to write, with context, emotion and reply.")
-    ] = None,
-    intensity: Annotated[
-        float | None, typer.Option(help="Generators: weight of the emotion; default: 1, as in training.")
-    ] = None,
+    contexts: Annotated[int | None, typer.Option(min=1, help="Generators: size of the sample; default: 1000.")] = None,
+    bertscore_model: Annotated[str | None, typer.Option(help="Generators: encoder for BERTScore, or minilm.")] = None,
+    replies: Annotated[Path | None, typer.Option(help="Generators: JSONL file to write the replies to.")] = None,
+    intensity: Annotated[float | None, typer.Option(help="Generators: weight of the emotion; default: 1.")] = None,
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +88,9 @@ def evaluate(
     if replies is not None and predictor.task.selects_labels:
         unfit.append("--replies")
     if unfit:
-        raise typer.BadParameter(f"{', '.join(unfit)}: not with a model for {predictor.task.name}: leave it out.")
+        raise typer.BadParameter(
+            f"{', '.join(unfit)} does not go with a model for {predictor.task.name}: leave it out."
+        )
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:

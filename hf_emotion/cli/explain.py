@@ -19,16 +19,9 @@ def explain(
             help="A text, a context of a generator, or the turns of a dialogue; without any: lines of stdin."
         ),
     ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Label, may be repeated; default: the most probable ones.")
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="Targeted sentiment: target, may be repeated; default: the targets in the text."),
-    ] = None,
-    aspect: Annotated[
-        list[str] | None, typer.Option(help="Targeted sentiment: aspect, may be repeated; default: all aspects.")
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label, may be repeated; default: most probable.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Target, may be repeated; default: those in it.")] = None,
+    aspect: Annotated[list[str] | None, typer.Option(help="Aspect, may be repeated; default: all aspects.")] = None,
     emotion: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,9 +31,7 @@ def explain(
             "(or under all, if only one is given).",
         ),
     ] = None,
-    reply: Annotated[
-        str | None, typer.Option(help="Generators: explain this reply instead of generating one.")
-    ] = None,
+    reply: Annotated[str | None, typer.Option(help="Generators: explain this reply, generate none.")] = None,
     method: Annotated[
         Literal["attention", "gradient", "integrated-gradients", "occlusion"] | None,
         typer.Option(help="Default: attention."),
@@ -49,12 +40,8 @@ def explain(
         Literal["sum", "max", "none"],
         typer.Option(help="How to combine the scores of a word's pieces; none: show each piece."),
     ] = "sum",
-    layer: Annotated[
-        int | None, typer.Option(help="CG-BERT and QACG-BERT: number of the layer; default: 0, the first.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(help="CG-BERT and QACG-BERT: number of the head; default: 0, the first.")
-    ] = None,
+    layer: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT: the layer; default: 0, the first.")] = None,
+    head: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT: the head; default: 0, the first.")] = None,
     max_length: MaxLength = None,
     format_: Annotated[Literal["terminal", "json"], typer.Option("--format", help="How to print it.")] = "terminal",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .html or .json.")] = None,

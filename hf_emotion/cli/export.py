@@ -14,7 +14,7 @@ from .reading import read_options
 def export(
     checkpoint: Checkpoint,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="New or empty folder; default: CHECKPOINT-onnx.")
+        Path | None, typer.Option("--output", "-o", help="New folder; default: CHECKPOINT-onnx.")
     ] = None,
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
@@ -30,9 +30,7 @@ def export(
             "Default: the texts of --dataset, else the test part of the quickstart corpus."
         ),
     ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure on, before and after.")
-    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure.")] = None,
     split: Split = "test",
     data_dir: DataDir = None,
     option: LoaderOption = None,

@@ -11,16 +11,12 @@ from .reading import read_options
 
 
 def faithfulness(
-    checkpoint: Annotated[
-        str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.", callback=checked)
-    ],
+    checkpoint: Annotated[str, typer.Argument(help="Run folder or Hub id of a text classifier.", callback=checked)],
     dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
     split: Split = "test",
     data_dir: DataDir = None,
     rows: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 100,
-    method: Annotated[
-        list[str] | None, typer.Option(help="A method of `explain`, may be repeated; default: all four.")
-    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Method of `explain`, repeatable; default: all.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed for the sample and the random rankings.")] = 0,
     option: LoaderOption = None,
     as_json: AsJson = False,

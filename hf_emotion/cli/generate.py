@@ -12,12 +12,8 @@ from .reading import emotion_or_mixture, given_or_stdin, refuse_existing, refuse
 
 
 def generate(
-    checkpoint: Annotated[
-        str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.", callback=checked)
-    ],
-    contexts: Annotated[
-        list[str] | None, typer.Argument(help="Contexts; without any, and without --input: lines of stdin.")
-    ] = None,
+    checkpoint: Annotated[str, typer.Argument(help="Run folder or Hub id of a reply generator.", callback=checked)],
+    contexts: Annotated[list[str] | None, typer.Argument(help="Contexts; without --input: lines of stdin.")] = None,
     emotion: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,39 +23,23 @@ def generate(
         ),
     ] = None,
     all_emotions: Annotated[bool, typer.Option("--all-emotions", help="Reply in every emotion of the model.")] = False,
-    input_: Annotated[
-        Path | None,
-        typer.Option("--input", help="CSV, TSV, JSONL or Parquet file with the columns context and emotion."),
-    ] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="Table with the columns context and emotion.")] = None,
     output: Annotated[Path | None, typer.Option(help="JSONL file to write, with context, emotion and reply.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed for the sampling.")] = None,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Take the most probable token each time instead of sampling.")
-    ] = False,
-    num_beams: Annotated[
-        int | None, typer.Option(min=1, help="Number of beams, for beam search instead of sampling.")
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from the k most probable tokens; default: the checkpoint's, 10.")
-    ] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Beam search with so many beams, no sampling.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens; default: 10.")] = None,
     top_p: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Sample from the most probable tokens that together have this probability."),
     ] = None,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens in a reply; default: 40.")
-    ] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a reply; default: 40.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Reply to contexts in chosen emotions."""
-    if (input_ is None) != (output is None):
-        raise typer.BadParameter("--input and --output go together.")
-    if input_ is not None and (contexts or emotion or all_emotions):
-        raise typer.BadParameter(
-            "--input brings contexts and emotions: leave out CONTEXTS, --emotion and --all-emotions."
-        )
-    if input_ is None and bool(emotion) == all_emotions:
-        raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
+    of_file = input_ is not None
+    if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
+        raise typer.BadParameter("give contexts with --emotion or --all-emotions, or --input and --output alone.")
     if (greedy or (num_beams or 1) > 1) and (top_k or top_p):
         raise typer.BadParameter("--greedy and --num-beams sample nothing: leave out --top-k and --top-p.")
     refuse_files(contexts)
@@ -100,9 +80,8 @@ def generate(
     )
     if as_json:
         each = zip(repeated, mixtures * len(lines), flat, strict=True)
-        print_json_lines(
-            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each], unread
-        )
+        answers = [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each]
+        print_json_lines(answers, unread)
         return
     names = list(emotion or generator.emotions)
     for number, line in enumerate(lines):

@@ -66,9 +66,7 @@ def stdin_lines(what: str, on_bad_rows: str | None = None) -> Iterator[list[str]
                 "(`predict --on-bad-rows skip`)."
             )
     if bad:
-        logger.warning(
-            "stdin: %d lines are not %s text and are left out, the first is line %d", len(bad), encoding, bad[0]
-        )
+        logger.warning("stdin: %d lines are not %s text and are left out, first line %d", len(bad), encoding, bad[0])
     if empty:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
 
@@ -77,9 +75,7 @@ def refuse_files(given: list[str] | None) -> None:
     """Refuse texts that name an existing file or folder."""
     for text in given or ():
         if os.path.isfile(text) or ("/" in text and os.path.isdir(text)):
-            raise ValueError(
-                f"{text} is a file or folder, but this argument takes texts: read a file with --input, or by <."
-            )
+            raise ValueError(f"{text} is a file or folder, but this argument takes texts: use --input, or < FILE.")
 
 
 def refuse_existing(output: Path | None) -> None:
@@ -103,11 +99,9 @@ def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, A
 
     options = {}
     for pair in pairs or []:
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise typer.BadParameter(f"{name} has the form key=value, got {pair!r}.")
         try:
+            key, value = pair.split("=", 1)
             options[key] = read_value(value)
         except ValueError as error:
-            raise typer.BadParameter(f"{name} {pair!r} has no valid YAML value: {error}") from error
+            raise typer.BadParameter(f"{name} needs key=value, and a YAML value, got {pair!r}: {error}") from error
     return options

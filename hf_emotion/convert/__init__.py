@@ -52,22 +52,17 @@ def convert_checkpoint(
 ) -> Conversion:
     """
     Convert a file with the state dict of the authors' label-aware, CG-BERT or QACG-BERT classifier to a checkpoint that
-    `AutoModel` can load, with the code of the model. Nothing is written if the conversion fails.
-
-    The tokenizer is saved too if its `vocab.txt` or `tokenizer.json` lies beside the reference.
+    `AutoModel` can load, with the code of the model, and its tokenizer if `vocab.txt` or `tokenizer.json` lies beside it.
 
     Args:
-        reference: a .bin, .pt or .pth file, of which only tensors are loaded and no code is run, or a .safetensors file.
+        reference: a file, of which only tensors are loaded and no code is run.
         output: a new or empty folder.
-        config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the
-            reference. It need not give the numbers of labels and contexts: the weights tell them.
-        overrides: configuration entries that replace those of the file, see `quasi_attention_absa` and
-            `label_aware_attention`.
+        config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the reference.
+        overrides: configuration entries that replace those of the file, see `quasi_attention_absa` and `label_aware_attention`.
 
     Raises:
         OSError: a file that is missing, or an `output` that is not empty.
-        ValueError: the file is no state dict or holds more than tensors; the state dict belongs to no known family, or does
-            not fit the configuration; the tokenizer has more words than the model.
+        ValueError: the file holds more than tensors, belongs to no known family, or does not fit configuration or tokenizer.
     """
     reference, output = Path(reference), Path(output)
     refuse_taken(output)

@@ -105,15 +105,13 @@ def quasi_attention_absa(state_dict: Mapping[str, torch.Tensor], config_dict: Ma
     with one for each head. A converted CG-BERT has the sigmoid gates of the published code.
 
     Args:
-        state_dict: left unchanged. The prefix "module." before all names, weight and bias for gamma and beta, position_ids
-            and the unused pooler.attention_gate are tolerated.
+        state_dict: left unchanged. The prefix "module.", weight and bias for gamma and beta, and position_ids are tolerated.
         config_dict: the sizes (`SIZES` and `num_contexts`, which `id2label` and `aspects` also tell), any other field of our
-            configuration (`gate_activation`, `targets`, ...), and `model_type`, "cg-bert" or "qacg-bert", which a model with
-            one attention head needs, since the shapes are the same there.
+            configuration, and `model_type`, "cg-bert" or "qacg-bert", which a model with one attention head needs.
 
     Raises:
-        ValueError: tensors that are missing, unknown, or of another shape; a CG-BERT whose gate biases are not 0, because our
-            gates have none; unknown or missing configuration entries.
+        ValueError: tensors that are missing, unknown, or of another shape; a CG-BERT whose gate biases are not 0; unknown or missing
+            configuration entries.
     """
     return read_quasi_attention_absa(state_dict, config_dict)[0]
 
@@ -126,9 +124,8 @@ def label_aware_attention(state_dict: Mapping[str, torch.Tensor], config_dict: M
     Ours masks padding in the attention of the labels, which the published code does not.
 
     Args:
-        state_dict: left unchanged. The prefix "module." before all names and position_ids are tolerated.
-        config_dict: the sizes (`SIZES`; `id2label` also tells the number of labels) and any other field of our configuration
-            (`thresholds`, ...).
+        state_dict: left unchanged. The prefix "module." and position_ids are tolerated.
+        config_dict: the sizes (`SIZES`; `id2label` also tells the number of labels) and any other field of our configuration.
 
     Raises:
         ValueError: tensors that are missing, unknown, or of another shape; unknown or missing configuration entries.
@@ -153,9 +150,7 @@ def read_quasi_attention_absa(
         defaults = {"gate_activation": "sigmoid"}
         nonzero = [name for name in gate_biases if weights[name].count_nonzero()]
         if nonzero:
-            raise ValueError(
-                f"the gates of our CG-BERT have no bias, and those of the state dict are not 0: {_some(nonzero)}."
-            )
+            raise ValueError(f"our CG-BERT has no biases of gates, and those here are not 0: {_some(nonzero)}.")
         weights = {name: tensor for name, tensor in weights.items() if name not in gate_biases}
         ignored += gate_biases
     config = _make_config(config_class, config_dict, defaults, {"gate_heads": "shared"})
@@ -167,7 +162,6 @@ def read_label_aware_attention(
 ) -> tuple[PreTrainedModel, list[str]]:
     """`label_aware_attention`, and the names of the tensors that were ignored."""
     _check_sizes(config_dict, {"num_labels": "id2label"})
-    _check_model_type(config_dict, [LabelAwareBertConfig.model_type])
     weights, ignored = _live_tensors(state_dict)
     published = {
         "label_attention": "bilinear",
@@ -205,7 +199,6 @@ def _with_gamma_and_beta(weights: Mapping[str, torch.Tensor]) -> dict[str, torch
 def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> tuple[str, str]:
     """The `model_type` and `context_heads` that a state dict implies."""
     known = [CGBertConfig.model_type, QACGBertConfig.model_type]
-    wanted = _check_model_type(config, known)
     name = "bert.encoder.layer.0.attention.self.context_for_q.weight"
     size, head_size = config["hidden_size"], config["hidden_size"] // config["num_attention_heads"]
     variants = {
@@ -215,16 +208,12 @@ def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) 
     }
     shape = tuple(weights[name].shape) if name in weights else None
     if shape not in variants:
-        raise ValueError(
-            f"the state dict is neither CG-BERT nor QACG-BERT: {name} must have a shape of {[*variants]}."
-        )
+        raise ValueError(f"the state dict is neither CG-BERT nor QACG-BERT: {name} must have one of {[*variants]}.")
     if size != head_size:
         return variants[shape]
-    if wanted is None:
-        raise ValueError(
-            f"one attention head fits CG-BERT and QACG-BERT: set `model_type` in the configuration to one of {known}."
-        )
-    return wanted, "shared"  # the same as "per_head" with one head
+    if config.get("model_type") not in known:
+        raise ValueError(f"one attention head fits both models: set `model_type` to one of {known}.")
+    return config["model_type"], "shared"  # the same as "per_head" with one head
 
 
 # Configuration
@@ -236,14 +225,6 @@ def _check_sizes(config: Mapping[str, Any], implied: Mapping[str, str]) -> None:
     missing = [name for name in sizes if config.get(name) is None and config.get(implied.get(name, name)) is None]
     if missing:
         raise ValueError(f"the configuration lacks {missing}.")
-
-
-def _check_model_type(config: Mapping[str, Any], known: list[str]) -> str | None:
-    """Check `model_type` if it names one of ours; the authors' files have BERT's or none."""
-    model_type = config.get("model_type")
-    if model_type not in (None, "bert", *known):
-        raise ValueError(f"`model_type` must be one of {known} for this state dict, got {model_type!r}.")
-    return None if model_type == "bert" else model_type
 
 
 def _make_config(
@@ -288,9 +269,8 @@ def _build(
     expected = {source: reading.shape(shapes[name]) for name, (names, reading) in sources.items() for source in names}
     _check_weights(weights, expected)
     model = model_class(config).to(next(iter(weights.values())).dtype)
-    model.load_state_dict(
-        {name: reading.value(*(weights[source] for source in names)) for name, (names, reading) in sources.items()}
-    )
+    read = {name: reading.value(*(weights[source] for source in names)) for name, (names, reading) in sources.items()}
+    model.load_state_dict(read)
     return model.eval()
 
 

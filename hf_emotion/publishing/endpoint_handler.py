@@ -30,8 +30,6 @@ class EndpointHandler:
         with the inputs.
         """
         inputs, parameters = data.get("inputs"), data.get("parameters") or {}
-        if not isinstance(inputs, str | list) or not inputs:
-            raise ValueError(f"`inputs` must be a text, or a list that is not empty; got {inputs!r}.")
-        if not isinstance(parameters, dict):
-            raise ValueError(f"`parameters` must be an object, got {parameters!r}.")
+        if not isinstance(inputs, str | list) or not inputs or not isinstance(parameters, dict):
+            raise ValueError("`inputs` must be a text, or a list that is not empty, and `parameters` an object.")
         return respond(self.run, inputs, parameters)

@@ -104,15 +104,11 @@ def export_onnx(
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and quantize is None and (dataset is not None or options):
-        raise ValueError(
-            "`texts` are compared, and only `quantize` measures on a corpus: leave out `dataset` and `options`."
-        )
+        raise ValueError("`texts` are compared, only `quantize` measures: leave out `dataset` and `options`.")
     task = task_of(read_config(checkpoint))
     exporter = task.exporter()
     if not exporter.measured and quantize is not None and dataset is not None:
-        logger.warning(
-            "%s have no metric here: %s is compared with torch only by logits and greedy replies", task.reads, quantize
-        )
+        logger.warning("%s have no metric here: %s is compared only by logits and replies", task.reads, quantize)
     model = exporter.load(checkpoint)
     model.model.float().cpu().eval()
     corpus, of_run = trained_on(model) or (None, {})
@@ -182,9 +178,7 @@ def _items(
         return exporter.of_texts(texts[:MOST_ITEMS])
     rows = load_split(dataset, split, data_dir, **(options or {}))
     if (other := task_of_rows(rows)) is not task:
-        raise ValueError(
-            f"`dataset` {dataset!r} holds {other.reads}, and the model reads {task.reads}: name one that fits."
-        )
+        raise ValueError(f"{dataset!r} holds {other.reads}, and the model reads {task.reads}: name one that fits.")
     return exporter.of_rows(rows)[:MOST_ITEMS]
 
 

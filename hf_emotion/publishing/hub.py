@@ -63,17 +63,14 @@ def push(
         revision: the branch; it is made from main when it is missing.
         create_pr: open a pull request instead of writing to main.
         tag: a new tag for the commit.
-        dry_run: check everything and send nothing.
+        dry_run: check everything and send nothing; only `files` are returned.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
         trust_remote_code: let the check run code and a card example that are not hf-emotion's.
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
         merge: for a run that holds only what is new over its base model: publish all weights.
         base_model: for such a run over a local folder: the Hub id of the same base model.
-        licence: an SPDX id or a licence name of the Hub, for the card; default: the one of the card, or of the recipe beside the run.
+        licence: an SPDX id or a licence name of the Hub; default: the one of the card, or of the recipe beside the run.
         show: called with `files` after all checks and before anything is sent.
-
-    Returns:
-        with `dry_run` only `files`.
 
     Raises:
         ValueError: the folder cannot be published; the message says what is missing and what to do.
@@ -87,9 +84,7 @@ def push(
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
     validate_repo_id(repo_id)
     if licence is not None:
-        check_licence(
-            licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe beside the run"
-        )
+        check_licence(licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe")
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
         if not (api.token or get_token()):
@@ -112,7 +107,8 @@ def push(
 
 def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
     """Call `action`, again after a failure of the server or the network. Other refusals become errors that say what to do."""
-    for wait in (*waits, None):
+    left = [*waits]
+    while True:
         try:
             return action()
         except (HTTPError, RuntimeError, json.JSONDecodeError) as error:
@@ -123,14 +119,11 @@ def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WA
             status = getattr(getattr(cause, "response", None), "status_code", None)
             if status is not None and status < 500 and status not in (408, 429):
                 raise _refusal(status, cause, repo_id) from error
-            if wait is None:
+            if not left:
                 answer = f"answered {status}" if status else f"could not be reached ({type(cause).__name__}: {cause})"
-                raise ConnectionError(
-                    f"the Hub {answer} at every attempt: run the same command again later."
-                ) from error
-            logger.warning("the Hub failed (%s), next attempt in %s s", status or type(cause).__name__, wait)
-            time.sleep(wait)
-    raise AssertionError
+                raise ConnectionError(f"the Hub {answer} at every attempt: try again later.") from error
+            logger.warning("the Hub failed (%s), next attempt in %s s", status or type(cause).__name__, left[0])
+            time.sleep(left.pop(0))
 
 
 def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
@@ -157,9 +150,7 @@ def _upload(
             if _create(api, repo_id, private):
                 undo.append(lambda: api.delete_repo(repo_id))
         elif private and not call(api.model_info, repo_id).private:
-            raise ValueError(
-                f"{repo_id} exists and is public: --private is for new ones. Make it private on its settings page."
-            )
+            raise ValueError(f"{repo_id} exists and is public: make it private on its settings page.")
         if tag is not None and tag in {ref.name for ref in call(api.list_repo_refs, repo_id).tags}:
             raise ValueError(f"{repo_id} has a tag {tag!r} already: choose another.")
         if revision is not None and not call(api.revision_exists, repo_id, revision):
@@ -217,6 +208,4 @@ def _undo(api: HfApi, repo_id: str, revision: str | None, before: str | None, un
             for step in reversed(undo):
                 step()
     except (HTTPError, OSError) as error:
-        logger.warning(
-            "%s could not be put back as it was (%s): remove the empty repository or branch yourself", repo_id, error
-        )
+        logger.warning("%s could not be put back as it was (%s): remove the repository or branch", repo_id, error)

@@ -262,9 +262,6 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
     Args:
         folders: each with the name that its card gives the model.
         trust_remote_code: run other programs too.
-
-    Raises:
-        ValueError: the first refused folder, and why.
     """
     folders = list(folders)
     for folder, model in folders:
@@ -283,9 +280,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
         done = subprocess.run(command, cwd=home, env=environment, capture_output=True, encoding="utf-8")
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise ValueError(
-            f"the model does not load, or the example of its card fails, where hf-emotion is not installed: {reason}"
-        )
+        raise ValueError(f"the model or the example of its card fails where hf-emotion is not installed: {reason}")
 
 
 def _check_card(folder: Path) -> None:
@@ -318,9 +313,7 @@ def _check_code(folder: Path) -> None:
             )
     for path in sorted(folder.rglob("tokenizer_config.json")):
         if entries := _code_entries(_read_json(path)):
-            raise ValueError(
-                f"{path.relative_to(folder)} names code for the tokenizer, {entries[0]!r}: hf-emotion has none; {TRUST}."
-            )
+            raise ValueError(f"{path.relative_to(folder)} names code for the tokenizer, {entries[0]!r}; {TRUST}.")
 
 
 def _check_example(folder: Path, model: str) -> None:
@@ -387,9 +380,7 @@ def _check_secrets(folder: Path) -> None:
         for place, what in found:
             if place >= 0:  # the message does not repeat it
                 line = text.count("\n", 0, place) + 1
-                raise ValueError(
-                    f"{path} holds {what} in line {line}: remove it, and revoke it if others could read it."
-                )
+                raise ValueError(f"{path} holds {what} in line {line}: remove it, and revoke it.")
         if PurePath(path).name not in WITHOUT_PATHS:
             continue  # vocabularies and programs have slashes of their own
         for match in LOCAL_PATH.finditer(text):

@@ -42,12 +42,11 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
     """
     config = _config(checkpoint)
     base = config.get(BASE)
-    if merge and base_model is not None:
-        raise ValueError("--merge publishes the weights that --base-model says are elsewhere: leave out one.")
+    if (merge and base_model is not None) or (base is None and (merge or base_model is not None)):
+        raise ValueError("leave out --merge or --base-model, and both for a run that holds all weights of its model.")
     if base is None:
-        if merge or base_model is not None:
-            raise ValueError("the run holds all weights of its model: leave out --merge and --base-model.")
-    elif merge:
+        return
+    if merge:
         model = read_model(getattr(transformers, auto_class_of(read_config(checkpoint), "AutoModel")), checkpoint)
         for pattern in weight_files:
             for path in checkpoint.glob(pattern):

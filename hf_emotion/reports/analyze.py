@@ -148,9 +148,7 @@ def analyze(
     left_out: dict[str, str] = {}
     check_request(abstain, prediction_sets)
     if (abstain or prediction_sets) and "abstain" not in task.recipe_fields:
-        raise ValueError(
-            f"`abstain` and `prediction_sets` are for emotions of texts, not for {task.name}: leave them out."
-        )
+        raise ValueError(f"a rule to abstain is for emotions of texts, not for {task.name}: leave it out.")
     if not task.selects_labels:
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
@@ -222,9 +220,6 @@ def analyze_pair(
 
     runs = [Path(first), Path(second)]
     reports = [RunReport.read(run) for run in runs]
-    for run, report in zip(runs, reports, strict=True):
-        if not task_of_run(report).selects_labels:
-            raise ValueError(f"{run} has no predictions of labels to compare.")
     split = choose_split(runs, reports, split)
     chosen = [  # the only seed, or of several the best one, whose predictions lie in the run folder
         next(iter(own.items())) if len(own) == 1 else (report.best.seed, run)

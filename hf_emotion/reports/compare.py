@@ -96,9 +96,8 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     folders, more = seeds_to_test(runs, reports, split)
     notes += more
     tests = []
-    first, *others = (
-        _decisions(name, report, split, own) for name, report, own in zip(names, reports, folders, strict=True)
-    )
+    seeds = zip(names, reports, folders, strict=True)
+    first, *others = (_decisions(name, report, split, own) for name, report, own in seeds)
     for run, second in zip(runs[1:], others, strict=True):
         check_same_rows(runs[0], first.found, run, second.found)
         tests += _tests(first, second, split)
@@ -120,9 +119,7 @@ def seeds_to_test(
         own, missing = seed_folders(Path(run), report)
         folders.append(dict(zip((entry.seed for entry in report.runs), own, strict=True)))
         if missing:
-            notes.append(
-                f"{run} lacks predictions.parquet of {', '.join(missing)}: the tests take only the best seed of each run"
-            )
+            notes.append(f"{run} lacks predictions.parquet of {', '.join(missing)}: only the best seeds are tested")
     if notes:
         best = [report.best.seed for report in reports]
         return [{seed: Path(run)} for run, seed in zip(runs, best, strict=True)], notes
@@ -137,9 +134,7 @@ def seeds_to_test(
         more_seeds = any(len(own) > 1 for own in folders)
         folders = [{common[0]: own[common[0]]} for own in folders]
         if more_seeds and len(runs) > 1:
-            notes.append(
-                f"with `shots` each seed has validation rows of its own: the tests take only seed {common[0]} of each run"
-            )
+            notes.append(f"with `shots` each seed has validation rows of its own: only seed {common[0]} is tested")
     return folders, notes
 
 

@@ -13,18 +13,12 @@ from ..runtime.attribution import Explanation, HeatMap
 from .html_report import render
 
 
-ABOVE, BELOW = (
-    (94, 60, 153),
-    (230, 97, 1),
-)  # the colours of ColorBrewer's PuOr, which colour-blind people can tell apart
+ABOVE, BELOW = (94, 60, 153), (230, 97, 1)  # of ColorBrewer's PuOr, which colour-blind people can tell apart
 
 
 def write_explanation(explanation: Explanation, path: Path) -> None:
-    """Write an explanation to a file; its ending, .html or .json, gives the format. ValueError for another ending."""
-    kind = path.suffix.lower()
-    if kind not in (".html", ".json"):
-        raise ValueError(f"`path` must end in .html or .json, got {path}.")
-    if kind == ".html":
+    """Write an explanation to a file: a page if its ending is .html, else JSON."""
+    if path.suffix.lower() == ".html":
         write_text(path, to_html(explanation))
     else:
         write_json(path, explanation.to_dict())

@@ -58,20 +58,17 @@ def faithfulness(
     Comprehensiveness and sufficiency (DeYoung et al. 2020: ERASER) of the methods of `explain`, for the label that the model
     predicts.
 
-    A method ranks the words of a text; the first 1, 5, 10, 20 and 50 % of them (at least one, rounded to whole words) are the
-    rationale r. Comprehensiveness is p(x) − p(x without r); higher is better: the rationale holds what the model needs.
-    Sufficiency is p(x) − p(only r); lower is better. Both are means over the five shares and the texts. Words
-    are removed, not masked; special tokens and the auxiliary sentence stay.
+    A method ranks the words of a text; the first 1, 5, 10, 20 and 50 % of them (at least one) are the rationale r. Comprehensiveness is
+    p(x) − p(x without r); higher is better. Sufficiency is p(x) − p(only r); lower is better. Both are means over the five shares and the
+    texts. Words are removed, not masked; special tokens and the auxiliary sentence stay.
 
     Args:
         checkpoint: a classifier of texts, or of targeted sentiment.
-        dataset, data_dir, split, options: see `load_split`. Only texts of at least two words are drawn, and
-            for targeted sentiment only rows with an opinion.
+        dataset, data_dir, split, options: see `load_split`. Texts of one word, and rows without an opinion, are left out.
         rows: size of the random sample.
         methods: some of the methods of `explain`.
         random_rankings: number of random rankings to measure for each text, for comparison.
-        seed: seed for the sample and the random rankings.
-        progress: show a progress bar.
+        seed: for the sample and the random rankings.
 
     Raises:
         ValueError: the model is of another kind, a method is unknown, no row fits.
@@ -96,9 +93,8 @@ def faithfulness(
             count = len(reading.words)
             probabilities = _probabilities(predictor, reading, [np.ones(count, bool)])[0]
             label = int(probabilities.argmax())
-            rankings = [
-                np.argsort(-task.word_scores(predictor, reading, label, method), kind="stable") for method in methods
-            ]
+            scores = [task.word_scores(predictor, reading, label, method) for method in methods]
+            rankings = [np.argsort(-values, kind="stable") for values in scores]
             rankings += [generator.permutation(count) for _ in range(random_rankings)]
             figures = _figures(predictor, reading, label, float(probabilities[label]), rankings)
             for name, pair in zip(methods, figures, strict=False):

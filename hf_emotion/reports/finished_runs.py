@@ -89,9 +89,7 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
     """
     path = folder / "predictions.parquet"
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{folder} has no predictions.parquet: `hf-emotion train` writes it, into a new folder."
-        )
+        raise FileNotFoundError(f"{folder} has no predictions.parquet: `hf-emotion train` writes it.")
     table = pyarrow.parquet.read_table(path)
     splits = table["split"].to_pylist()
     table = table.filter(pyarrow.array([name == split for name in splits], pyarrow.bool_()))

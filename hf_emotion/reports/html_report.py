@@ -17,40 +17,6 @@ from ..tasks.classifier_cards import KINDS
 
 
 SURE_ERRORS = 20  # in report.html
-# Figure -> a description for people who cannot see it, and how to read it.
-FIGURES = {
-    "training_curve": ("Training loss, validation loss and validation score over the steps", "Left axis: loss; right axis: score on the validation part."),
-    "per_label_f1": ("Bars of F1 for each label", "In brackets: rows with the label."),
-    "confusion_matrix": (
-        "Matrix of gold and predicted labels",
-        "Rows: gold label; columns: the most probable label; colour: share of the row. Multi-label data: only rows with one "
-        "gold label.",
-    ),
-    "reliability": (
-        "Share of right decisions over their confidence, before and after temperature scaling",
-        "Bars below the dashed line: too sure; above: not sure enough. Lower panel: how many decisions there are.",
-    ),
-    "risk_coverage": (
-        "Risk over the share of rows that are answered",
-        "The area under the upper line is AURC, the area between the lines E-AURC; lower is better.",
-    ),
-    "thresholds": (
-        "Macro precision, recall and F1 over one threshold for all labels",
-        "The dot is the threshold with the best macro-F1.",
-    ),
-    "label_thresholds": (
-        "Precision, recall and F1 of each label over its threshold",
-        "The dot is the tuned threshold; the line shows where it lies.",
-    ),
-    "label_correlation": (
-        "Dendrogram and heat map of the correlations of the labels' probabilities",
-        "Labels that join further right in the tree are more alike. A minus sign marks negative correlations.",
-    ),
-    "context_guidance": (
-        "Histograms of gates and attentions",
-        "50 bins over all real tokens, layers and heads. Hatched: negative values.",
-    ),
-}  # fmt: skip
 
 _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("hf_emotion.reports", "templates"),
@@ -82,12 +48,8 @@ def write_report(
         analysis, figures, groups: the result of `analyze`, SVG by name, the errors by (gold, predicted); None: a page without them.
         examples: right and wrong rows, from `finished_runs.examples`.
     """
-    pictures = {}
-    for name in FIGURES:
-        if figures and name in figures:
-            pictures[name] = _data_uri(figures[name].encode(), "svg+xml")
-        elif (folder / f"{name}.png").is_file():
-            pictures[name] = _data_uri((folder / f"{name}.png").read_bytes(), "png")
+    pictures = {path.stem: _data_uri(path.read_bytes(), "png") for path in folder.glob("*.png")}
+    pictures |= {name: _data_uri(svg.encode(), "svg+xml") for name, svg in (figures or {}).items()}
     splits = [split for split in ("test", "validation") if split in report.summary]
     sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
     page = render(
@@ -104,7 +66,6 @@ def write_report(
         split=splits[0],
         analysis=analysis,
         pictures=pictures,
-        figures=FIGURES,
         sure=sure[:SURE_ERRORS],
     )
     write_text(folder / "report.html", page)

@@ -20,7 +20,7 @@ from datasets import Dataset
 from torch.nn.functional import normalize
 
 from ..data.splits import label_names
-from ..io.files import as_text, creating, is_taken, write_csv
+from ..io.files import as_text, creating, refuse_taken, write_csv
 from ..io.progress import progress_bar
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
 from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
@@ -101,23 +101,20 @@ def check_labels(
 
     Args:
         checkpoint: run folder, ready model, encoder ("minilm") or Hub id.
-        dataset, data_dir, split, options: see `load_split`; of one's own files all training rows are checked, no part is set
-            aside.
+        dataset, data_dir, split, options: see `load_split`; of one's own files all training rows are checked.
         folds: number of parts; each is judged by a classifier of the others.
-        output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`, which shows the first 500 flagged
-            ones; None: no files.
-        progress: show progress bars.
+        output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`; None: no files.
 
     Raises:
         ModuleNotFoundError: cleanlab is not installed.
         FileExistsError: `output` exists.
-        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`; an exported model.
+        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`.
     """
     if importlib.util.find_spec("cleanlab") is None:
         raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
     output = None if output is None else Path(output)
-    if output is not None and is_taken(output):
-        raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
+    if output is not None:
+        refuse_taken(output)
     start = time.perf_counter()
     encoder = honest_encoder(str(checkpoint), dataset)
     tokenizer, model = load_encoder(encoder)
@@ -229,8 +226,8 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
     """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
     task = task_of_rows(rows)
     gold, contexts = task.gold(rows), task.contexts(rows)
-    if gold is None or contexts is not None or not len(gold):
-        raise ValueError(f"{dataset} has no labels of whole texts to check.")
+    if gold is None or contexts is not None or np.unique(gold).size < 2:
+        raise ValueError(f"{dataset} has no labels of whole texts to check, at least two.")
     ids, texts = task.units(rows)
     if gold.ndim == 2:
         used = np.flatnonzero(gold.any(axis=0))
@@ -238,8 +235,6 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
     else:
         kept = np.flatnonzero(gold >= 0)
         used, gold = np.unique(gold[kept], return_inverse=True)
-    if len(used) < 2:
-        raise ValueError(f"{dataset} needs at least two labels in its rows, to tell a wrong one.")
     names = label_names(rows)
     return [ids[i] for i in kept], [texts[i] for i in kept], gold, [names[label] for label in used]
 
@@ -269,9 +264,7 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
         label = np.where(gold.any(axis=1), rarest.argmin(axis=1), len(names))  # one more class: rows without label
     result = np.empty(len(first), np.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # a class that is rarer than the folds, such as rows without label
+        warnings.simplefilter("ignore", UserWarning)  # a class that is rarer than the folds
         splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
         for number, (_, part) in enumerate(splitter.split(first, label[first])):
             result[part] = number
@@ -333,9 +326,7 @@ def rank(gold: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.nd
     labels = [np.flatnonzero(row).tolist() for row in given]
     wrong = find_multilabel_issues_per_class(labels, probabilities, n_jobs=1)
     suggested = given ^ wrong
-    empty = np.flatnonzero(
-        given.any(axis=1) & ~suggested.any(axis=1)
-    )  # all given labels are wrong: the best other one
+    empty = np.flatnonzero(given.any(axis=1) & ~suggested.any(axis=1))  # all given labels are wrong
     others = np.where(given[empty], -1.0, probabilities[empty])
     suggested[empty, others.argmax(axis=1)] = True
     scores = get_label_quality_scores(labels, probabilities, method="confidence_weighted_entropy")

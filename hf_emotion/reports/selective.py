@@ -131,7 +131,7 @@ def keep_rule(
     if wanted or sets is not None:
         if wanted and text_processing.ABSTAINED in found.names:
             raise ValueError(
-                f"`abstain`: {run} has a label {text_processing.ABSTAINED!r}, which stands for no answer: rename it."
+                f"{run} has a label {text_processing.ABSTAINED!r}, which stands for no answer: rename it."
             )
         dev = read_predictions(run, "validation", found.multi_label)
         rules = choose_rules(wanted, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]

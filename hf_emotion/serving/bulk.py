@@ -82,34 +82,28 @@ def predict_file(
     `predicted_scores` (lists; in CSV joined by "|"), `truncated`, `unknown` and `predicted_language`; see `hf_emotion.runtime.unread`.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
-    Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
-    one value for each turn.
+    Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list.
 
     Predictions are kept in parts in the folder `OUTPUT.parts` until the output is written. After an interruption the same
     call predicts only the missing parts, with any number of processes.
 
     Args:
         predictor: the model.
-        source, output: files, or URLs that fsspec opens (s3://, hf://, ...); their endings give the formats, which may
-            differ. `output` must not exist.
+        source, output: files, or URLs that fsspec opens; their endings give the formats. `output` must not exist.
         text_column: the column with the texts or utterances; default: "text" ("utterance" for dialogues).
         top_k: the k most probable labels instead of those above their thresholds.
         on_bad_rows: "error": a malformed row, or one without a valid text or dialogue, ends the job before anything is predicted. "skip": it
             stays in the output without a prediction, and is counted and listed in the log.
-        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and the column of the speakers, if
-            there is one.
-        separator: the separator of a CSV source. None: the one of "," ";" tab and "|" with which the header names the columns of
-            texts and dialogues. An output with the source's ending gets the same; any other CSV has commas, any other TSV tabs.
+        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and that of the speakers, if there is one.
+        separator: of a CSV source; default: what separates the header. An output with the source's ending gets the same.
         escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
-        state: Accelerate's state, if several processes make the same call: they share the parts, and the first process joins
-            them. All must see the same folder of `output`.
+        state: Accelerate's state, if several processes make the same call: they share the parts, in the same folder.
 
     Raises:
         FileExistsError: `output` exists or is a link to what does not, or its folder of parts belongs to another job.
         FileNotFoundError: no such source.
         ModuleNotFoundError: the package for a URL's protocol is not installed.
-        ValueError: malformed rows, no such column, a column with the name of a prediction, a dialogue whose rows are
-            interrupted by another one.
+        ValueError: malformed rows, no such column, a column with the name of a prediction, an interrupted dialogue.
     """
     source, output = as_path(source), as_path(output)
     check_call(predictor, output, top_k, on_bad_rows)
@@ -121,8 +115,7 @@ def predict_file(
     def start() -> _Plan:
         """Plan the job; called once, by the first process."""
         exists = parts.fs.exists(filesystem(output)[1])
-        if exists and not parts.fs.exists(parts.manifest):
-            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        refuse_existing(output, exists and not parts.fs.exists(parts.manifest))
         if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
         columns.separator = find_separator(source, columns.needed, separator)
@@ -130,12 +123,12 @@ def predict_file(
             rows = any_rows(source, separator=columns.separator)
             first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
             if speaker_column not in {"speaker", *first}:
-                raise ValueError(
-                    f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}: name yours."
-                )
+                raise ValueError(f"{shown(source)}: no column {speaker_column!r}, only {sorted(first)}: name yours.")
             columns.nested = layout.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
-                raise ValueError("`top_k` does not go with rows with `turns`: leave it out.")
+                raise ValueError(
+                    "`top_k` needs one row for each utterance: rows with `turns` have one label for each."
+                )
         counts = check_rows(source, output, columns, on_bad_rows, layout)
         job = {
             "source": _identity(source),
@@ -154,8 +147,7 @@ def predict_file(
         # The last run may have ended between writing the output and removing the parts.
         # Where the joined rows still lie beside the parts, the output is another's.
         complete = exists and done == counts["rows"] and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
-        if exists and not complete:
-            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        refuse_existing(output, exists and not complete)
         if done and not complete:
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
         if counts["skipped"]:
@@ -218,10 +210,14 @@ def file_columns(predictor: AnyPredictor) -> FileColumns:
     """How a predictor's task reads files; ValueError if it reads none here."""
     columns = predictor.task.file_columns
     if columns is None:
-        raise ValueError(
-            f"a model for {predictor.task.name} predicts no labels for a file: its own command reads one."
-        )
+        raise ValueError(f"a model for {predictor.task.name} predicts no labels for a file: use its own command.")
     return columns
+
+
+def refuse_existing(output: str | Path, exists: bool) -> None:
+    """FileExistsError for an output that is there: nothing is overwritten."""
+    if exists:
+        raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
 
 
 def check_call(predictor: LabelPredictor, output: str | Path, top_k: int | None, on_bad_rows: str) -> None:
@@ -267,9 +263,7 @@ class _Parts:
         if not self.fs.exists(self.manifest):
             others = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
             if not all("/.partial-" in path for path in others):
-                raise FileExistsError(
-                    f"{shown(self.folder)} holds other files than parts of this job: move them away."
-                )
+                raise FileExistsError(f"{shown(self.folder)} holds other files than parts of a job: move them away.")
             with writing(f"{self.folder}/job.json") as temporary:
                 temporary.write_text(json.dumps(job, indent=2), encoding="utf-8")
             self._lock()
@@ -297,9 +291,7 @@ class _Parts:
 
     def _paths(self) -> dict[int, str]:
         self.fs.invalidate_cache()
-        names = {
-            path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, detail=False)
-        }
+        names = {path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, False)}
         return {int(name): names[name] for name in sorted(filter(str.isdecimal, names), key=int)}
 
     def predictions(self) -> Iterator[dict[str, Any]]:
@@ -336,9 +328,7 @@ class _Parts:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output):
-            raise FileExistsError(
-                f"{output} appeared while its rows were predicted: move it away and give the same command."
-            )
+            raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
         os.replace(temporary, output)
 
     def remove(self) -> None:
@@ -372,62 +362,34 @@ def predict_rows(
 ) -> pyarrow.Table:
     """The columns `PREDICTED` for some rows, null for rows without a valid text."""
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
-    found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
+    values: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
     grouped = file_columns(predictor).grouped
     for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
-        (_predict_groups if grouped else _predict_texts)(predictor, rows, numbers, columns, top_k, found)
+        items: list = [rows[number].get(columns.text) for number in numbers]
+        if columns.nested:
+            items = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
+        elif grouped:
+            dialogues = itertools.groupby(numbers, key=lambda number: columns.dialogue_of(rows[number]))
+            items = [[(rows[i].get(columns.speaker), rows[i][columns.text]) for i in group] for _, group in dialogues]
+        answers, unread = predictor.of_items(items, top_k)
+        each = zip(answers, *(column.tolist() for column in unread), strict=True)
+        for position, number in enumerate(numbers):
+            if columns.nested:  # one label for each turn
+                turns, *more = map(list, zip(*itertools.islice(each, len(items[position])), strict=True))
+                labels = [label for (label,) in turns]
+            else:
+                labels, *more = next(each)
+            values[number] = ([one["label"] for one in labels], [one["score"] for one in labels], *more)
         advance(len(numbers))
     advance(len(rows) - len(usable))
-    schema = prediction_schema(columns.nested)
-    values = zip(*found, strict=True) if found else [[]] * len(PREDICTED)
-    return pyarrow.table(dict(zip(PREDICTED, map(list, values), strict=True)), schema=schema)
-
-
-def _predicted(items: list[dict], *unread: Any) -> tuple:
-    """The values of `PREDICTED` for a row with these labels and scores."""
-    return [item["label"] for item in items], [item["score"] for item in items], *unread
-
-
-def _predict_texts(
-    predictor: LabelPredictor,
-    rows: list[dict],
-    numbers: list[int],
-    columns: Columns,
-    top_k: int | None,
-    found: list[tuple],
-) -> None:
-    """Fill in the values of `PREDICTED` for these rows, each of which is an item."""
-    items, unread = predictor.of_items([rows[number][columns.text] for number in numbers], top_k)
-    for number, *own in zip(numbers, items, *(values.tolist() for values in unread), strict=True):
-        found[number] = _predicted(*own)
-
-
-def _predict_groups(
-    predictor: LabelPredictor,
-    rows: list[dict],
-    numbers: list[int],
-    columns: Columns,
-    top_k: int | None,
-    found: list[tuple],
-) -> None:
-    """As `_predict_texts`, if an item is a group of rows, or a row that holds a list of turns."""
-    if columns.nested:
-        groups = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
-    else:
-        groups = [
-            [(rows[number].get(columns.speaker), rows[number][columns.text]) for number in group]
-            for _, group in itertools.groupby(numbers, key=lambda i: columns.dialogue_of(rows[i]))
-        ]
-    items, unread = predictor.of_items(groups, top_k)
-    each = zip(items, *(values.tolist() for values in unread), strict=True)
-    for position, number in enumerate(numbers):
-        if columns.nested:  # one label for each turn
-            labels, *own = zip(*itertools.islice(each, len(groups[position])), strict=True)
-            found[number] = _predicted([label for (label,) in labels], *map(list, own))
-        else:
-            found[number] = _predicted(*next(each))
+    by_column = zip(*values, strict=True) if values else [[]] * len(PREDICTED)
+    return pyarrow.table(
+        dict(zip(PREDICTED, map(list, by_column), strict=True)), schema=prediction_schema(columns.nested)
+    )
 
 
 def _merge(source: str | Path, columns: Columns, parts: _Parts, target: Path, layout: Layout) -> None:
     rows = any_rows(source, separator=columns.separator)
-    write_rows(({**row, **found} for (_, row), found in zip(rows, parts.predictions(), strict=True)), target, layout)
+    write_rows(
+        ({**row, **predicted} for (_, row), predicted in zip(rows, parts.predictions(), strict=True)), target, layout
+    )

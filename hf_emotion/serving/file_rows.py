@@ -64,8 +64,10 @@ class Columns:
             return row.reason
         if not self.nested:
             if not text_processing.is_readable(row.get(self.text)):
-                return f"the text is empty or no valid string: {row.get(self.text)!r}"
-            return "the row names no dialogue" if self.dialogue_of(row) is None else None
+                return f"the text is empty or no string: {row.get(self.text)!r}"
+            if self.dialogue_of(row) is None:
+                return f"the column {self.dialogue!r} must name the row's dialogue: {row.get(self.dialogue or '')!r}"
+            return None
         turns = row.get(TURNS)
         if (
             isinstance(turns, list)
@@ -111,9 +113,7 @@ def check_labels(predictor: Any, output: str | Path) -> None:
     config = getattr(getattr(predictor, "model", None), "config", None)
     names = (*predictor.labels, *(getattr(config, "aspects", None) or ()), *(getattr(config, "targets", None) or ()))
     if FORMATS[ending(output)] == "csv" and any(CSV_SEPARATOR in name for name in names):
-        raise ValueError(
-            f"a label holds {CSV_SEPARATOR!r}, which stands between labels in CSV: write .jsonl or .parquet."
-        )
+        raise ValueError(f"a label holds {CSV_SEPARATOR!r}, which separates labels in CSV: write .jsonl or .parquet.")
 
 
 def same_ending(source: str | Path, output: str | Path) -> bool:
@@ -165,14 +165,15 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             if dialogue is not None and dialogue != last:
                 if hash(dialogue) in finished:
                     raise ValueError(
-                        f"{where}: another dialogue interrupts {dialogue!r}: sort the rows by {columns.dialogue!r}."
+                        f"{where}: the dialogue {dialogue!r} is interrupted by another one: sort the rows by the column {columns.dialogue!r}."
                     )
                 finished.add(hash(dialogue))
                 last = dialogue
             new = [column for column in row if column not in layout.columns]
             differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
             if to == "csv" and layout.columns and differs:
-                raise ValueError(f"{where}: the rows have different columns, which CSV cannot hold: write .jsonl.")
+                different = sorted(set(row) ^ set(layout.columns))
+                raise ValueError(f"{where}: the rows have different columns ({different}): write .jsonl.")
             layout.columns += new
             total += 1
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
@@ -180,13 +181,11 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
             try:
                 inferred = pyarrow.table(values).schema
-                layout.schema = pyarrow.unify_schemas(
-                    [layout.schema or inferred, inferred], promote_options="permissive"
-                )
+                known = layout.schema or inferred
+                layout.schema = pyarrow.unify_schemas([known, inferred], promote_options="permissive")
+                pyarrow.parquet.write_table(layout.schema.empty_table(), pyarrow.BufferOutputStream())
             except (pyarrow.ArrowException, OverflowError) as error:
-                raise ValueError(
-                    f"{name}: Parquet cannot hold a column of changing types ({error}): write .jsonl."
-                ) from error
+                raise ValueError(f"{name}: Parquet cannot hold it ({error}): write .jsonl.") from error
     return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
 
 
@@ -212,7 +211,8 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path, m
 
 def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     """The error for a row that has nothing to predict."""
-    return ValueError(f"{where}: {columns.problem(row)} (--on-bad-rows skip leaves such rows without a prediction)")
+    remedy = "(on_bad_rows='skip', --on-bad-rows skip, leaves such rows without a prediction)"
+    return ValueError(f"{where}: {columns.problem(row)} {remedy}")
 
 
 def prediction_schema(nested: bool) -> pyarrow.Schema:

@@ -41,12 +41,10 @@ def predict_with_ray(
 
     Args:
         source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`.
-            JSONL is read with one type for each column.
-        on_bad_rows: "error" ends the job at the first row without a valid text.
         workers: copies of the model; default: one for each GPU of the cluster, else for each CPU.
 
     Raises:
-        FileExistsError, FileNotFoundError, ValueError: as `predict_file`.
+        FileExistsError, FileNotFoundError, ValueError: as `predict_file`; a bad row is found when it is read.
         ModuleNotFoundError: Ray is not installed.
     """
     try:
@@ -57,8 +55,7 @@ def predict_with_ray(
     bulk.check_call(predictor, output, top_k, on_bad_rows)
     check_file(source)
     fs, inner = filesystem(output)
-    if fs.exists(inner):
-        raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+    bulk.refuse_existing(output, fs.exists(inner))
     nested = bulk.file_columns(predictor).grouped
     if nested and (top_k is not None or text_column is not None):
         raise ValueError("Ray reads dialogues as rows with `turns`: leave out `top_k` and `text_column`.")

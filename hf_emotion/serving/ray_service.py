@@ -22,13 +22,7 @@ def run(
 ) -> None:
     """
     Serve on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine, until SIGINT or SIGTERM. Each replica holds
-    all models, which every machine must be able to read.
-
-    Args:
-        settings: of each replica.
-        host, port: where Ray's proxy listens.
-        min_replicas, max_replicas: how many there are; Ray chooses by the load where they differ.
-        max_ongoing_requests: how many requests a replica gets at once. `settings.max_queue_size` more wait in the proxy; others get 503.
+    all models, and gets `max_ongoing_requests` at once; `settings.max_queue_size` more wait in the proxy, others get 503.
 
     Raises:
         ModuleNotFoundError: Ray Serve is not installed.

@@ -129,9 +129,7 @@ class TextEmbeddingsRequest(BaseModel):
         ]
     ) = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
     raw_scores: bool = Field(False, description="Logits instead of probabilities.")
-    truncate: bool | None = Field(
-        None, description="Cut long texts at the model's length. Default: they are read whole, in windows."
-    )
+    truncate: bool | None = Field(None, description="Cut long texts. Default: they are read whole, in windows.")
     # "right" is understood too; in the schema one spelling, because generated clients make a name of each
     truncation_direction: Annotated[
         Literal["Right"], BeforeValidator(lambda side: "Right" if side == "right" else side)
@@ -350,7 +348,7 @@ async def _computed(
         found = waiting.result()
     except TooManyTokens as error:
         return wrong("inputs", str(error), type=TOO_MANY_TOKENS)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ModuleNotFoundError) as error:  # captum is an extra
         return wrong("inputs", str(error))
     except TimeoutError:
         return late
@@ -440,17 +438,13 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
     @app.post("/page/heat-map", include_in_schema=False)
     async def heat_map(request: Request, body: PageRequest) -> Response:
         def work(model: Model) -> dict[str, Any]:
-            if model.exported:
-                raise ValueError("an exported model has no heat map: serve the checkpoint that it was exported from.")
-            if (method := body.method or model.page.method) is None:
-                raise ValueError(f"a model for {model.task.name} has no heat map.")
+            method = body.method or model.page.method
+            if model.exported or method is None:
+                raise ValueError(f"{model.name} has no heat map: it is exported, or a model for {model.task.name}.")
             from ..inference.explain import explain  # it needs torch
 
             text, arguments = model.page.question(body.text, method, body.emotions)
-            try:
-                found = explain(model.predictor, text, **arguments).to_dict()
-            except ModuleNotFoundError as error:  # captum is an extra
-                raise ValueError(str(error)) from error
+            found = explain(model.predictor, text, **arguments).to_dict()
             return {"maps": found["maps"], "notes": found["notes"]}
 
         return await of_page(request, body, work)

@@ -46,9 +46,7 @@ class Settings:
     def __post_init__(self) -> None:
         for origin in self.cors_origins:
             if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+", origin):
-                raise ValueError(
-                    f"`cors_origins` must be as browsers send them, https://example.org, or *; got {origin!r}."
-                )
+                raise ValueError(f"`cors_origins` must be as browsers send them, https://a.org, or *; got {origin!r}.")
 
 
 def names_of(checkpoints: Sequence[str | Path]) -> list[str]:

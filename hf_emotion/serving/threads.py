@@ -92,9 +92,7 @@ class BatchingPredictor:
             max_queue_size: inputs that may wait.
         """
         if min(max_batch_size, max_queue_size) < 1 or batch_wait_timeout < 0:
-            raise ValueError(
-                "`max_batch_size` and `max_queue_size` must be at least 1, `batch_wait_timeout` at least 0."
-            )
+            raise ValueError("`max_batch_size`, `max_queue_size` must be at least 1, `batch_wait_timeout` at least 0.")
         self.predictor = predictor
         self.max_batch_size = max_batch_size
         self.batch_wait_timeout = batch_wait_timeout
@@ -116,15 +114,13 @@ class BatchingPredictor:
 
         Args:
             inputs: as the predictor takes them; a string counts as a list of one.
-            timeout: seconds until the answer is of no use any more: a call that still waits is dropped.
-            options: options of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
+            timeout: seconds until the answer is of no use any more.
+            options: of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
 
         Raises:
             TimeoutError: no answer within `timeout`.
-            queue.Full: too many inputs wait already; try again later (in HTTP: 429).
+            queue.Full: too many inputs wait already.
             RuntimeError: it is closed.
-            TypeError: a table, a dictionary, a set or bytes.
-            ValueError: whatever the predictor refuses.
         """
         future = self.submit(inputs, timeout, **options)
         try:
@@ -145,9 +141,7 @@ class BatchingPredictor:
                 self._drop_cancelled()
             # A call larger than the queue goes through when nothing else waits.
             if self._waiting and self._size + len(call.inputs) > self.max_queue_size:
-                raise queue.Full(
-                    f"{self._size} inputs wait already, of at most {self.max_queue_size}: try again later."
-                )
+                raise queue.Full(f"{self._size} inputs wait already, at most {self.max_queue_size}: try again later.")
             if self._thread is None or not self.alive:
                 self.alive = True
                 self._thread = threading.Thread(target=self._work, name="BatchingPredictor", daemon=True)

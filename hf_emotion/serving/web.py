@@ -73,9 +73,7 @@ class Counters:
         self.registry = CollectorRegistry()
         where: dict[str, Any] = {"registry": self.registry, "namespace": "hf_emotion"}
         self.requests = Counter("requests", "Requests", ["route", "status"], **where)
-        self.seconds = Histogram(
-            "request_seconds", "Seconds from request to answer", ["route"], buckets=SECONDS, **where
-        )
+        self.seconds = Histogram("request_seconds", "Seconds to the answer", ["route"], buckets=SECONDS, **where)
         self.queue = Gauge("queue_inputs", "Inputs that wait for the model", ["model"], **where)
         self.sizes = Histogram(
             "batch_inputs",

@@ -260,7 +260,7 @@ class TestSurrogates:
 
     def test_in_a_text(self, predictor, tmp_path):
         source = self.write(tmp_path)
-        with pytest.raises(ValueError, match="in.jsonl, line 2: the text is empty or no valid string"):
+        with pytest.raises(ValueError, match="in.jsonl, line 2: the text is empty or no string"):
             predict_file(predictor, source, tmp_path / "out.jsonl", progress=False)
         assert (
             predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip", progress=False)["skipped"] == 1
