@@ -11,7 +11,7 @@ from .printing import figure_or_dash, print_json, print_table, quiet
 
 
 if TYPE_CHECKING:
-    from ..reports.analyze import Analysis, Pair
+    from ..reports.analyze import Analysis, Background, Pair
 
 
 def analyze(
@@ -86,14 +86,13 @@ def _print_analysis(result: "Analysis") -> None:
     of = f"{result['dataset']} {result['split']}"
     pairs = result["confusions"][:10]
     seeds = any(pair["std"] is not None for pair in pairs)  # rows of the best seed, in the order of the mean
-    header = [f"{of}: gold", "predicted", "rows", *(["mean ± std over the seeds"] if seeds else [])]
-    print_table(
-        header,
-        [
-            [pair["gold"], pair["predicted"], str(pair["rows"]), *([mean_std(pair, 1)] if seeds else [])]
-            for pair in pairs
-        ],
-    )
+    header = [f"{of}: gold", "predicted", "rows"]
+    rows = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in pairs]
+    if seeds:
+        header.append("mean ± std over the seeds")
+        for row, pair in zip(rows, pairs, strict=True):
+            row.append(mean_std({"mean": pair["mean"], "std": pair["std"]}, 1))
+    print_table(header, rows)
     print(f"rows with one label right (top 1): {mean_std(result['top1_accuracy'])}")
     if result["rows"]["with several gold labels"]:
         print(f"rows with several labels right (all in the top 3): {mean_std(result['top3_accuracy'])}")
@@ -123,14 +122,14 @@ def _print_selective(result: "Analysis") -> None:
         print(f"kept in config.json: {rule} {fields}")
 
 
-def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
+def _print_background(runs: "list[tuple[str, dict[str, dict[str, Background]]]]") -> None:
     for run, background in runs:
         for name, kinds in background.items():
             parts = []
             for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}")):
                 found, share = kinds[kind], kinds[kind]["share"]
                 whose = "" if share["std"] is None else "best seed; mean of all "
-                percent = figure_or_dash(100 * share["mean"], ".1f")
+                percent = figure_or_dash(100 * (share["mean"] or 0), ".1f")
                 parts.append(f"{label}: {found['rows']} of {found['of']} ({whose}{percent} %)")
             print(f"{run}{', '.join(parts)}")
 

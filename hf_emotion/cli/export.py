@@ -43,9 +43,8 @@ def export(
     quiet()
     from ..publishing.export import export_onnx, read_texts
 
-    output = output or Path(
-        f"{checkpoint.rstrip('/')}-onnx" if Path(checkpoint).is_dir() else f"{checkpoint.split('/')[-1]}-onnx"
-    )
+    name = checkpoint.rstrip("/") if Path(checkpoint).is_dir() else checkpoint.split("/")[-1]
+    output = output or Path(f"{name}-onnx")
     report = export_onnx(
         checkpoint,
         output,

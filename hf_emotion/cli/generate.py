@@ -75,9 +75,8 @@ def generate(
     lines = given_or_stdin(contexts, "context")
     mixtures = [emotion_or_mixture(name) for name in emotion or generator.emotions]
     repeated = [line for line in lines for _ in mixtures]
-    flat, unread = generator.predict(
-        repeated, mixtures * len(lines), seed=seed, progress=len(repeated) > 1000, **options
-    )
+    inputs = repeated, mixtures * len(lines)
+    flat, unread = generator.predict(*inputs, seed=seed, progress=len(repeated) > 1000, **options)
     if as_json:
         each = zip(repeated, mixtures * len(lines), flat, strict=True)
         answers = [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each]

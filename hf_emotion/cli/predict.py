@@ -106,9 +106,8 @@ def predict(
     loading: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if url is None:
         # Ray sends the model to its workers, maybe on other machines: an exported one is a file of this machine.
-        predictor = _loaded(
-            checkpoint, weights=engine == "ray", taxonomy=taxonomy, device=_device_of(state), **loading
-        )
+        device = _device_of(state)
+        predictor = _loaded(checkpoint, engine == "ray", device, taxonomy=taxonomy, **loading)
     else:
         decided = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
         if decided:

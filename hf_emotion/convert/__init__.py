@@ -104,9 +104,7 @@ def _load(path: Path) -> Mapping[str, torch.Tensor]:
 
 def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
     candidates = [reference.parent / name for name in CONFIG_FILES] if config is None else [Path(config)]
-    path = next((path for path in candidates if path.is_file()), None)
-    if path is None:
-        raise FileNotFoundError(f"{' or '.join(map(str, candidates))} is missing: name the JSON file with the sizes.")
+    path = next((path for path in candidates if path.is_file()), candidates[0])
     return read_object(path, "take the file that came with the checkpoint")
 
 

@@ -7,22 +7,13 @@ import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
 from ..io.files import filling, refuse_taken
-from ..runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.loading import read_model
 
 
 SHARED_FIELDS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "type_vocab_size",
-    "initializer_range",
-    "layer_norm_eps",
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "type_vocab_size", "initializer_range", "layer_norm_eps"),
     "pad_token_id",
 )
 
@@ -44,11 +35,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
     """
     if output is not None:
         refuse_taken(Path(output))
-    path = resolve_base_model(str(checkpoint))
-    try:
-        bert = read_model(AutoModel, path, dtype=torch.float32)
-    except OSError as error:
-        raise OSError(not_found(str(checkpoint), error, option="")) from error
+    bert = read_model(AutoModel, resolve_base_model(str(checkpoint)), dtype=torch.float32)
     pad = bert.config.pad_token_id
     if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder or pad is None:
         raise ValueError(f"{checkpoint} must be a BERT encoder with a padding token.")

@@ -79,14 +79,8 @@ DEAD = r"(bert|backbone)\.embeddings\.position_ids|bert\.pooler\.attention_gate\
 GATE_BIAS = r".*\.lambda_[qk]_\w+_layer\.bias"
 
 SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "num_labels",
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size", "num_labels"),
 )
 # Entries of BERT's configuration files that say nothing about these models. The dtype follows the weights.
 SILENT_ENTRIES = {
@@ -163,12 +157,8 @@ def read_label_aware_attention(
     """`label_aware_attention`, and the names of the tensors that were ignored."""
     _check_sizes(config_dict, {"num_labels": "id2label"})
     weights, ignored = _live_tensors(state_dict)
-    published = {
-        "label_attention": "bilinear",
-        "tie_head": True,
-        "head_hidden_size": None,
-        "sentence_representation": "pooler",
-    }
+    published = {"label_attention": "bilinear", "tie_head": True, "head_hidden_size": None}
+    published |= {"sentence_representation": "pooler"}
     config = _make_config(LabelAwareBertConfig, config_dict, {}, published)
     return _build(BertForLabelAwareClassification, config, weights, LABEL_AWARE), ignored
 

@@ -10,8 +10,8 @@ from transformers import pipeline
 # The function of the model's task, instead of which `push --handler` writes `Task.respond`.
 
 
-def respond(run, inputs, parameters: dict) -> list:
-    raise NotImplementedError
+def respond(run, inputs, parameters: dict) -> Any:
+    """Answer to inputs, by the pipeline `run`."""
 
 
 # The class.

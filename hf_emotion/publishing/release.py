@@ -126,8 +126,6 @@ def stage(
     `push`.
     """
     report = _report_of(run)
-    if not (run / "README.md").is_file():
-        raise ValueError(f"{run} has no model card: a finished run has a README.md.")
     folder.mkdir(parents=True)
     copied = []
 
@@ -151,7 +149,7 @@ def stage(
     published = _without_folders(report.to_dict())
     published["base_model"] = hub_id(report.base_model) or PurePath(report.base_model or "").name or None
     write_json(folder / METRICS, published)
-    text = (folder / "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
+    text = _inside(run, "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
     write_text(folder / "README.md", with_base(_with_licence(text, run, licence), folder))
 
 

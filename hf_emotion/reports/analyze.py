@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
@@ -55,6 +55,25 @@ class ErrorGroup(TypedDict):
     rows: list[ShownRow]
 
 
+class Confusion(TypedDict):
+    """How many rows with one gold label got another one; in an analysis also the spread over the seeds."""
+
+    gold: str
+    predicted: str
+    rows: int
+    mean: NotRequired[float | None]
+    std: NotRequired[float | None]
+
+
+class Background(TypedDict):
+    """Errors from or to a label such as "neutral": how many rows of how many, and which other labels are involved."""
+
+    rows: int
+    of: int
+    share: Spread
+    labels: dict[str, int]
+
+
 class Analysis(TypedDict, total=False):
     """The content of `analysis.json`."""
 
@@ -66,8 +85,8 @@ class Analysis(TypedDict, total=False):
     errors: dict[str, int]
     top1_accuracy: Spread
     top3_accuracy: Spread
-    confusions: list[dict[str, Any]]
-    background: dict[str, dict[str, Any]]
+    confusions: list[Confusion]
+    background: dict[str, dict[str, Background]]
     aspects: dict[str, Any] | None
     calibration: Calibration | None
     selective: Selective
@@ -76,12 +95,6 @@ class Analysis(TypedDict, total=False):
     context_guidance: dict[str, Any] | None
     left_out: dict[str, str]
     kept: dict[str, dict[str, float]]
-
-
-class Confusion(TypedDict):
-    gold: str
-    predicted: str
-    rows: int
 
 
 class Only(TypedDict):
@@ -106,7 +119,7 @@ class Pair(TypedDict):
     only_first: Only
     mcnemar: dict[str, float]
     tests: list[Test]
-    background: list[dict[str, dict[str, Any]]]
+    background: list[dict[str, dict[str, Background]]]
     left_out: dict[str, str]
     page: str
 
@@ -225,10 +238,8 @@ def analyze_pair(
         next(iter(own.items())) if len(own) == 1 else (report.best.seed, run)
         for run, report, own in zip(runs, reports, seeds_to_test(runs, reports, split)[0], strict=True)
     ]
-    found = [
-        read_predictions(folder, split, report.multi_label)
-        for (_, folder), report in zip(chosen, reports, strict=True)
-    ]
+    parts = zip(chosen, reports, strict=True)
+    found = [read_predictions(folder, split, report.multi_label) for (_, folder), report in parts]
     check_same_rows(runs[0], found[0], runs[1], found[1])
     outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
     texts, why = _texts(runs[1], reports[1], split, found[1], data_dir, chosen[1][0])
@@ -301,24 +312,23 @@ def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray)
     }
 
 
-def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> list[dict[str, Any]]:
+def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> list[Confusion]:
     own = metrics.confusions(*_one_label(found))
     each = [metrics.confusions(*_one_label(seed)) for seed in per_seed]
     total: Counter[tuple[int, int]] = sum(each, Counter())
-    return [
-        {
-            "gold": found.names[pair[0]],
-            "predicted": found.names[pair[1]],
-            "rows": own[pair],
-            **over_seeds([seed[pair] for seed in each]),
-        }
-        for pair, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:CONFUSIONS]
-    ]
+    result: list[Confusion] = []
+    for pair, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:CONFUSIONS]:
+        gold, predicted = (found.names[label] for label in pair)
+        spread = over_seeds([seed[pair] for seed in each])
+        result.append(
+            {"gold": gold, "predicted": predicted, "rows": own[pair], "mean": spread["mean"], "std": spread["std"]}
+        )
+    return result
 
 
-def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, Any]:
+def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, dict[str, Background]]:
     """Errors from and to the labels "neutral" and "none": their shares, and which other labels are involved."""
-    result = {}
+    result: dict[str, dict[str, Background]] = {}
     for label, name in enumerate(found.names):
         if name.casefold() not in BACKGROUND:
             continue

@@ -34,24 +34,19 @@ def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
     figure = Figure(figsize=(7, 4), layout="constrained")
-    losses = [(entry["step"], entry["loss"]) for entry in run.history if "loss" in entry]
+    losses = [(one["step"], one["loss"]) for one in run.history if "loss" in one]
     split = "validation" if run.test is None else "test"
     labelled = "per_label" in list(run.figures(split).values())[-1]
     metric = "macro_f1" if labelled else run.selected_by
     name = "macro-F1" if labelled else metric
-    dev = [
-        (entry["step"], entry["eval_loss"], entry[f"eval_{metric}"]) for entry in run.history if "eval_loss" in entry
-    ]
+    dev = [(one["step"], one["eval_loss"], one[f"eval_{metric}"]) for one in run.history if "eval_loss" in one]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)
-    left.plot(
-        [step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="validation loss", color="tab:blue"
-    )
+    steps, dev_losses, scores = zip(*dev, strict=True) if dev else ((), (), ())
+    left.plot(steps, dev_losses, "o-", label="validation loss", color="tab:blue")
     left.set(xlabel="step", ylabel="loss", title=f"{drawn(report.name)}, seed {run.seed}")
     right = left.twinx()
-    right.plot(
-        [step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"validation {name}"
-    )
+    right.plot(steps, scores, "s-", color="tab:orange", label=f"validation {name}")
     right.set(ylabel=name, ylim=(0, 1) if labelled else None)
     figure.legend(loc="outside lower center", ncols=3)
     with replacing(folder / "training_curve.png") as temporary:

@@ -196,9 +196,8 @@ def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progre
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     distinct = list(numbers)
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
-    output = np.empty(
-        (len(distinct), getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size), np.float32
-    )
+    width = getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size
+    output = np.empty((len(distinct), width), np.float32)
     with progress_bar(progress, len(distinct), "texts") as bar:
         for start in range(0, len(distinct), CHUNK):
             chunk = distinct[start : start + CHUNK]

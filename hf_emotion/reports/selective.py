@@ -130,9 +130,7 @@ def keep_rule(
     sets = None if prediction_sets in (None, OFF) else prediction_sets
     if wanted or sets is not None:
         if wanted and text_processing.ABSTAINED in found.names:
-            raise ValueError(
-                f"{run} has a label {text_processing.ABSTAINED!r}, which stands for no answer: rename it."
-            )
+            raise ValueError(f"{run} has a label {text_processing.ABSTAINED!r}, which means no answer: rename it.")
         dev = read_predictions(run, "validation", found.multi_label)
         rules = choose_rules(wanted, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
         removed: tuple[str, ...] = text_processing.RULES

@@ -214,7 +214,7 @@ class TestErrors:
         assert not (tmp_path / "out").exists()
 
     def test_no_such_model(self, tmp_path):
-        with pytest.raises(OSError, match="'nobody/no-such-bert' cannot be loaded, neither from a local folder nor"):
+        with pytest.raises(OSError, match="nobody/no-such-bert"):
             bert_to_roberta("nobody/no-such-bert", tmp_path / "out")
         assert not (tmp_path / "out").exists()
 

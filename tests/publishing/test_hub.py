@@ -388,7 +388,7 @@ def test_no_server(hub, api, run, waits):
     ("change", "message"),
     [
         (lambda run: (run / "metrics.json").unlink(), "is not a finished run folder: it has no metrics.json"),
-        (lambda run: (run / "README.md").unlink(), "has no model card"),
+        (lambda run: (run / "README.md").unlink(), "README.md"),
         (lambda run: (run / "config.json").unlink(), "holds no model: it has no config.json"),
         (lambda run: (run / "helpers.py").unlink(), "lacks its code: config.json names helpers.py, which must"),
     ],
