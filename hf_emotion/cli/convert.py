@@ -22,10 +22,7 @@ def convert(
         ),
     ] = False,
 ) -> None:
-    """
-    Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to
-    RoBERTa.
-    """
+    """Convert a checkpoint of the authors' code (label-aware, CG-BERT, QACG-BERT) for AutoModel; or BERT to RoBERTa."""
     quiet()
     from ..convert import bert_to_roberta, convert_checkpoint
 

@@ -21,9 +21,7 @@ def reproduce(
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for every recipe.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")] = Path("runs/reproduction"),
 ) -> None:
-    """
-    Run the recipes of a published table and print it beside the published figures. Finished runs are not run again.
-    """
+    """Run the recipes of a published table and print it beside the published figures. Finished runs are kept."""
     quiet()
     from ..runs.reproduce import reproduce as run
 

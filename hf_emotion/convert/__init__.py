@@ -74,9 +74,7 @@ def convert_checkpoint(
         read = read_quasi_attention_absa
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
-        raise ValueError(
-            f"{reference} belongs to no known family: it has neither `label_embds` (label-aware) nor `encoder.context_layer` (CG-BERT)."
-        )
+        raise ValueError(f"{reference} belongs to no known family: neither label-aware attention nor CG-BERT.")
     for size, name in sizes.items():
         if settings.get(size) is None and name in state_dict:
             settings[size] = next(iter(state_dict[name].shape), None)

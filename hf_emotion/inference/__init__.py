@@ -54,10 +54,7 @@ def load_predictor(
 def open_checkpoint(
     checkpoint: str | Path, device: str | int | None = None, dtype: str | None = None
 ) -> tuple[Task, Callable[..., Any]]:
-    """
-    A checkpoint's task, and a function that makes its predictor from `max_length` and `predictor_options`. Errors as
-    `load_predictor`.
-    """
+    """A task, and what makes its predictor from `max_length` and `predictor_options`. Errors as `load_predictor`."""
     model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
     task = task_of(model.config)
     if task.predictor_class is None:

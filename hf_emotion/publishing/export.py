@@ -135,8 +135,7 @@ def export_onnx(
         allowed = TOLERANCE * max(1.0, report["float32"]["largest_logit"])
         if not largest <= allowed:  # also refuses NaN
             raise ValueError(
-                f"the exported model differs from torch: logits by up to {largest:.3g}, allowed are {allowed:.3g}: nothing was written. "
-                "Try other versions of torch and onnxruntime."
+                f"the exported model differs from torch: logits by up to {largest:.3g}, allowed are {allowed:.3g}. Try other versions of onnxruntime."
             )
         if quantize is not None:
             if quantize == "int8" and saturates():

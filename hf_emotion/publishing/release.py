@@ -121,10 +121,7 @@ def stage(
     base_model: str | None = None,
     licence: str | None = None,
 ) -> None:
-    """
-    Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. `merge`, `base_model`, `licence`: see
-    `push`.
-    """
+    """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. More: see `push`."""
     report = _report_of(run)
     folder.mkdir(parents=True)
     copied = []
@@ -298,16 +295,13 @@ TRUST = "if you have read and trust it, `--trust-remote-code` lets the check run
 
 
 def _check_code(folder: Path) -> None:
-    """
-    ValueError unless every program in the folder is byte for byte a file that hf-emotion ships, and no entry names another
-    one.
-    """
+    """ValueError unless every program in the folder is byte for byte one that hf-emotion ships, and none else is named."""
     for path in sorted(folder.rglob("*.py")):
         shipped = SHIPPED / path.name
         if not shipped.is_file() or shipped.read_bytes() != path.read_bytes():
+            name = path.relative_to(folder)
             raise ValueError(
-                f"{path.relative_to(folder)} is not the file that this version of hf-emotion ships: load the model and save it "
-                f"again, which writes the code anew; or {TRUST}."
+                f"{name} is not the file that this version of hf-emotion ships: save the model again, or {TRUST}."
             )
     for path in sorted(folder.rglob("tokenizer_config.json")):
         if entries := _code_entries(_read_json(path)):

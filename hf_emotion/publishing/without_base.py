@@ -61,8 +61,7 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
         write_json(checkpoint / "config.json", {**config, BASE: base_model, REVISION: found.name})
     elif hub_id(base) is None:
         raise ValueError(
-            f"the run holds only what is new over {base}, a folder of this machine: publish all weights with --merge, or name the same model "
-            "on the Hub with --base-model OWNER/NAME."
+            f"the run holds only what is new over the folder {base}: publish all weights with --merge, or name its Hub id with --base-model."
         )
 
 
@@ -103,9 +102,7 @@ def _refuse_other_weights(folder: Path, base_model: str, found: Path) -> None:
     if own.keys() != theirs.keys() or not all(
         torch.equal(_tensor(path, name).float(), _tensor(theirs[name], name).float()) for name, path in own.items()
     ):
-        raise ValueError(
-            f"`--base-model` {base_model!r} has other weights than {folder}, over which the model was trained: name the same one."
-        )
+        raise ValueError(f"`--base-model` {base_model!r} has other weights than {folder}: name the same model.")
 
 
 def _downloaded(base_model: str, revision: str | None) -> Path:

@@ -395,7 +395,7 @@ def _texts(
             ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
-            f"the {split} rows of {report.dataset} are not those that {run} was measured on: name that corpus with --data-dir."
+            f"the {split} rows of {report.dataset} are not those of {run}: name its corpus with --data-dir."
         )
     return texts, ""
 

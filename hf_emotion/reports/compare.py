@@ -159,8 +159,7 @@ def check_same_rows(first_run: str | Path, first: Predictions, second_run: str |
     """ValueError unless two runs were measured on the same rows with the same gold labels."""
     if any(getattr(first, part) != getattr(second, part) for part in ("ids", "names", "gold_names", "multi_label")):
         raise ValueError(
-            f"{first_run} and {second_run} were not measured on the same rows and labels, or only one of them may give a row more labels: no "
-            "paired test is possible."
+            f"{first_run} and {second_run} were not measured on the same rows and labels: no paired test is possible."
         )
 
 

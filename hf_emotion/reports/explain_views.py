@@ -46,10 +46,7 @@ def _subtitle(heat: HeatMap) -> str:
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """
-    Print each row as its words, with a colon and its value after each word; the background shows the value too if there are
-    colours.
-    """
+    """Print each row as its words, with its value after each word; the background shows the value, too."""
     for heat in explanation.maps:
         console.print(Text(heat.title, style="bold"))
         console.print(Text(_subtitle(heat)))

@@ -124,9 +124,7 @@ def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str,
     data = load_split(dataset, split, data_dir, **options_for(predictor, dataset, options))
     rows = rows_for_task(predictor.task, data)
     if rows is None:
-        raise ValueError(
-            f"`dataset` {dataset!r} holds {task_of_rows(data).reads}, and the model reads {predictor.task.reads}: name one that fits."
-        )
+        raise ValueError(f"{dataset!r} holds {task_of_rows(data).reads}, and the model reads {predictor.task.reads}.")
     return predictor.task.row_questions(predictor, rows)
 
 

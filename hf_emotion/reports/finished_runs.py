@@ -66,10 +66,7 @@ def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split
 
 
 def seed_folders(run: Path, report: RunReport) -> tuple[list[Path], list[str]]:
-    """
-    The folder with the predictions of each seed (the run folder itself if there is only one seed), and the names of the folders
-    that lack them.
-    """
+    """The folder of each seed (the run folder if there is one seed), and the names of those that lack predictions."""
     if len(report.runs) == 1:
         return [run], []
     folders = [run / f"seed-{entry.seed}" for entry in report.runs]

@@ -255,7 +255,7 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
         count = len(np.unique(places[gold[:, label] > 0 if gold.ndim == 2 else gold == label]))
         if count < folds:
             raise ValueError(
-                f"the label {name!r} has too few different texts, {count}, for {folds} folds: give fewer `folds`, or join it with another label."
+                f"the label {name!r} has too few different texts, {count}, for {folds} folds: give fewer."
             )
     label = gold
     if gold.ndim == 2:

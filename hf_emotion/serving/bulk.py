@@ -126,9 +126,7 @@ def predict_file(
                 raise ValueError(f"{shown(source)}: no column {speaker_column!r}, only {sorted(first)}: name yours.")
             columns.nested = layout.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
-                raise ValueError(
-                    "`top_k` needs one row for each utterance: rows with `turns` have one label for each."
-                )
+                raise ValueError("`top_k` needs one row for each utterance: rows with `turns` have one label a turn.")
         counts = check_rows(source, output, columns, on_bad_rows, layout)
         job = {
             "source": _identity(source),
@@ -269,9 +267,7 @@ class _Parts:
             self._lock()
             return {}
         if json.loads(self.fs.cat_file(self.manifest)) != job:
-            raise FileExistsError(
-                f"{shown(self.folder)} holds parts of another job (other input, model or options): finish it or remove the folder."
-            )
+            raise FileExistsError(f"{shown(self.folder)} holds parts of another job: finish it or remove the folder.")
         self._lock()
         finished = {}
         for number, path in self._paths().items():
@@ -313,7 +309,7 @@ class _Parts:
         """ValueError if the source is no longer the file that the job began with: its rows would get the predictions of others."""
         if json.loads(self.fs.cat_file(self.manifest))["source"] != _identity(source):
             raise ValueError(
-                f"{shown(source)} changed while it was predicted, so the predictions may not fit: remove {shown(self.folder)} and start again."
+                f"{shown(source)} changed while it was predicted: remove {shown(self.folder)}, start again."
             )
 
     def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:

@@ -52,10 +52,7 @@ class Columns:
         return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
 
     def dialogue_of(self, row: dict) -> Any:
-        """
-        A value that is the same for two rows only if they belong to one dialogue; None for a row that names none, which
-        interrupts no other.
-        """
+        """The same for two rows only if they belong to one dialogue; None for a row that names none."""
         return object() if self.dialogue is None or self.nested else own_files.name_of(row.get(self.dialogue)) or None
 
     def problem(self, row: dict) -> str | None:
@@ -289,10 +286,7 @@ def _csv_cell(value: Any) -> str:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[Path]:
-    """
-    Yield a local path; when the block ends without an error, the file is renamed to `path`, or uploaded if
-    `path` is a URL.
-    """
+    """Yield a local path, which takes the place of `path`, or is uploaded, when the block ends without an error."""
     if not is_remote(path):
         with replacing(Path(path)) as temporary:
             yield temporary

@@ -312,7 +312,7 @@ def test_a_context_guided_bert_may_have_gate_biases_of_0():
     }
     assert_same_model(quasi_attention_absa({**weights, **biases}, ABSA_SIZES), expected)
     name = f"{SELF}.lambda_k_key_layer.bias"
-    with pytest.raises(ValueError, match=rf"our CG-BERT have no bias.* not 0: {re.escape(name)}\."):
+    with pytest.raises(ValueError, match=rf"our CG-BERT has no biases.* not 0: {re.escape(name)}\."):
         quasi_attention_absa({**weights, **biases, name: torch.ones(1).double()}, ABSA_SIZES)
 
 
@@ -444,7 +444,6 @@ def test_gate_biases_come_all_together():
         ({"xyzzy": 1}, "unknown configuration key `xyzzy`: the keys are .*num_contexts"),
         ({"gate_heads": "per_head"}, "`gate_heads` is 'shared' in the authors' checkpoints, got 'per_head'"),
         ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'absolute' in the authors'"),
-        ({"model_type": "label-aware-bert"}, "`model_type` must be one of .*'cg-bert', 'qacg-bert'"),
         ({"context_heads": "per_head"}, r"context_for_k\.weight has the shape \(4, 12\) instead of \(12, 12\)"),
         ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
         ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.bias; unknown: bert\.pooler\.dense\.weight"),
@@ -464,7 +463,6 @@ def test_configurations_that_do_not_fit(changes, message):
         ({"sentence_representation": "cls"}, "`sentence_representation` is 'pooler' in the authors' checkpoints"),
         ({"tie_head": False}, "`tie_head` is True in the authors' checkpoints"),
         ({"label_attention": "leam"}, "`label_attention` is 'bilinear' in the authors' checkpoints"),
-        ({"model_type": "cg-bert"}, "`model_type` must be one of .'label-aware-bert'.* got 'cg-bert'"),
     ],
 )
 def test_label_aware_configurations_that_do_not_fit(changes, message):
@@ -643,9 +641,9 @@ def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_pa
 
 def test_a_configuration_is_needed(tmp_path):
     reference = save_reference(tmp_path / "model.bin", absa_weights("shared"), None)
-    with pytest.raises(FileNotFoundError, match=r"config\.json or .*bert_config\.json is missing"):
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
         convert_checkpoint(reference, tmp_path / "ours")
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.json is missing"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
         convert_checkpoint(reference, tmp_path / "ours", config=tmp_path / "nowhere.json")
     assert not (tmp_path / "ours").exists()
 

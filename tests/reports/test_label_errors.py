@@ -135,7 +135,7 @@ class TestBadInput:
 
     def test_one_label(self, tmp_path, base_bert):
         path = write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {n}", "joy"] for n in range(9)])
-        self.refuse("at least two labels", base_bert, "files", path)
+        self.refuse("no labels of whole texts to check, at least two", base_bert, "files", path)
 
     def test_aspects(self, base_bert, corpora):
         self.refuse("no labels of whole texts", base_bert, "sentihood", corpora)
