@@ -46,4 +46,6 @@ def faithfulness(
     title = f"{dataset} {split} ({result['rows']} texts)"
     print_table([title, "comprehensiveness ↑ (SE)", "sufficiency ↓ (SE)", "above random"], table)
     shares = ", ".join(f"{share:.0%}" for share in result["bins"])
-    print(f"means over rationales of {shares} of the words; random: {result['random_rankings']} rankings a text")
+    print(
+        f"means over rationales of {shares} of the words; random: {result['random_rankings']} rankings for each text"
+    )
