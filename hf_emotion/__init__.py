@@ -9,55 +9,36 @@ __version__ = "0.1.0"
 
 # Imported when first used, so that `import hf_emotion` loads neither torch nor transformers.
 _HOMES = {
-    "BatchingPredictor": ".serving.threads",
-    "BertForLabelAwareClassification": ".modeling",
-    "BertModLNConfig": ".modeling",
-    "BertModLNForConditionalGeneration": ".modeling",
-    "BertModLNModel": ".modeling",
-    "CGBertConfig": ".modeling",
-    "CGBertForSequenceClassification": ".modeling",
-    "CGBertModel": ".modeling",
-    "DialogueBiLSTMConfig": ".modeling",
-    "DialogueBiLSTMForEmotionRecognition": ".modeling",
-    "DialogueBiLSTMModel": ".modeling",
-    "DialogueEmotionPipeline": ".modeling",
-    "DialoguePredictor": ".tasks.dialogue_emotion.predictor",
-    "EmotionClassificationPipeline": ".modeling",
-    "EmotionModulatedConfig": ".modeling",
-    "EmotionModulatedForCausalLM": ".modeling",
-    "EmotionModulatedModel": ".modeling",
-    "EmotionalResponsePipeline": ".modeling",
-    "GPT2ModLNConfig": ".modeling",
-    "GPT2ModLNForConditionalGeneration": ".modeling",
-    "GPT2ModLNModel": ".modeling",
-    "LabelAwareBertConfig": ".modeling",
-    "LabelAwareBertModel": ".modeling",
-    "LabelAwareConfig": ".modeling",
-    "LabelAwareForSequenceClassification": ".modeling",
-    "LabelAwareModel": ".modeling",
-    "ModulatedLayerNorm": ".modeling",
-    "Modulators": ".modeling",
-    "OnnxReplyGenerator": ".tasks.emotional_response.onnx_replies",
-    "Predictor": ".tasks.emotion_classification.predictor",
-    "QACGBertConfig": ".modeling",
-    "QACGBertForSequenceClassification": ".modeling",
-    "QACGBertModel": ".modeling",
-    "Recipe": ".recipes",
-    "ReplyGenerator": ".tasks.emotional_response.predictor",
-    "RobertaESAConfig": ".modeling",
-    "RobertaESAModel": ".modeling",
-    "RobertaWithESA": ".modeling",
-    "RobertaWithESAForSequenceClassification": ".modeling",
-    "TargetedPredictor": ".tasks.targeted_sentiment.predictor",
-    "TargetedSentimentPipeline": ".modeling",
-    "check_labels": ".reports.label_errors",
-    "explain": ".inference.explain",
-    "faithfulness": ".reports.faithfulness",
-    "fold": ".tasks.emotional_response.folding",
-    "load_dataset_for": ".tasks.loading",
-    "load_recipe": ".training.recipe_checks",
-    "sweep": ".runs.sweep",
-    "train": ".runs.train",
+    name: home
+    for home, names in {
+        ".inference.explain": "explain",
+        ".modeling": (
+            "BertForLabelAwareClassification BertModLNConfig BertModLNForConditionalGeneration BertModLNModel "
+            "CGBertConfig CGBertForSequenceClassification CGBertModel DialogueBiLSTMConfig "
+            "DialogueBiLSTMForEmotionRecognition DialogueBiLSTMModel DialogueEmotionPipeline "
+            "EmotionClassificationPipeline EmotionModulatedConfig EmotionModulatedForCausalLM "
+            "EmotionModulatedModel EmotionalResponsePipeline GPT2ModLNConfig GPT2ModLNForConditionalGeneration "
+            "GPT2ModLNModel LabelAwareBertConfig LabelAwareBertModel LabelAwareConfig "
+            "LabelAwareForSequenceClassification LabelAwareModel ModulatedLayerNorm Modulators QACGBertConfig "
+            "QACGBertForSequenceClassification QACGBertModel RobertaESAConfig RobertaESAModel RobertaWithESA "
+            "RobertaWithESAForSequenceClassification TargetedSentimentPipeline"
+        ),
+        ".recipes": "Recipe",
+        ".reports.faithfulness": "faithfulness",
+        ".reports.label_errors": "check_labels",
+        ".runs.sweep": "sweep",
+        ".runs.train": "train",
+        ".serving.threads": "BatchingPredictor",
+        ".tasks.dialogue_emotion.predictor": "DialoguePredictor",
+        ".tasks.emotion_classification.predictor": "Predictor",
+        ".tasks.emotional_response.folding": "fold",
+        ".tasks.emotional_response.onnx_replies": "OnnxReplyGenerator",
+        ".tasks.emotional_response.predictor": "ReplyGenerator",
+        ".tasks.loading": "load_dataset_for",
+        ".tasks.targeted_sentiment.predictor": "TargetedPredictor",
+        ".training.recipe_checks": "load_recipe",
+    }.items()
+    for name in names.split()
 }
 _MODULES = ("convert", "metrics")
 
@@ -66,42 +47,7 @@ __all__ = [*_HOMES, *_MODULES]
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
     from .inference.explain import explain  # noqa: F401
-    from .modeling import (  # noqa: F401
-        BertForLabelAwareClassification,
-        BertModLNConfig,
-        BertModLNForConditionalGeneration,
-        BertModLNModel,
-        CGBertConfig,
-        CGBertForSequenceClassification,
-        CGBertModel,
-        DialogueBiLSTMConfig,
-        DialogueBiLSTMForEmotionRecognition,
-        DialogueBiLSTMModel,
-        DialogueEmotionPipeline,
-        EmotionalResponsePipeline,
-        EmotionClassificationPipeline,
-        EmotionModulatedConfig,
-        EmotionModulatedForCausalLM,
-        EmotionModulatedModel,
-        GPT2ModLNConfig,
-        GPT2ModLNForConditionalGeneration,
-        GPT2ModLNModel,
-        LabelAwareBertConfig,
-        LabelAwareBertModel,
-        LabelAwareConfig,
-        LabelAwareForSequenceClassification,
-        LabelAwareModel,
-        ModulatedLayerNorm,
-        Modulators,
-        QACGBertConfig,
-        QACGBertForSequenceClassification,
-        QACGBertModel,
-        RobertaESAConfig,
-        RobertaESAModel,
-        RobertaWithESA,
-        RobertaWithESAForSequenceClassification,
-        TargetedSentimentPipeline,
-    )
+    from .modeling import *  # noqa: F403
     from .recipes import Recipe  # noqa: F401
     from .reports.faithfulness import faithfulness  # noqa: F401
     from .reports.label_errors import check_labels  # noqa: F401

@@ -65,7 +65,7 @@ SEMEVAL_WORDS = {"positive": "happy", "neutral": "neutral", "negative": "sad", "
 
 # The files of a checkpoint, and what a run folder of a classifier holds beside the checkpoint and the code.
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-REPORTS = {f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")}
+REPORTS = {"classification_report.txt", "confusion_matrix.txt", "confusion_matrix.png"}
 RESULTS = {
     *REPORTS,
     "README.md",

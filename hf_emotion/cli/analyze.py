@@ -2,7 +2,7 @@
 """`hf-emotion analyze`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,17 +10,14 @@ from .options import AsJson
 from .printing import figure_or_dash, print_json, print_table, quiet
 
 
+if TYPE_CHECKING:
+    from ..reports.analyze import Analysis, Background, Pair
+
+
 def analyze(
-    runs: Annotated[
-        list[Path], typer.Argument(help="A run folder, or two over the same rows; the first is then the baseline.")
-    ],
-    split: Annotated[
-        Literal["validation", "test"] | None, typer.Option(help="Part of the corpus; default: test, if there is one.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Folder with the corpora, for the texts of the errors; default: $HF_EMOTION_DATA."),
-    ] = None,
+    runs: Annotated[list[Path], typer.Argument(help="A run folder, or two over the same rows: baseline and run.")],
+    split: Annotated[Literal["validation", "test"] | None, typer.Option(help="Default: test, if it is there.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the corpora; default: $HF_EMOTION_DATA.")] = None,
     abstain: Annotated[
         str | None,
         typer.Option(
@@ -42,20 +39,17 @@ def analyze(
     Write confusions, calibration, risk over coverage, threshold curves, label correlations and errors of a run into its
     report.html. For two runs, write the rows that only one gets right.
     """
-    if len(runs) > 2:
-        raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
-    rules = {"abstain": _abstain(abstain), "prediction_sets": _prediction_sets(prediction_sets)}
-    if len(runs) == 2 and (abstain or prediction_sets):
-        raise typer.BadParameter("--abstain and --prediction-sets go with one run.")
+    if len(runs) > 2 or (len(runs) == 2 and (abstain or prediction_sets)):
+        raise typer.BadParameter("give one run, or two without --abstain and --prediction-sets; `compare` takes more.")
     quiet()
     from ..reports.analyze import analyze as run_one
     from ..reports.analyze import analyze_pair
 
     if len(runs) == 2:
-        result = analyze_pair(runs[0], runs[1], split, data_dir)
-        print_json(result) if as_json else _print_pair(result)
+        pair = analyze_pair(runs[0], runs[1], split, data_dir)
+        print_json(pair) if as_json else _print_pair(pair)
         return
-    result = run_one(runs[0], split, data_dir, **rules)
+    result = run_one(runs[0], split, data_dir, _abstain(abstain), _prediction_sets(prediction_sets))
     if as_json:
         print_json(result)
         return
@@ -71,38 +65,34 @@ def _abstain(text: str | None) -> Any:
     if text is None or text == "off":
         return text
     name, _, number = text.partition("=")
-    try:
-        return {name: float(number)}
-    except ValueError:
-        raise typer.BadParameter(
-            f"--abstain must be coverage=X, accuracy=X or off, as in coverage=0.9; got {text!r}."
-        ) from None
+    return {name: _number("--abstain", number)}
 
 
 def _prediction_sets(text: str | None) -> Any:
     """The value of --prediction-sets as `analyze` takes it."""
-    if text is None or text == "off":
-        return text
+    return text if text is None or text == "off" else _number("--prediction-sets", text)
+
+
+def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"--prediction-sets must be a coverage, as in 0.9, or off; got {text!r}.") from None
+        raise typer.BadParameter(f"{option} needs a number or off, as its help shows; got {text!r}.") from None
 
 
-def _print_analysis(result: dict[str, Any]) -> None:
+def _print_analysis(result: "Analysis") -> None:
     from ..metrics.significance import mean_std
 
     of = f"{result['dataset']} {result['split']}"
-    found = result["confusions"][:10]
-    several = any(pair["std"] is not None for pair in found)  # rows of the best seed, in the order of the mean
-    header = [f"{of}: gold", "predicted", "rows", *(["mean ± std over the seeds"] if several else [])]
-    print_table(
-        header,
-        [
-            [pair["gold"], pair["predicted"], str(pair["rows"]), *([mean_std(pair, 1)] if several else [])]
-            for pair in found
-        ],
-    )
+    pairs = result["confusions"][:10]
+    seeds = any(pair["std"] is not None for pair in pairs)  # rows of the best seed, in the order of the mean
+    header = [f"{of}: gold", "predicted", "rows"]
+    rows = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in pairs]
+    if seeds:
+        header.append("mean ± std over the seeds")
+        for row, pair in zip(rows, pairs, strict=True):
+            row.append(mean_std({"mean": pair["mean"], "std": pair["std"]}, 1))
+    print_table(header, rows)
     print(f"rows with one label right (top 1): {mean_std(result['top1_accuracy'])}")
     if result["rows"]["with several gold labels"]:
         print(f"rows with several labels right (all in the top 3): {mean_std(result['top3_accuracy'])}")
@@ -115,7 +105,7 @@ def _print_analysis(result: dict[str, Any]) -> None:
     _print_selective(result)
 
 
-def _print_selective(result: dict[str, Any]) -> None:
+def _print_selective(result: "Analysis") -> None:
     from ..metrics.significance import mean_std
 
     found = result["selective"]
@@ -132,24 +122,21 @@ def _print_selective(result: dict[str, Any]) -> None:
         print(f"kept in config.json: {rule} {fields}")
 
 
-def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
+def _print_background(runs: "list[tuple[str, dict[str, dict[str, Background]]]]") -> None:
     for run, background in runs:
         for name, kinds in background.items():
             parts = []
             for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}")):
                 found, share = kinds[kind], kinds[kind]["share"]
                 whose = "" if share["std"] is None else "best seed; mean of all "
-                percent = figure_or_dash(100 * share["mean"], ".1f")
+                percent = figure_or_dash(100 * (share["mean"] or 0), ".1f")
                 parts.append(f"{label}: {found['rows']} of {found['of']} ({whose}{percent} %)")
             print(f"{run}{', '.join(parts)}")
 
 
-def _print_pair(result: dict[str, Any]) -> None:
+def _print_pair(result: "Pair") -> None:
     names = result["second"], result["first"]
-    for right, wrong, found in (
-        (*names, result["only_second"]),
-        (*reversed(names), result["only_first"]),
-    ):
+    for right, wrong, found in ((*names, result["only_second"]), (*names[::-1], result["only_first"])):
         pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
         print(f"right only in {right}: {found['rows']} rows, {found['several_labels']} of them with several labels")
         if pairs:
@@ -159,9 +146,7 @@ def _print_pair(result: dict[str, Any]) -> None:
         f"{result['rows']} rows; right in only one run: {test['only_second']} vs {test['only_first']}, McNemar p = "
         f"{test['p_value']:.3g}"
     )
-    _print_background(
-        [(f"{result[run]}: ", own) for run, own in zip(("first", "second"), result["background"], strict=True)]
-    )
+    _print_background([(f"{name}: ", found) for name, found in zip(names[::-1], result["background"], strict=True)])
     for what, why in result["left_out"].items():
         print(f"left out, {what}: {why}")
     print(f"\nreport: {result['page']}")

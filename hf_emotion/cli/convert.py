@@ -11,21 +11,10 @@ from .reading import read_options
 
 
 def convert(
-    reference: Annotated[
-        str,
-        typer.Argument(
-            help="The authors' state dict: .bin, .pt, .pth or .safetensors; with --to-roberta a BERT model."
-        ),
-    ],
+    reference: Annotated[str, typer.Argument(help="The authors' state dict; with --to-roberta a BERT model.")],
     output: Annotated[Path, typer.Argument(help="New or empty folder.")],
-    config: Annotated[
-        Path | None,
-        typer.Option(help="JSON with the sizes; default: config.json or bert_config.json beside REFERENCE."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key=value of the configuration, e.g. aspects=[price,safety]."),
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="JSON with the sizes; default: that beside REFERENCE.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value of the configuration, repeated.")] = None,
     to_roberta: Annotated[
         bool,
         typer.Option(
@@ -33,10 +22,7 @@ def convert(
         ),
     ] = False,
 ) -> None:
-    """
-    Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to
-    RoBERTa.
-    """
+    """Convert a checkpoint of the authors' code (label-aware, CG-BERT, QACG-BERT) for AutoModel; or BERT to RoBERTa."""
     quiet()
     from ..convert import bert_to_roberta, convert_checkpoint
 

@@ -57,18 +57,10 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
     ] = None,
-    contexts: Annotated[
-        int | None, typer.Option(min=1, help="Generators: size of the fixed sample of contexts; default: 1000.")
-    ] = None,
-    bertscore_model: Annotated[
-        str | None, typer.Option(help="Generators: encoder for BERTScore, a Hub id, folder or minilm.")
-    ] = None,
-    replies: Annotated[
-        Path | None, typer.Option(help="Generators: JSONL file to write, with context, emotion and reply.")
-    ] = None,
-    intensity: Annotated[
-        float | None, typer.Option(help="Generators: weight of the emotion; default: 1, as in training.")
-    ] = None,
+    contexts: Annotated[int | None, typer.Option(min=1, help="Generators: size of the sample; default: 1000.")] = None,
+    bertscore_model: Annotated[str | None, typer.Option(help="Generators: encoder for BERTScore, or minilm.")] = None,
+    replies: Annotated[Path | None, typer.Option(help="Generators: JSONL file to write the replies to.")] = None,
+    intensity: Annotated[float | None, typer.Option(help="Generators: weight of the emotion; default: 1.")] = None,
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,31 +75,20 @@ def evaluate(
 
     refuse_existing(replies)
     predictor = load_predictor(
-        checkpoint,
-        taxonomy,
-        max_length,
-        dtype=dtype,
-        stride=stride,
-        max_windows=max_windows,
-        aggregation_strategy=aggregation,
+        checkpoint, taxonomy, max_length, None, dtype, stride, max_windows, aggregation_strategy=aggregation
     )
-    takes = predictor.task.settings
     settings: dict[str, Any] = {
-        "threshold": threshold,
-        "judges": judge,
-        "bertscore_model": bertscore_model,
-        "intensity": intensity,
-        "contexts": contexts,
+        **{"threshold": threshold, "judges": judge, "bertscore_model": bertscore_model},
+        **{"intensity": intensity, "contexts": contexts},
     }
+    takes = {*predictor.task.settings, "threshold"}  # `run` itself refuses a threshold, and names its value
+    unfit = [
+        f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None and name not in takes
+    ]
     if replies is not None and predictor.task.selects_labels:
-        raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}: leave it out.")
-    for name, value in settings.items():
-        # `run` itself refuses `threshold`, and names its value.
-        if value is not None and name not in takes and name != "threshold":
-            option_name = {"judges": "--judge"}.get(name, f"--{name.replace('_', '-')}")
-            raise typer.BadParameter(
-                f"{option_name} does not go with a model for {predictor.task.name}: leave it out."
-            )
+        unfit.append("--replies")
+    if unfit:
+        raise typer.BadParameter(f"{', '.join(unfit)} does not go with a model for {predictor.task.name}.")
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:

@@ -14,9 +14,8 @@ from .reading import read_options
 def export(
     checkpoint: Checkpoint,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="New or empty folder; default: CHECKPOINT-onnx.")
+        Path | None, typer.Option("--output", "-o", help="New folder; default: CHECKPOINT-onnx.")
     ] = None,
-    format_: Annotated[Literal["onnx"], typer.Option("--format", help="What to write.")] = "onnx",
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
@@ -31,9 +30,7 @@ def export(
             "Default: the texts of --dataset, else the test part of the quickstart corpus."
         ),
     ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure on, before and after.")
-    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure.")] = None,
     split: Split = "test",
     data_dir: DataDir = None,
     option: LoaderOption = None,
@@ -46,9 +43,8 @@ def export(
     quiet()
     from ..publishing.export import export_onnx, read_texts
 
-    output = output or Path(
-        f"{checkpoint.rstrip('/')}-onnx" if Path(checkpoint).is_dir() else f"{checkpoint.split('/')[-1]}-onnx"
-    )
+    name = checkpoint.rstrip("/") if Path(checkpoint).is_dir() else checkpoint.split("/")[-1]
+    output = output or Path(f"{name}-onnx")
     report = export_onnx(
         checkpoint,
         output,

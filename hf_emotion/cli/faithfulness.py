@@ -11,17 +11,12 @@ from .reading import read_options
 
 
 def faithfulness(
-    checkpoint: Annotated[
-        str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.", callback=checked)
-    ],
+    checkpoint: Annotated[str, typer.Argument(help="Run folder or Hub id of a text classifier.", callback=checked)],
     dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
     split: Split = "test",
     data_dir: DataDir = None,
     rows: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 100,
-    method: Annotated[
-        list[str] | None, typer.Option(help="A method of `explain`, may be repeated; default: all four.")
-    ] = None,
-    random_rankings: Annotated[int, typer.Option(min=1, help="Number of random rankings for each text.")] = 5,
+    method: Annotated[list[str] | None, typer.Option(help="Method of `explain`, repeatable; default: all.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed for the sample and the random rankings.")] = 0,
     option: LoaderOption = None,
     as_json: AsJson = False,
@@ -31,17 +26,9 @@ def faithfulness(
     from ..reports.faithfulness import faithfulness as run
     from ..runtime.attribution import METHODS
 
+    options = read_options(option)
     result = run(
-        checkpoint,
-        dataset,
-        data_dir,
-        split,
-        rows,
-        method or METHODS,
-        random_rankings,
-        seed,
-        read_options(option),
-        progress=True,
+        checkpoint, dataset, data_dir, split, rows, method or METHODS, seed=seed, options=options, progress=True
     )
     if as_json:
         print_json(result)
@@ -49,8 +36,11 @@ def faithfulness(
     table = []
     for name, values in result["methods"].items():
         cells = [
-            f"{values[figure]:+.4f} ({figure_or_dash(values[f'{figure}_std_error'], '.4f')})"
-            for figure in ("comprehensiveness", "sufficiency")
+            f"{mean:+.4f} ({figure_or_dash(error, '.4f')})"
+            for mean, error in (
+                (values["comprehensiveness"], values["comprehensiveness_std_error"]),
+                (values["sufficiency"], values["sufficiency_std_error"]),
+            )
         ]
         table.append([name, *cells, f"{values['above_random']:.0%}" if "above_random" in values else ""])
     title = f"{dataset} {split} ({result['rows']} texts)"

@@ -12,20 +12,10 @@ from .reading import emotion_or_mixture
 
 
 def fold(
-    checkpoint: Annotated[
-        str,
-        typer.Argument(
-            help="Run folder, local folder or Hub id of a language model with modulated norms.", callback=checked
-        ),
-    ],
-    emotion: Annotated[
-        str,
-        typer.Option("--emotion", "-e", help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3."),
-    ],
+    checkpoint: Annotated[str, typer.Argument(help="Run folder or Hub id with modulated norms.", callback=checked)],
+    emotion: Annotated[str, typer.Option("--emotion", "-e", help="Name, emoji, or a mixture: joy=0.7,surprise=0.3.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
-    intensity: Annotated[
-        float, typer.Option(help="Weight of the emotion; training uses 1, a larger weight exaggerates.")
-    ] = 1.0,
+    intensity: Annotated[float, typer.Option(help="Weight of the emotion; above 1 it is exaggerated.")] = 1.0,
 ) -> None:
     """Write one emotion of a language model as an ordinary checkpoint, which every server of language models runs."""
     quiet()

@@ -12,12 +12,8 @@ from .reading import emotion_or_mixture, given_or_stdin, refuse_existing, refuse
 
 
 def generate(
-    checkpoint: Annotated[
-        str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.", callback=checked)
-    ],
-    contexts: Annotated[
-        list[str] | None, typer.Argument(help="Contexts; without any, and without --input: lines of stdin.")
-    ] = None,
+    checkpoint: Annotated[str, typer.Argument(help="Run folder or Hub id of a reply generator.", callback=checked)],
+    contexts: Annotated[list[str] | None, typer.Argument(help="Contexts; without --input: lines of stdin.")] = None,
     emotion: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,60 +23,29 @@ def generate(
         ),
     ] = None,
     all_emotions: Annotated[bool, typer.Option("--all-emotions", help="Reply in every emotion of the model.")] = False,
-    input_: Annotated[
-        Path | None,
-        typer.Option("--input", help="CSV, TSV, JSONL or Parquet file with the columns context and emotion."),
-    ] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="Table with the columns context and emotion.")] = None,
     output: Annotated[Path | None, typer.Option(help="JSONL file to write, with context, emotion and reply.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed for the sampling.")] = None,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Take the most probable token each time instead of sampling.")
-    ] = False,
-    num_beams: Annotated[
-        int | None, typer.Option(min=1, help="Number of beams, for beam search instead of sampling.")
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from the k most probable tokens; default: the checkpoint's, 10.")
-    ] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Beam search with so many beams, no sampling.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens; default: 10.")] = None,
     top_p: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Sample from the most probable tokens that together have this probability."),
     ] = None,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens in a reply; default: 40.")
-    ] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a reply; default: 40.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Reply to contexts in chosen emotions."""
-    if (input_ is None) != (output is None):
-        raise typer.BadParameter("--input and --output go together.")
-    if input_ is not None and (contexts or emotion or all_emotions):
-        raise typer.BadParameter(
-            "--input brings contexts and emotions: leave out CONTEXTS, --emotion and --all-emotions."
-        )
-    if input_ is None and bool(emotion) == all_emotions:
-        raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
-    if greedy and (top_k or top_p or (num_beams or 1) > 1):
-        raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
-    if (num_beams or 1) > 1 and (top_k or top_p):
-        raise typer.BadParameter(
-            "--num-beams takes the most probable replies and samples none: leave out --top-k and --top-p."
-        )
-    if output is not None and as_json:
-        raise typer.BadParameter("--json is for contexts and stdin; with --output the file is written, as JSON Lines.")
-    if output is not None and output.suffix.lower() != ".jsonl":
-        raise typer.BadParameter(
-            f"--output must end in .jsonl, got {output.name!r}: replies are written as JSON Lines."
-        )
+    of_file = input_ is not None
+    if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
+        raise typer.BadParameter("give contexts with --emotion or --all-emotions, or --input and --output alone.")
+    if (greedy or (num_beams or 1) > 1) and (top_k or top_p):
+        raise typer.BadParameter("--greedy and --num-beams sample nothing: leave out --top-k and --top-p.")
     refuse_files(contexts)
     refuse_existing(output)
-    options: dict[str, Any] = {
-        "top_k": top_k,
-        "top_p": top_p,
-        "num_beams": num_beams,
-        "max_new_tokens": max_new_tokens,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
+    values = {"top_k": top_k, "top_p": top_p, "num_beams": num_beams, "max_new_tokens": max_new_tokens}
+    options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if greedy or (num_beams or 1) > 1:
         options["do_sample"] = False
     if top_p is not None and top_k is None:
@@ -95,36 +60,32 @@ def generate(
         rows = []
         for number, row in read_rows(input_, ("context", "emotion")):
             if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
-                raise ValueError(
-                    f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."
-                )
+                raise ValueError(f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty.")
             rows.append((row["context"], emotion_or_mixture(row["emotion"])))
-        if not rows:
-            raise ValueError(f"{input_} has no rows: no reply is generated and no file is written.")
         replies, unread = generator.predict(
             [row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options
         )
-        found = [
+        answers = [
             {"context": context, "emotion": mixture, "reply": reply}
             for (context, mixture), reply in zip(rows, replies, strict=True)
         ]
-        write_jsonl(output, list(with_unread(found, unread)))
+        write_jsonl(output, list(with_unread(answers, unread)))
         print(f"{len(rows)} replies written to {output}")
         return
     lines = given_or_stdin(contexts, "context")
-    asked = [emotion_or_mixture(name) for name in emotion or generator.emotions]
-    repeated = [line for line in lines for _ in asked]
-    flat, unread = generator.predict(repeated, asked * len(lines), seed=seed, progress=len(repeated) > 1000, **options)
+    mixtures = [emotion_or_mixture(name) for name in emotion or generator.emotions]
+    repeated = [line for line in lines for _ in mixtures]
+    inputs = repeated, mixtures * len(lines)
+    flat, unread = generator.predict(*inputs, seed=seed, progress=len(repeated) > 1000, **options)
     if as_json:
-        each = zip(repeated, asked * len(lines), flat, strict=True)
-        print_json_lines(
-            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each], unread
-        )
+        each = zip(repeated, mixtures * len(lines), flat, strict=True)
+        answers = [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each]
+        print_json_lines(answers, unread)
         return
     names = list(emotion or generator.emotions)
     for number, line in enumerate(lines):
-        if len(asked) == 1 and len(lines) == 1:
+        if len(mixtures) == 1 and len(lines) == 1:
             print(flat[0])
         else:
-            replies = flat[number * len(asked) : (number + 1) * len(asked)]
+            replies = flat[number * len(mixtures) : (number + 1) * len(mixtures)]
             print_table(["emotion", line], [list(row) for row in zip(names, replies, strict=True)])

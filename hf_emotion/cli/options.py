@@ -18,16 +18,11 @@ def checked(checkpoint: str) -> str:
 
 Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder, Hub id or ready model.", callback=checked)]
 BaseModel = Annotated[str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
-]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the corpora; default: $HF_EMOTION_DATA, else the Hub.")]
 Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")]
 LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
-Taxonomy = Annotated[
-    taxonomies.Taxonomy | None,
-    typer.Option(help="Roll the 28 GoEmotions labels up into these groups."),
-]
+Taxonomy = Annotated[taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up to groups.")]
 MaxLength = Annotated[
     int | None,
     typer.Option(
@@ -54,8 +49,7 @@ Dtype = Annotated[
 TrustRemoteCode = Annotated[
     bool,
     typer.Option(
-        "--trust-remote-code",
-        help="Allow the checks to run code and card examples that hf-emotion did not write.",
+        "--trust-remote-code", help="Allow the checks to run code and card examples that hf-emotion did not write."
     ),
 ]
 AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]

@@ -19,18 +19,10 @@ OPTIONS = {"top_k": "--top-k", "targets": "--target", "add_labels": "--label"}
 
 
 def predict(
-    checkpoint: Annotated[
-        str,
-        typer.Argument(help="Run folder, local folder, Hub id or ready model; with --url the name of a model there."),
-    ],
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; without any, and without --input: lines of stdin.")
-    ] = None,
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, Hub id or ready model; with --url a model there.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
-    input_: Annotated[
-        str | None,
-        typer.Option("--input", help="CSV, TSV, JSONL (also .gz) or Parquet file, or a URL (s3://, hf://, ...)."),
-    ] = None,
+    input_: Annotated[str | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet: a file or a URL.")] = None,
     output: Annotated[str | None, typer.Option(help="File or URL to write; its ending gives the format.")] = None,
     engine: Annotated[
         Literal["local", "ray"],
@@ -40,25 +32,17 @@ def predict(
         int | None,
         typer.Option(min=1, help="With --engine ray: number of actors; default: one for each GPU, else for each CPU."),
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(help="Column with the texts; default: text (utterance for dialogues).")
-    ] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
     separator: Annotated[
         str | None,
         typer.Option(
             help="Separator of a CSV; default: the one of , ; tab and | that gives the columns of the texts."
         ),
     ] = None,
-    dialogue_column: Annotated[
-        str | None, typer.Option(help="Column that tells dialogues apart; default: dialogue.")
-    ] = None,
-    speaker_column: Annotated[
-        str | None, typer.Option(help="Column with the speakers of dialogues; default: speaker.")
-    ] = None,
+    dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
+    speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
     taxonomy: Taxonomy = None,
-    target: Annotated[
-        list[str] | None, typer.Option(help="Targeted sentiment: ask for this target instead of those in the text.")
-    ] = None,
+    target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(help="A label to add by its name for this call, to a label-aware model; may be repeated."),
@@ -69,9 +53,7 @@ def predict(
             help="Ask this service (`hf-emotion serve`), http://HOST:PORT, instead of loading a model; its key: $HF_EMOTION_API_KEY."
         ),
     ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
-    ] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="The k most probable labels, no thresholds.")] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: MaxWindows = None,
@@ -98,76 +80,48 @@ def predict(
 
     A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
     """
-    if (input_ is None) != (output is None):
-        raise typer.BadParameter("--input and --output go together.")
-    if input_ is not None and texts:
-        raise typer.BadParameter("give texts or --input, not both.")
-    if engine == "ray" and input_ is None:
-        raise typer.BadParameter("--engine ray goes with --input and --output.")
-    if workers is not None and engine != "ray":
+    if (input_ is None) != (output is None) or (input_ is not None and (texts or target or as_json)):
+        raise typer.BadParameter("--input and --output go together, and without texts, --target and --json.")
+    by_column = dialogue_column or speaker_column
+    if (engine == "ray" and (input_ is None or by_column)) or (workers is not None and engine != "ray"):
         raise typer.BadParameter(
-            "--workers goes with --engine ray; without it, start several processes with torchrun or accelerate launch."
+            "--engine ray goes with --input and --output, and without --dialogue-column and --speaker-column (a dialogue is a row with "
+            "`turns`); --workers goes with it. Other processes are started by torchrun or accelerate launch."
         )
     columns = {
-        "text_column": text_column,
-        "separator": separator,
-        "dialogue_column": dialogue_column,
-        "speaker_column": speaker_column,
-        "on_bad_rows": on_bad_rows,
-        "escape_formulas": escape_formulas or None,
+        **{"text_column": text_column, "dialogue_column": dialogue_column, "speaker_column": speaker_column},
+        **{"separator": separator, "on_bad_rows": on_bad_rows, "escape_formulas": escape_formulas or None},
     }
     of_files: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
     misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise typer.BadParameter(f"{names}: for files; give --input and --output, or leave it out.")
-    if engine == "ray" and (dialogue_column or speaker_column):
-        raise typer.BadParameter(
-            "--dialogue-column and --speaker-column do not go with --engine ray, which reads a dialogue in a row, with `turns`."
-        )
-    if as_json and input_ is not None:
-        raise typer.BadParameter("--json is for texts and stdin; with --output the file's ending gives the format.")
     refuse_files(texts)
-    state = _processes() if input_ is not None else None
-    if state is not None and engine == "ray":
-        raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
-    options: dict[str, Any] = {
-        "max_length": max_length,
-        "stride": stride,
-        "max_windows": max_windows,
-        "aggregation_strategy": aggregation,
-        "dtype": dtype,
-        "add_labels": label,
+    state = _processes() if input_ is not None and engine != "ray" else None
+    options = {
+        **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
+        **{"aggregation_strategy": aggregation, "dtype": dtype, "add_labels": label},
     }
-    loading = {name: value for name, value in options.items() if value is not None}
+    loading: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if url is None:
         # Ray sends the model to its workers, maybe on other machines: an exported one is a file of this machine.
-        predictor = _loaded(
-            checkpoint, weights=engine == "ray", taxonomy=taxonomy, device=_device_of(state), **loading
-        )
+        device = _device_of(state)
+        predictor = _loaded(checkpoint, engine == "ray", device, taxonomy=taxonomy, **loading)
     else:
-        given = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
-        if workers is not None:
-            given.append("--workers")
-        if given:
-            raise typer.BadParameter(
-                f"{', '.join(given)}: the service decides that, when it starts. Leave it out with --url."
-            )
+        decided = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
+        if decided:
+            raise typer.BadParameter(f"{', '.join(decided)}: the service decides that. Leave it out with --url.")
         predictor = _behind(url, checkpoint, taxonomy)
     task = predictor.task
     if task.command != "predict":
-        raise ValueError(
-            f"{checkpoint} is a model for {task.name}, which has a command of its own: `hf-emotion {task.command}`."
-        )
-    asked = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
-    for name in asked.keys() - task.options:
-        raise typer.BadParameter(f"{OPTIONS[name]} does not go with a model for {task.name}: leave it out.")
-    if (dialogue_column or speaker_column) and not task.file_columns.grouped:
-        raise typer.BadParameter(
-            f"--dialogue-column and --speaker-column do not go with a model for {task.name}: leave them out."
-        )
-    if target is not None and input_ is not None:
-        raise typer.BadParameter("--target goes with texts, not with a file.")
+        raise ValueError(f"{checkpoint} is a model for {task.name}: use `hf-emotion {task.command}`.")
+    settings = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
+    unfit = [OPTIONS[name] for name in settings.keys() - task.options]
+    if by_column and not task.file_columns.grouped:
+        unfit += ["--dialogue-column", "--speaker-column"]
+    if unfit:
+        raise typer.BadParameter(f"{', '.join(unfit)} does not go with a model for {task.name}: leave it out.")
     if input_ is not None and output is not None:
         from ..io.paths import shown
 
@@ -186,9 +140,9 @@ def predict(
             )
         return
     if not texts and not task.file_columns.grouped:  # otherwise all lines together are one item
-        _answer_as_lines_come(predictor, asked, as_json, on_bad_rows)
+        _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
         return
-    _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
+    _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:
@@ -199,9 +153,11 @@ def _behind(url: str, model: str, taxonomy: str | None) -> Any:
 
     client = Client(url, model, read_key())
     task = task_of_pipeline(client.about["task"])
-    if taxonomy is not None and "taxonomy" not in task.predictor_options:
+    if taxonomy is None:
+        return task.remote(client)
+    if "taxonomy" not in task.predictor_options:
         raise typer.BadParameter(f"--taxonomy does not go with a model for {task.name}: leave it out.")
-    return task.remote(client) if taxonomy is None else task.remote(client, taxonomy=taxonomy)
+    return task.remote(client, taxonomy=taxonomy)
 
 
 def _loaded(checkpoint: str, weights: bool, device: str | None, **options: Any) -> Any:
@@ -230,16 +186,13 @@ def _print(answer: "Answer", as_json: bool) -> None:
         show(answer.shown)
 
 
-def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:
+def _answer_as_lines_come(predictor: Any, settings: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:
     """Answer the lines of stdin as they come, in batches of what is ready. What the model could not read is said once."""
     from ..runtime.unread import Counts
 
     counts = Counts()
     for lines in stdin_lines("text", on_bad_rows):
-        try:
-            answer = predictor.task.answer(predictor, lines, stream=True, **asked)
-        except ValueError as error:
-            raise ValueError(f"stdin, texts {counts.total + 1} to {counts.total + len(lines)}: {error}") from error
+        answer = predictor.task.answer(predictor, lines, stream=True, **settings)
         _print(answer, as_json)
         sys.stdout.flush()
         counts = Counts.added([counts, answer.unread.counts])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def visible(text: str) -> str:
     """The text with its control characters written out, but for line ends and tabs: a terminal would obey them."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
@@ -61,13 +61,9 @@ def print_json_lines(rows: Sequence[Mapping[str, Any]], unread: "Unread") -> Non
 
 
 def _json(value: Any, indent: int | None = None) -> str:
-    """JSON with the characters as they are, but for control characters; escaped as JSON has it where stdout lacks one."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(value, indent=indent)
-    return re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    """JSON with the characters as they are where stdout has them all, but for control characters."""
+    text = json.dumps(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "utf-8").lower())
+    return re.sub(r"[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def with_unread(rows: Sequence[Mapping[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:

@@ -15,23 +15,11 @@ def push(
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     revision: Annotated[str | None, typer.Option(help="Branch, made from main when it is missing.")] = None,
     create_pr: Annotated[bool, typer.Option("--create-pr", help="Open a pull request against main.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, list the files, send nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check all, list the files, send nothing.")] = False,
     tag: Annotated[str | None, typer.Option(help="New tag for the commit.")] = None,
-    handler: Annotated[
-        bool, typer.Option("--handler", help="Also publish handler.py, with which Inference Endpoints answer.")
-    ] = False,
-    merge: Annotated[
-        bool,
-        typer.Option(
-            "--merge", help="For a run that holds only what is new over its base model: publish all weights."
-        ),
-    ] = False,
-    base_model: Annotated[
-        str | None,
-        typer.Option(help="For such a run over a local folder: the Hub id of the same base model."),
-    ] = None,
+    handler: Annotated[bool, typer.Option("--handler", help="Add handler.py for Inference Endpoints.")] = False,
+    merge: Annotated[bool, typer.Option("--merge", help="Publish the weights of the base model, too.")] = False,
+    base_model: Annotated[str | None, typer.Option(help="Hub id of the base model, if it is a local folder.")] = None,
     licence: Annotated[
         str | None,
         typer.Option(

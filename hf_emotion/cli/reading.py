@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How commands read texts, emotions and key=value, and which files they refuse."""
 
-import codecs
 import io
 import logging
 import os
@@ -36,63 +35,47 @@ def stdin_lines(what: str, on_bad_rows: str | None = None) -> Iterator[list[str]
     Raises:
         ValueError: there is none, or one with bytes that are no text.
     """
-    if sys.stdin is None:  # closed, as `<&-` does
-        raise ValueError(f"no {what}: stdin is closed; give {what}s as arguments, or --input with --output.")
     if sys.stdin.isatty():
         print(f"reading {what}s from the keyboard, one per line; finish with Ctrl+D", file=sys.stderr)
     # Where a test replaces stdin by a text stream, there is no `buffer`.
     source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
     encoding = sys.stdin.encoding or "utf-8"
-    # Bytes that are no text become halves of characters.
-    characters = codecs.getincrementaldecoder(encoding)("surrogateescape")
-    decoder = io.IncrementalNewlineDecoder(characters, translate=True)
-    rest, start, number, found = "", "\ufeff", 0, False
+    rest, number, empty = b"", 0, True
     bad: list[int] = []
-    while True:
+    content = b"\n"
+    while content:
         content = source.read1(READ_AT_ONCE)  # waits for some bytes, not for all
-        rest += decoder.decode(content, final=not content)
-        if rest:
-            rest, start = rest.removeprefix(start), ""
-        *lines, rest = rest.split("\n") if content else [*rest.split("\n"), ""]
+        *lines, rest = (rest + content).split(b"\n") if content else [rest, b""]
         good: list[str] = []
         for line in lines:
             number += 1
-            if text_processing.is_readable(line):
-                good.append(line)
-            elif text_processing.is_readable("".join(c for c in line if text_processing.is_unicode(c))):
+            try:
+                text = line.decode(encoding).strip("\r\ufeff")
+            except UnicodeDecodeError:
                 bad.append(number)
                 if on_bad_rows != "skip":
                     break
+            else:
+                good += [text] * text_processing.is_readable(text)
         if good:
-            found = True
+            empty = False
             yield good
         if bad and on_bad_rows != "skip":
             raise ValueError(
-                f"stdin, line {number} is not {encoding} text: {line!r}. Save it in UTF-8, or leave such lines out "
+                f"stdin, line {number} is not {encoding} text: save it in UTF-8, or leave such lines out "
                 "(`predict --on-bad-rows skip`)."
             )
-        if not content:
-            break
     if bad:
-        logger.warning(
-            "stdin: %d lines are not %s text and are left out, the first is line %d", len(bad), encoding, bad[0]
-        )
-    if not found:
+        logger.warning("stdin: %d lines are not %s text and are left out, first line %d", len(bad), encoding, bad[0])
+    if empty:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
 
 
 def refuse_files(given: list[str] | None) -> None:
     """Refuse texts that name an existing file or folder."""
     for text in given or ():
-        if os.path.isfile(text):
-            raise ValueError(
-                f"{text} is a file, but this argument takes texts: --input {text} --output FILE reads a table (where the command "
-                f"has it), < {text} reads one text per line."
-            )
-        if "/" in text and os.path.isdir(text):
-            raise ValueError(
-                f"{text} is a folder, but this argument takes texts: give one checkpoint, then the texts."
-            )
+        if os.path.isfile(text) or ("/" in text and os.path.isdir(text)):
+            raise ValueError(f"{text} is a file or folder, but this argument takes texts: use --input, or < FILE.")
 
 
 def refuse_existing(output: Path | None) -> None:
@@ -105,16 +88,10 @@ def emotion_or_mixture(text: str) -> str | dict[str, float]:
     """A name, or a mixture "joy=0.7,surprise=0.3"."""
     if "=" not in text:
         return text
-    mixture = {}
-    for part in text.split(","):
-        name, _, weight = part.rpartition("=")
-        try:
-            mixture[name.strip()] = float(weight)
-        except ValueError:
-            raise ValueError(f"a mixture of emotions has the form joy=0.7,surprise=0.3, got {text!r}.") from None
-    if len(mixture) < len(text.split(",")):
-        raise ValueError(f"a mixture names each emotion once, got {text!r}.")
-    return mixture
+    try:
+        return {name.strip(): float(weight) for name, weight in (part.rsplit("=", 1) for part in text.split(","))}
+    except ValueError:
+        raise ValueError(f"a mixture of emotions has the form joy=0.7,surprise=0.3, got {text!r}.") from None
 
 
 def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
@@ -122,11 +99,9 @@ def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, A
 
     options = {}
     for pair in pairs or []:
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise typer.BadParameter(f"{name} has the form key=value, got {pair!r}.")
         try:
+            key, value = pair.split("=", 1)
             options[key] = read_value(value)
         except ValueError as error:
-            raise typer.BadParameter(f"{name} {pair!r} has no valid YAML value: {error}") from error
+            raise typer.BadParameter(f"{name} needs key=value, and a YAML value, got {pair!r}: {error}") from error
     return options

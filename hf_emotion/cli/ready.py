@@ -11,9 +11,7 @@ from .printing import print_table
 
 def ready(
     name: Annotated[str | None, typer.Argument(help="Name of a ready model; default: list them all.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="New folder for an ordinary checkpoint of the model.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="New folder for a checkpoint of it.")] = None,
 ) -> None:
     """
     List the ready models (those of the package and those that `make ready` has built), or write one of the package as a

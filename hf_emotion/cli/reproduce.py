@@ -12,25 +12,16 @@ from .printing import quiet, show
 
 
 def reproduce(
-    table: Annotated[
-        str,
-        typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}."),
-    ],
+    table: Annotated[str, typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}.")],
     base_model: BaseModel = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each recipe, counted from its first.")] = 3,
     data_dir: DataDir = None,
-    recipe: Annotated[
-        list[str] | None, typer.Option(help="Only this row of the table, may be repeated; e.g. goemotions/laa_cb.")
-    ] = None,
+    recipe: Annotated[list[str] | None, typer.Option(help="Only this recipe, may be repeated.")] = None,
     train_fraction: TrainFraction = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for every recipe.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run folders.")] = Path(
-        "runs/reproduction"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")] = Path("runs/reproduction"),
 ) -> None:
-    """
-    Run the recipes of a published table and print it beside the published figures. Finished runs are not run again.
-    """
+    """Run the recipes of a published table and print it beside the published figures. Finished runs are kept."""
     quiet()
     from ..runs.reproduce import reproduce as run
 

@@ -18,9 +18,7 @@ MOST_SECONDS = 1_000_000
 
 
 def serve(
-    checkpoints: Annotated[
-        list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models, for any tasks.")
-    ],
+    checkpoints: Annotated[list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models.")],
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8000,
     api_key_file: Annotated[
@@ -42,12 +40,8 @@ def serve(
             min=0, max=MOST_SECONDS, help="Seconds to wait for more texts before a batch that is not full runs."
         ),
     ] = 0.0,
-    max_queue_size: Annotated[
-        int, typer.Option(min=1, help="Texts that may wait; then requests get status 429.")
-    ] = 1024,
-    timeout: Annotated[
-        float, typer.Option(min=0.001, max=MOST_SECONDS, help="Seconds after which a request gets status 504.")
-    ] = 30.0,
+    max_queue_size: Annotated[int, typer.Option(min=1, help="Texts that may wait; others get status 429.")] = 1024,
+    timeout: Annotated[float, typer.Option(min=0.001, max=MOST_SECONDS, help="Seconds until status 504.")] = 30.0,
     max_body_bytes: Annotated[int, typer.Option(min=1, help="A larger request gets status 413.")] = 2**18,
     max_inputs: Annotated[int, typer.Option(min=1, help="A request with more texts gets status 422.")] = 256,
     max_connections: Annotated[
@@ -68,51 +62,36 @@ def serve(
             f"{Settings.max_windows} windows gets status 422.",
         ),
     ] = None,
-    max_tokens: Annotated[
-        int, typer.Option(min=1, help="A request with more tokens to read or to write gets status 422.")
-    ] = Settings.max_tokens,
+    max_tokens: Annotated[int, typer.Option(min=1, help="A larger request gets status 422.")] = Settings.max_tokens,
     aggregation: Aggregation = None,
     dtype: Dtype = None,
     log: Annotated[
         Literal["errors", "requests", "texts"],
         typer.Option(help="What the log holds: errors, a line per request without its texts, or with them."),
     ] = "requests",
-    engine: Annotated[
-        Literal["local", "ray"], typer.Option(help="What runs the service: this process, or replicas under Ray Serve.")
-    ] = "local",
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="This process, or replicas under Ray.")] = "local",
     num_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: replicas; default: 1.")] = None,
-    min_replicas: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray and --max-replicas: as many stay; default: 1.")
-    ] = None,
-    max_replicas: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: Ray starts up to so many replicas as the load grows.")
-    ] = None,
+    min_replicas: Annotated[int | None, typer.Option(min=1, help="With --max-replicas: as many stay.")] = None,
+    max_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: most replicas by load.")] = None,
     max_ongoing_requests: Annotated[
         int | None, typer.Option(min=1, help="With --engine ray: requests that a replica gets at once; default: 128.")
     ] = None,
 ) -> None:
     """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. A page at / tries it; /openapi.json describes it."""
-    if engine != "ray" and {num_replicas, min_replicas, max_replicas, max_ongoing_requests} != {None}:
-        raise typer.BadParameter("options of replicas go with --engine ray.")
-    if (num_replicas is not None and max_replicas is not None) or (min_replicas is not None and max_replicas is None):
-        raise typer.BadParameter("give --num-replicas, or --max-replicas and maybe --min-replicas.")
     least = num_replicas or min_replicas or 1
     most = max_replicas or least
-    if most < least:
-        raise typer.BadParameter(f"--max-replicas must be at least --min-replicas, got {most} and {least}.")
+    of_ray = {num_replicas, min_replicas, max_replicas, max_ongoing_requests} != {None}
+    if (engine != "ray" and of_ray) or (num_replicas is not None and max_replicas is not None) or most < least:
+        raise typer.BadParameter(
+            "with --engine ray give --num-replicas, or --max-replicas and at most as many --min-replicas; without it none of them."
+        )
     check(checkpoints, dtype)
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
-        print(
-            f"warning: whoever reaches {host}:{port} can use the service: set ${KEY} or --api-key-file",
-            file=sys.stderr,
-        )
+        print(f"warning: {host}:{port} is open to all: set ${KEY} or --api-key-file", file=sys.stderr)
     loading = {
-        "max_length": max_length,
-        "stride": stride,
-        "max_windows": max_windows,
-        "aggregation_strategy": aggregation,
-        "dtype": dtype,
+        **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
+        **{"aggregation_strategy": aggregation, "dtype": dtype},
     }
     settings = Settings(
         checkpoints=checkpoints,

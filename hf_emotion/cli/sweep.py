@@ -24,9 +24,7 @@ def sweep(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; default: runs/NAME-sweep.")] = None,
     data_dir: DataDir = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for all trials, as in `train`.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted sweep, or with more trials.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a sweep, or with more trials.")] = False,
 ) -> None:
     """
     Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part. The test part

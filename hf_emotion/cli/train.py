@@ -33,13 +33,8 @@ def train(
         int | None,
         typer.Option(min=1, help="Maximum number of rows of the validation part, and of the test part; default: all."),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key=value, e.g. learning_rate=1e-4 or dataset_options.taxonomy=ekman."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run from its last checkpoint.")
-    ] = False,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, such as learning_rate=1e-4.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")] = False,
     all_figures: AllFigures = False,
 ) -> None:
     """Train a recipe, evaluate it on the validation and the test part, and write a run folder that AutoModel can load."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
@@ -45,7 +44,6 @@ class Conversion:
     tokenizer: bool
 
 
-PICKLED = (".bin", ".pt", ".pth")
 CONFIG_FILES = ("config.json", "bert_config.json")
 
 
@@ -54,22 +52,17 @@ def convert_checkpoint(
 ) -> Conversion:
     """
     Convert a file with the state dict of the authors' label-aware, CG-BERT or QACG-BERT classifier to a checkpoint that
-    `AutoModel` can load, with the code of the model. Nothing is written if the conversion fails.
-
-    The tokenizer is saved too if its `vocab.txt` or `tokenizer.json` lies beside the reference.
+    `AutoModel` can load, with the code of the model, and its tokenizer if `vocab.txt` or `tokenizer.json` lies beside it.
 
     Args:
-        reference: a .bin, .pt or .pth file, of which only tensors are loaded and no code is run, or a .safetensors file.
+        reference: a file, of which only tensors are loaded and no code is run.
         output: a new or empty folder.
-        config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the
-            reference. It need not give the numbers of labels and contexts: the weights tell them.
-        overrides: configuration entries that replace those of the file, see `quasi_attention_absa` and
-            `label_aware_attention`.
+        config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the reference.
+        overrides: configuration entries that replace those of the file, see `quasi_attention_absa` and `label_aware_attention`.
 
     Raises:
         OSError: a file that is missing, or an `output` that is not empty.
-        ValueError: the file is no state dict or holds more than tensors; the state dict belongs to no known family, or does
-            not fit the configuration; the tokenizer has more words than the model.
+        ValueError: the file holds more than tensors, belongs to no known family, or does not fit configuration or tokenizer.
     """
     reference, output = Path(reference), Path(output)
     refuse_taken(output)
@@ -81,10 +74,7 @@ def convert_checkpoint(
         read = read_quasi_attention_absa
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
-        raise ValueError(
-            f"{reference} is not a checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
-            "`encoder.context_layer` (CG-BERT, QACG-BERT)."
-        )
+        raise ValueError(f"{reference} belongs to no known family: neither label-aware attention nor CG-BERT.")
     for size, name in sizes.items():
         if settings.get(size) is None and name in state_dict:
             settings[size] = next(iter(state_dict[name].shape), None)
@@ -100,31 +90,19 @@ def convert_checkpoint(
 
 def _load(path: Path) -> Mapping[str, torch.Tensor]:
     """The state dict in a file."""
+    if path.suffix == ".safetensors":
+        return load_file(path)
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        if path.suffix not in PICKLED:
-            raise ValueError(f"{path} must be a file that ends in one of {[*PICKLED, '.safetensors']}.")
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
-            f"{path} holds more than tensors, e.g. a whole model, which is not loaded because it can run code: "
-            "save its `state_dict()` alone."
+            f"{path} holds more than tensors, which could run code, or is damaged: save the model's `state_dict()` alone."
         ) from error
-    except (SafetensorError, EOFError, LookupError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged or no state dict: {error!r}") from error
-    if not isinstance(loaded, Mapping):
-        raise ValueError(f"{path} holds a {type(loaded).__name__}, not a state dict.")
-    return loaded
 
 
 def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
     candidates = [reference.parent / name for name in CONFIG_FILES] if config is None else [Path(config)]
-    path = next((path for path in candidates if path.is_file()), None)
-    if path is None:
-        raise FileNotFoundError(
-            f"no configuration: {' or '.join(map(str, candidates))} is missing. Give the JSON file with the sizes as `config`."
-        )
+    path = next((path for path in candidates if path.is_file()), candidates[0])
     return read_object(path, "take the file that came with the checkpoint")
 
 

@@ -7,22 +7,13 @@ import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
 from ..io.files import filling, refuse_taken
-from ..runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.loading import read_model
 
 
 SHARED_FIELDS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "type_vocab_size",
-    "initializer_range",
-    "layer_norm_eps",
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "type_vocab_size", "initializer_range", "layer_norm_eps"),
     "pad_token_id",
 )
 
@@ -44,16 +35,10 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
     """
     if output is not None:
         refuse_taken(Path(output))
-    path = resolve_base_model(str(checkpoint))
-    try:
-        bert = read_model(AutoModel, path, dtype=torch.float32)
-    except OSError as error:
-        raise OSError(not_found(str(checkpoint), error, option="")) from error
-    if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder:
-        raise ValueError(f"{checkpoint} must be a BERT encoder, got a {bert.config.model_type!r} model.")
+    bert = read_model(AutoModel, resolve_base_model(str(checkpoint)), dtype=torch.float32)
     pad = bert.config.pad_token_id
-    if pad is None:
-        raise ValueError(f"{checkpoint} has no `pad_token_id`, from which RoBERTa counts positions.")
+    if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder or pad is None:
+        raise ValueError(f"{checkpoint} must be a BERT encoder with a padding token.")
     fields = {name: getattr(bert.config, name) for name in SHARED_FIELDS}
     tokenizer = None if output is None else load_base_tokenizer(str(checkpoint), option="")
     if tokenizer is not None:
@@ -64,10 +49,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
     state_dict = {name: tensor for name, tensor in bert.state_dict().items() if not name.endswith("_ids")}
     positions = "embeddings.position_embeddings.weight"
     state_dict[positions] = torch.nn.functional.pad(state_dict[positions], (0, 0, shift, 0))
-    expected = {name for name in model.state_dict() if not name.endswith("_ids")}
-    if set(state_dict) != expected:
-        raise ValueError(f"{checkpoint} has other parameters than BERT: {sorted(set(state_dict) ^ expected)}.")
-    model.load_state_dict(state_dict, strict=False)  # all but the buffers of positions
+    model.load_state_dict(state_dict)
     if output is not None and tokenizer is not None:
         with filling(Path(output)) as folder:
             model.save_pretrained(folder)

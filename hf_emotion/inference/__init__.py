@@ -38,14 +38,11 @@ def load_predictor(
     """
     if add_labels:
         checkpoint = with_weights(checkpoint)
-    given = {
-        "taxonomy": taxonomy,
-        "stride": stride,
-        "max_windows": max_windows,
-        "aggregation_strategy": aggregation_strategy,
-        "add_labels": add_labels or None,
+    values = {
+        **{"taxonomy": taxonomy, "stride": stride, "max_windows": max_windows},
+        **{"aggregation_strategy": aggregation_strategy, "add_labels": add_labels or None},
     }
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in values.items() if value is not None}
     task, predictor_with = open_checkpoint(checkpoint, device, dtype)
     for name in options.keys() - task.predictor_options:
         raise ValueError(
@@ -57,10 +54,7 @@ def load_predictor(
 def open_checkpoint(
     checkpoint: str | Path, device: str | int | None = None, dtype: str | None = None
 ) -> tuple[Task, Callable[..., Any]]:
-    """
-    A checkpoint's task, and a function that makes its predictor from `max_length` and `predictor_options`. Errors as
-    `load_predictor`.
-    """
+    """A task, and what makes its predictor from `max_length` and `predictor_options`. Errors as `load_predictor`."""
     model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
     task = task_of(model.config)
     if task.predictor_class is None:

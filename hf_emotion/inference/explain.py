@@ -30,24 +30,21 @@ def explain(
 
     Methods, over the words of the text, or the utterances of a dialogue:
 
-    - "attention" (default): label-aware BERT: each label's attention over the words. RoBERTa with ESA: the weight of each word in
-      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: the attention of
-      `layer` and `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5
-      of the paper), and the gates. Dialogues: each utterance's attention over the others, mean over heads. Other models: the
+    - "attention" (default): label-aware BERT: each label's attention over the words. RoBERTa with ESA: the weight of each word, and the
+      dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: the attention of `layer` and `head`, summed over the queries
+      (figure 5 of the paper), and the gates. Dialogues: each utterance's attention over the others, mean over heads. Other models: the
       attention of the first token in the last layer.
     - "gradient": the gradient of a label's logit with respect to the embedding output, squared norm per token, divided by the
       sentence's maximum (figure 3 of the paper of QACG-BERT).
     - "integrated-gradients" (Sundararajan et al. 2017): gradients of the logit, integrated from the text with every token masked.
     - "occlusion": how much the logit falls when a word is masked.
 
-    Generators have none of these methods: they show ln P of each word of a reply under each emotion, as its difference from the
-    mean over the emotions, and as −ln P.
+    Generators show instead ln P of each word of a reply under each emotion, as its difference from the mean over the emotions, and as −ln P.
 
     Args:
         checkpoint: run folder, Hub id, or a predictor that is loaded already.
         text: a text; a context; or the turns of a dialogue, (speaker, utterance) or "SPEAKER: UTTERANCE".
-        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and for dialogues the
-            predicted one.
+        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and dialogues the predicted one.
         targets, aspects: for targeted sentiment. Default: the targets in the text, all aspects.
         emotions: for generators, names or mixtures; the reply is generated in the first one and compared under all of them; fewer
             than two: under all emotions of the model.
@@ -56,8 +53,7 @@ def explain(
         merge: how to combine the scores of a word's pieces: "sum" or "max" (the piece of the largest magnitude); "none" shows each
             piece.
         layer, head: for CG-BERT and QACG-BERT, counted from 0, which is the default.
-        max_length: tokens that are read at once, at most the model's positions; default: as many as in training; a loaded predictor
-            has its own. The attention of a label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
+        max_length: tokens that are read at once; default: as many as in training; a loaded predictor has its own.
 
     Raises:
         OSError: no such checkpoint.
@@ -67,30 +63,24 @@ def explain(
     predictor: Any = checkpoint
     if isinstance(checkpoint, str | Path):
         predictor = load_predictor(with_weights(checkpoint), max_length=max_length)
-    elif max_length is not None:
-        raise ValueError(
-            f"`max_length` is {max_length}, but a loaded predictor has its own: give it to the predictor."
-        )
     task, model = predictor.task, predictor.model
     if not task.explains:
         raise ValueError(f"models for {task.name} cannot be explained.")
     refuse_exported(model)
-    if merge not in ("sum", "max", "none"):
-        raise ValueError(f"`merge` must be 'sum', 'max' or 'none', got {merge!r}.")
     if method is not None and method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}.")
     arguments = {
         **{"labels": labels, "targets": targets, "aspects": aspects, "emotions": emotions},
         **{"reply": reply, "method": method, "layer": layer, "head": head},
     }
-    given = {name: value for name, value in arguments.items() if value is not None}
-    if unfit := sorted(given.keys() - task.explains):
-        found, takes = (", ".join(f"`{name}`" for name in names) for names in (unfit, sorted(task.explains)))
-        raise ValueError(f"{found} cannot be used with a model for {task.name}, which takes {takes}: leave it out.")
+    options = {name: value for name, value in arguments.items() if value is not None}
+    if unfit := sorted(options.keys() - task.explains):
+        names = ", ".join(f"`{name}`" for name in unfit)
+        raise ValueError(f"{names} cannot be used with a model for {task.name}: leave it out.")
     if method in METHODS[1:]:
         captum_attr()  # the first import takes seconds
     begin = time.perf_counter()
-    explained = task.explain(predictor, text, merge=merge, **given)
+    explained = task.explain(predictor, text, merge=merge, **options)
     seconds = time.perf_counter() - begin
     name = str(checkpoint) if isinstance(checkpoint, str | Path) else model.config._name_or_path
     return Explanation(**vars(explained), checkpoint=name, model_type=model.config.model_type, seconds=seconds)

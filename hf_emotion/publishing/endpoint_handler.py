@@ -10,8 +10,8 @@ from transformers import pipeline
 # The function of the model's task, instead of which `push --handler` writes `Task.respond`.
 
 
-def respond(run, inputs, parameters: dict) -> list:
-    raise NotImplementedError
+def respond(run, inputs, parameters: dict) -> Any:
+    """Answer to inputs, by the pipeline `run`."""
 
 
 # The class.
@@ -30,8 +30,6 @@ class EndpointHandler:
         with the inputs.
         """
         inputs, parameters = data.get("inputs"), data.get("parameters") or {}
-        if not isinstance(inputs, str | list) or not inputs:
-            raise ValueError(f"`inputs` must be a text, or a list that is not empty; got {inputs!r}.")
-        if not isinstance(parameters, dict):
-            raise ValueError(f"`parameters` must be an object, got {parameters!r}.")
+        if not isinstance(inputs, str | list) or not inputs or not isinstance(parameters, dict):
+            raise ValueError("`inputs` must be a text, or a list that is not empty, and `parameters` an object.")
         return respond(self.run, inputs, parameters)

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 
@@ -34,6 +34,34 @@ TIMED_PAIRS = 7
 logger = logging.getLogger(__name__)
 
 
+Compared = dict[str, Any]  # what `Exporter.compare` gives
+
+
+class Speed(TypedDict):
+    texts: int
+    threads: int
+    machine: str
+    times_as_fast_as_torch: float
+    quartiles: list[float]
+
+
+class Parity(TypedDict, total=False):
+    """
+    The content of `parity.json`: for each number type what was compared, the largest absolute difference of a logit, and how many decisions
+    (for a generator: greedy replies) differ; with `quantize` and a corpus also its figures before and after.
+    """
+
+    model_type: str
+    dataset: str | None
+    dataset_options: dict
+    versions: dict[str, str]
+    float32: Compared
+    int8: Compared
+    uint8: Compared
+    metrics: dict[str, dict[str, float]]
+    speed: Speed
+
+
 def export_onnx(
     checkpoint: str | Path,
     output: str | Path,
@@ -43,7 +71,7 @@ def export_onnx(
     split: str = "test",
     data_dir: str | Path | None = None,
     options: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> Parity:
     """
     Write a classifier or a reply generator as ONNX, with dynamic batch and length, and all that its predictor needs:
     configuration with labels, thresholds and aspects, tokenizer, TF-IDF gate. `load_predictor` reads the folder; for a generator
@@ -63,49 +91,24 @@ def export_onnx(
         dataset, split, data_dir, options: a corpus, see `load_split`; with `quantize` the metrics on it are reported before
             and after.
 
-    Returns:
-        the content of `parity.json`: "float32" and the value of `quantize`, each with what was compared, the largest absolute
-        difference of a logit, and how many decisions (for a generator: greedy replies) differ; "speed", how many times as fast
-        as torch; with `quantize` and a corpus also "metrics".
-
     Raises:
         ModuleNotFoundError: the extra `onnx` is not installed.
         FileExistsError: `output` is not empty.
-        OSError, ValueError: the checkpoint cannot be loaded; the corpus does not fit; the model cannot be exported; there is no
-            text; the logits differ.
+        OSError, ValueError: the checkpoint cannot be loaded; the corpus does not fit; the model cannot be exported; the logits differ.
     """
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(f"export needs {', '.join(missing)}: pip install 'hf-emotion[onnx]'")
-    if quantize not in (None, "int8", "uint8"):
-        raise ValueError(f"`quantize` must be None, 'int8' or 'uint8', got {quantize!r}.")
     output, checkpoint = Path(output), with_weights(checkpoint)
     refuse_taken(output)
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
-    if texts is not None and dataset is not None and quantize is None:
-        raise ValueError(
-            f"`dataset` {dataset!r} would not be read: `texts` are compared, and only `quantize` measures on a corpus. Leave one of the "
-            "two out."
-        )
-    if data_dir is not None and dataset is None:
-        raise ValueError(
-            f"`data_dir` {str(data_dir)!r} is where `dataset` lies: name the corpus, or leave `data_dir` out."
-        )
-    if options and texts is not None and dataset is None:
-        raise ValueError(
-            f"`options` {options} are of a corpus, but `texts` are compared: name `dataset`, or leave them out."
-        )
-    if texts is not None and not texts:
-        raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
+    if texts is not None and quantize is None and (dataset is not None or options):
+        raise ValueError("`texts` are compared, only `quantize` measures: leave out `dataset` and `options`.")
     task = task_of(read_config(checkpoint))
     exporter = task.exporter()
     if not exporter.measured and quantize is not None and dataset is not None:
-        logger.warning(
-            "%s have no metric here: %s is compared with torch only by logits and greedy replies",
-            task.reads,
-            quantize,
-        )
+        logger.warning("%s have no metric here: %s is compared only by logits and replies", task.reads, quantize)
     model = exporter.load(checkpoint)
     model.model.float().cpu().eval()
     corpus, of_run = trained_on(model) or (None, {})
@@ -115,27 +118,29 @@ def export_onnx(
         texts = _items(task, exporter, dataset, split, data_dir, options)
     with creating(output) as folder:
         graphs = exporter.write(model, folder)
-        _write_rest(model, folder)
+        write_exported_config(model.model.config, folder)
+        model.tokenizer.save_pretrained(folder)
+        write_tokenizer_facts(model.tokenizer, folder)
         exported = exporter.load_exported(folder)
-        report = {
+        report: Parity = {
             "model_type": model.model.config.model_type,
             "dataset": corpus,
             "dataset_options": of_run,
-            "versions": {name: _version(name) for name in ("torch", "transformers", "onnx", "onnxruntime")},
+            "versions": {
+                name: importlib.metadata.version(name) for name in ("torch", "transformers", "onnx", "onnxruntime")
+            },
             "float32": exporter.compare(model, exported, texts),
         }
         largest = report["float32"]["max_logit_difference"]
         allowed = TOLERANCE * max(1.0, report["float32"]["largest_logit"])
         if not largest <= allowed:  # also refuses NaN
             raise ValueError(
-                f"the exported model differs from torch: logits by up to {largest:.3g}, allowed are {allowed:.3g}. Nothing was "
-                "written. Other versions of torch and onnxruntime may do better."
+                f"the exported model differs from torch: logits by up to {largest:.3g}, allowed are {allowed:.3g}. Try other versions of onnxruntime."
             )
         if quantize is not None:
             if quantize == "int8" and saturates():
                 logger.warning(
-                    'this processor does not multiply 8-bit integers: the sums of "int8" saturate here. The figures below are '
-                    'measured here; `quantize` "uint8" is accurate on every processor.'
+                    'on this processor the sums of "int8" saturate, which costs accuracy; `quantize` "uint8" is accurate on every processor'
                 )
             for path in graphs:
                 quantize_graph(path, quantize)
@@ -155,11 +160,7 @@ def export_onnx(
 def read_texts(path: Path, checkpoint: str | Path) -> list:
     """
     Read the texts of a file, one per line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or
-    the utterance alone, and an empty line stands between two dialogues.
-
-    Raises:
-        OSError: no such file.
-        ValueError: no text in it.
+    the utterance alone, and an empty line stands between two dialogues. ValueError: no text in it.
     """
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
@@ -175,22 +176,9 @@ def _items(
         texts = distinct_texts(load_split(packaged_corpus(), split, None, **(options or {})))
         return exporter.of_texts(texts[:MOST_ITEMS])
     rows = load_split(dataset, split, data_dir, **(options or {}))
-    found = task_of_rows(rows)
-    if found is not task:
-        raise ValueError(
-            f"`dataset` {dataset!r} holds {found.reads}, and the model reads {task.reads}: give one that fits, or `texts`."
-        )
+    if (other := task_of_rows(rows)) is not task:
+        raise ValueError(f"{dataset!r} holds {other.reads}, and the model reads {task.reads}: name one that fits.")
     return exporter.of_rows(rows)[:MOST_ITEMS]
-
-
-def _write_rest(model: Any, folder: Path) -> None:
-    write_exported_config(model.model.config, folder)
-    model.tokenizer.save_pretrained(folder)
-    write_tokenizer_facts(model.tokenizer, folder)
-
-
-def _version(name: str) -> str:
-    return importlib.metadata.version(name)
 
 
 def _figures(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -203,7 +191,7 @@ def _figures(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _speed(exporter: Exporter, model: Any, exported: Any, items: Sequence) -> dict[str, Any]:
+def _speed(exporter: Exporter, model: Any, exported: Any, items: Sequence) -> Speed:
     """Time of torch / time of the exported model, alternating in one process with the same number of threads."""
     works = exporter.works(model, exported, items)
     for work in works:

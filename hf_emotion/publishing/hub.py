@@ -3,12 +3,11 @@
 
 import json
 import logging
-import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import Any, Required, TypedDict, TypeVar
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
@@ -16,15 +15,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from .. import __version__
 from ..recipes import check_licence
-from .release import (
-    MODEL_FILES,
-    PLOTS,
-    check,
-    files_in,
-    matches,
-    stage,
-    write_handler,
-)
+from .release import MODEL_FILES, PLOTS, check, files_in, matches, stage, write_handler
 
 
 logger = logging.getLogger(__name__)
@@ -32,6 +23,18 @@ T = TypeVar("T")
 
 WAITS = (1, 4, 10)  # seconds before each further attempt when a server fails
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write access"
+
+
+class _Commit(TypedDict, total=False):
+    url: str
+    commit: str
+    changed: bool
+
+
+class Pushed(_Commit):
+    """`files`: path in the repository -> bytes; `url` of the commit or pull request; `changed`: whether anything differed."""
+
+    files: Required[dict[str, int]]
 
 
 def push(
@@ -49,7 +52,7 @@ def push(
     base_model: str | None = None,
     licence: str | None = None,
     show: Callable[[dict[str, int]], Any] | None = None,
-) -> dict[str, Any]:
+) -> Pushed:
     """
     Publish a finished run, or a folder that `release` built, as a model repository.
 
@@ -60,19 +63,14 @@ def push(
         revision: the branch; it is made from main when it is missing.
         create_pr: open a pull request instead of writing to main.
         tag: a new tag for the commit.
-        dry_run: check everything and send nothing.
+        dry_run: check everything and send nothing; only `files` are returned.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
-        trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
-            hf-emotion's.
+        trust_remote_code: let the check run code and a card example that are not hf-emotion's.
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
         merge: for a run that holds only what is new over its base model: publish all weights.
         base_model: for such a run over a local folder: the Hub id of the same base model.
-        licence: an SPDX id or a licence name of the Hub, for the card; default: the one of the card, or of the recipe beside the run.
+        licence: an SPDX id or a licence name of the Hub; default: the one of the card, or of the recipe beside the run.
         show: called with `files` after all checks and before anything is sent.
-
-    Returns:
-        `files` (path in the repository -> bytes), and unless `dry_run`: `url` of the commit or pull request, `commit`, and
-        `changed`, False if the repository held all of this already.
 
     Raises:
         ValueError: the folder cannot be published; the message says what is missing and what to do.
@@ -84,15 +82,9 @@ def push(
     """
     if create_pr and (revision is not None or tag is not None):
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
-    if tag is not None and not is_tag(tag):
-        raise ValueError(
-            f"`tag` must begin with a letter or digit, hold only letters, digits and . _ - + /, and be a name that git takes, got {tag!r}."
-        )
     validate_repo_id(repo_id)
     if licence is not None:
-        check_licence(
-            licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe beside the run"
-        )
+        check_licence(licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe")
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
         if not (api.token or get_token()):
@@ -110,12 +102,13 @@ def push(
             show(files)
         if dry_run:
             return {"files": files}
-        return {"files": files, **_upload(api, repo_id, folder, private, revision, create_pr, tag)}
+        return Pushed(files=files, **_upload(api, repo_id, folder, private, revision, create_pr, tag))
 
 
 def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
     """Call `action`, again after a failure of the server or the network. Other refusals become errors that say what to do."""
-    for wait in (*waits, None):
+    left = [*waits]
+    while True:
         try:
             return action()
         except (HTTPError, RuntimeError, json.JSONDecodeError) as error:
@@ -126,39 +119,25 @@ def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WA
             status = getattr(getattr(cause, "response", None), "status_code", None)
             if status is not None and status < 500 and status not in (408, 429):
                 raise _refusal(status, cause, repo_id) from error
-            if wait is None:
+            if not left:
                 answer = f"answered {status}" if status else f"could not be reached ({type(cause).__name__}: {cause})"
-                raise ConnectionError(
-                    f"the Hub {answer} at every attempt: run the same command again later."
-                ) from error
-            logger.warning("the Hub failed (%s), next attempt in %s s", status or type(cause).__name__, wait)
-            time.sleep(wait)
-    raise AssertionError
+                raise ConnectionError(f"the Hub {answer} at every attempt: try again later.") from error
+            logger.warning("the Hub failed (%s), next attempt in %s s", status or type(cause).__name__, left[0])
+            time.sleep(left.pop(0))
 
 
 def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
-    said = getattr(error, "server_message", None)
-    said = f" ({said})" if said else ""
-    if status == 401:
-        return PermissionError(f"the Hub knows no such token (401){said}: {LOG_IN}.")
-    if status == 403:
-        return PermissionError(
-            f"the token may not write to {repo_id} (403){said}: take one of an account that may, with write access."
-        )
+    said = getattr(error, "server_message", None) or str(error)
+    if status in (401, 403):
+        return PermissionError(f"the token may not write to {repo_id} ({status}): {said}; {LOG_IN}.")
     if status == 404:
-        return FileNotFoundError(
-            f"the Hub finds no {repo_id}, or no such branch there (404){said}: check --repo-id and --revision."
-        )
-    if status in (409, 412):
-        return ConnectionError(
-            f"{repo_id} was changed by somebody else meanwhile ({status}){said}: run the same command again."
-        )
-    return ConnectionError(f"the Hub refused the upload to {repo_id} ({status}){said}.")
+        return FileNotFoundError(f"the Hub finds no {repo_id}, or no such branch there ({status}): check both names.")
+    return ConnectionError(f"the Hub refused the upload to {repo_id} ({status}): {said}; run the same command again.")
 
 
 def _upload(
     api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
-) -> dict[str, Any]:
+) -> _Commit:
     """Make one commit with all files. If it fails, a repository or branch that was made for it is removed again."""
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
@@ -171,9 +150,7 @@ def _upload(
             if _create(api, repo_id, private):
                 undo.append(lambda: api.delete_repo(repo_id))
         elif private and not call(api.model_info, repo_id).private:
-            raise ValueError(
-                f"{repo_id} exists and is public: --private is for new ones. Make it private on its settings page."
-            )
+            raise ValueError(f"{repo_id} exists and is public: make it private on its settings page.")
         if tag is not None and tag in {ref.name for ref in call(api.list_repo_refs, repo_id).tags}:
             raise ValueError(f"{repo_id} has a tag {tag!r} already: choose another.")
         if revision is not None and not call(api.revision_exists, repo_id, revision):
@@ -213,15 +190,6 @@ def _upload(
     return {"url": done.pr_url or done.commit_url, "commit": done.oid, "changed": done.oid != before}
 
 
-def is_tag(name: str) -> bool:
-    """Whether git takes a name as that of a tag (a part of what `git check-ref-format` takes)."""
-    return (
-        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/+-]*", name) is not None
-        and not any(part in name for part in ("..", "//", "/.", ".lock/"))
-        and not name.endswith((".", "/", ".lock"))
-    )
-
-
 def _create(api: HfApi, repo_id: str, private: bool) -> bool:
     """Make the repository; False if there was one, which the token could not see."""
     try:
@@ -240,6 +208,4 @@ def _undo(api: HfApi, repo_id: str, revision: str | None, before: str | None, un
             for step in reversed(undo):
                 step()
     except (HTTPError, OSError) as error:
-        logger.warning(
-            "%s could not be put back as it was (%s): remove the empty repository or branch yourself", repo_id, error
-        )
+        logger.warning("%s could not be put back as it was (%s): remove the repository or branch", repo_id, error)

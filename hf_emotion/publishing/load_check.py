@@ -37,11 +37,9 @@ def load(folder: Path) -> None:
     for name in sorted(names):
         auto_class = getattr(transformers, name)
         _, found = auto_class.from_pretrained(folder, trust_remote_code=True, output_loading_info=True)
-        lost = sorted({*found["missing_keys"], *(str(key) for key in found["mismatched_keys"])})
+        lost = {*found["missing_keys"], *found["unexpected_keys"], *(str(key) for key in found["mismatched_keys"])}
         if lost:
-            raise ValueError(f"the weights lack {', '.join(lost[:3])}{' and others' if len(lost) > 3 else ''}")
-        if unused := sorted(found["unexpected_keys"]):
-            raise ValueError(f"config.json names a model without the weights {', '.join(unused[:3])}")
+            raise ValueError(f"config.json and the weights do not agree about {', '.join(sorted(lost)[:3])}")
 
 
 def main(jobs: list[list[str]]) -> None:

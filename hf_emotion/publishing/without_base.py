@@ -42,17 +42,11 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
     """
     config = _config(checkpoint)
     base = config.get(BASE)
-    if not isinstance(base, str | None):
-        raise ValueError(f"`{BASE}` in config.json must be a Hub id, got {base!r}: take the file of the finished run.")
-    if merge and base_model is not None:
-        raise ValueError(
-            "--merge publishes the base model's weights, and --base-model says where others find them: leave out one."
-        )
+    if (merge and base_model is not None) or (base is None and (merge or base_model is not None)):
+        raise ValueError("leave out --merge or --base-model, and both for a run that holds all weights of its model.")
     if base is None:
-        if merge or base_model is not None:
-            option = "--merge" if merge else "--base-model"
-            raise ValueError(f"the run holds all weights of its model and needs no base model: leave out {option}.")
-    elif merge:
+        return
+    if merge:
         model = read_model(getattr(transformers, auto_class_of(read_config(checkpoint), "AutoModel")), checkpoint)
         for pattern in weight_files:
             for path in checkpoint.glob(pattern):
@@ -67,8 +61,7 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
         write_json(checkpoint / "config.json", {**config, BASE: base_model, REVISION: found.name})
     elif hub_id(base) is None:
         raise ValueError(
-            f"the run holds only what is new over its base model, and that is a folder of this machine, {base}: `push` publishes all "
-            "weights with --merge, or names the same model on the Hub with --base-model OWNER/NAME."
+            f"the run holds only what is new over the folder {base}: publish all weights with --merge, or name its Hub id with --base-model."
         )
 
 
@@ -109,10 +102,7 @@ def _refuse_other_weights(folder: Path, base_model: str, found: Path) -> None:
     if own.keys() != theirs.keys() or not all(
         torch.equal(_tensor(path, name).float(), _tensor(theirs[name], name).float()) for name, path in own.items()
     ):
-        raise ValueError(
-            f"`--base-model` {base_model!r} has other weights than {folder}, over which the model was trained: name the same model, "
-            "or publish all weights with --merge."
-        )
+        raise ValueError(f"`--base-model` {base_model!r} has other weights than {folder}: name the same model.")
 
 
 def _downloaded(base_model: str, revision: str | None) -> Path:
@@ -121,8 +111,7 @@ def _downloaded(base_model: str, revision: str | None) -> Path:
         return Path(snapshot_download(base_model, revision=revision, allow_patterns=FILES))
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"the base model {base_model!r} is found neither on the Hub nor in this machine's cache "
-            f"({str(error).splitlines()[0]}): check its name and the network, or publish all weights with --merge."
+            f"the base model {base_model!r} cannot be read from the Hub ({str(error).splitlines()[0]}): check its name and the network."
         ) from error
 
 

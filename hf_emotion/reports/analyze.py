@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
@@ -23,17 +23,19 @@ from ..tasks import corpus_of, task_of_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import at_most, few_of, rows_for_task
-from .certainty import calibrated, label_correlation, threshold_curves, validation_predictions
-from .classification import count_pairs
-from .compare import check_same_rows, compare, run_names, seeds_to_test
-from .finished_runs import (
-    Predictions,
-    choose_split,
-    examples,
-    read_predictions,
-    seed_folders,
+from .certainty import (
+    Calibration,
+    Correlation,
+    Curves,
+    calibrated,
+    label_correlation,
+    threshold_curves,
+    validation_predictions,
 )
-from .selective import Wanted, check_request, keep_rule, selective
+from .classification import count_pairs
+from .compare import Test, check_same_rows, compare, run_names, seeds_to_test
+from .finished_runs import Predictions, ShownRow, Spread, choose_split, examples, read_predictions, seed_folders
+from .selective import Selective, Wanted, check_request, keep_rule, selective
 
 
 logger = logging.getLogger(__name__)
@@ -45,13 +47,90 @@ SENTENCES = 100  # rows of the page for two runs, in each direction
 BACKGROUND = ("neutral", "none")  # labels whose errors are reported separately
 
 
+class ErrorGroup(TypedDict):
+    """Errors with the same gold and predicted label, the surest first; rows with several labels are one group."""
+
+    gold: str
+    predicted: str
+    rows: list[ShownRow]
+
+
+class Confusion(TypedDict):
+    """How many rows with one gold label got another one; in an analysis also the spread over the seeds."""
+
+    gold: str
+    predicted: str
+    rows: int
+    mean: NotRequired[float | None]
+    std: NotRequired[float | None]
+
+
+class Background(TypedDict):
+    """Errors from or to a label such as "neutral": how many rows of how many, and which other labels are involved."""
+
+    rows: int
+    of: int
+    share: Spread
+    labels: dict[str, int]
+
+
+class Analysis(TypedDict, total=False):
+    """The content of `analysis.json`."""
+
+    name: str
+    dataset: str
+    split: str
+    best_seed: int
+    rows: dict[str, int]
+    errors: dict[str, int]
+    top1_accuracy: Spread
+    top3_accuracy: Spread
+    confusions: list[Confusion]
+    background: dict[str, dict[str, Background]]
+    aspects: dict[str, Any] | None
+    calibration: Calibration | None
+    selective: Selective
+    threshold_curves: Curves | None
+    label_correlation: Correlation | None
+    context_guidance: dict[str, Any] | None
+    left_out: dict[str, str]
+    kept: dict[str, dict[str, float]]
+
+
+class Only(TypedDict):
+    """The rows that only one of two runs gets right; `pairs` counts gold label and what the other run predicted."""
+
+    rows: int
+    several_labels: int
+    pairs: list[Confusion]
+    sentences: list[ShownRow]
+
+
+class Pair(TypedDict):
+    """Two runs over the same rows."""
+
+    first: str
+    second: str
+    dataset: str
+    split: str
+    seeds: list[int]
+    rows: int
+    only_second: Only
+    only_first: Only
+    mcnemar: dict[str, float]
+    tests: list[Test]
+    background: list[dict[str, dict[str, Background]]]
+    left_out: dict[str, str]
+    page: str
+
+
 def analyze(
     run: str | Path,
     split: str | None = None,
     data_dir: str | Path | None = None,
     abstain: Wanted = None,
     prediction_sets: float | Literal["off"] | None = None,
-) -> dict[str, Any]:
+) -> Analysis:
     """
     Analyse the predictions of a run, write its `report.html` and, in the folder `analysis`, `analysis.json`, `errors.html` and the
     figures as SVG, and keep the temperature in the checkpoint's `config.json`.
@@ -62,20 +141,17 @@ def analyze(
     Args:
         run: the run folder.
         split: default: the test part, or the validation part if there is none.
-        data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. The texts of the errors and, for
-            CG-BERT and QACG-BERT, the gates and attentions come from the corpus; without one they are left out.
+        data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. Without the corpus its texts, gates and attentions are
+            left out.
         abstain, prediction_sets: as in a recipe: also keep this rule in the checkpoint's `config.json`, and tell of it in its card; "off"
             removes it. Emotions of texts alone.
 
     Returns:
-        The content of `analysis.json`: shares and errors (mean and std over the seeds), `confusions`, `calibration`,
-        `threshold_curves` (validation part), `selective` (risk over coverage, prediction sets; see there), `label_correlation`, `aspects`, `context_guidance`, and `left_out`: what is
-        missing, and why.
+        The content of `analysis.json`; `left_out` says what is missing, and why.
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
-        ValueError: no such split; the corpus is not the one of the run; a rule that is out of range or for another task, or without
-            predictions for the validation part.
+        ValueError: no such split; the corpus is not the one of the run; a rule that is out of range or for another task.
     """
     from .html_report import write_errors, write_report
 
@@ -85,10 +161,7 @@ def analyze(
     left_out: dict[str, str] = {}
     check_request(abstain, prediction_sets)
     if (abstain or prediction_sets) and "abstain" not in task.recipe_fields:
-        name, value = ("abstain", abstain) if abstain else ("prediction_sets", prediction_sets)
-        raise ValueError(
-            f"`{name}` {value!r} is for emotions of texts, and {run} is a run of {task.name}: leave it out."
-        )
+        raise ValueError(f"a rule to abstain is for emotions of texts, not for {task.name}: leave it out.")
     if not task.selects_labels:
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
@@ -99,17 +172,16 @@ def analyze(
     folders = _seed_folders(run, report, left_out)
     per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
     dev = [
-        validation_predictions(folder, split, own, "abstention and prediction sets", left_out)
-        for folder, own in zip(folders, per_seed, strict=True)
+        validation_predictions(folder, split, rows, "abstention and prediction sets", left_out)
+        for folder, rows in zip(folders, per_seed, strict=True)
     ]
-    kept = None
-    if abstain is not None or prediction_sets is not None:
-        kept = keep_rule(run, report, split, found, abstain, prediction_sets)
+    keeps = abstain is not None or prediction_sets is not None
+    rules = keep_rule(run, report, split, found, abstain, prediction_sets) if keeps else {}
     right, predicted = metrics.paper_errors(found.gold, found.probabilities)
     texts, why = _texts(run, report, split, found, data_dir, report.best.seed)
     if texts is None:
         left_out["texts of the errors"] = why
-    result: dict[str, Any] = {
+    result: Analysis = {
         "name": report.name,
         "dataset": report.dataset,
         "split": split,
@@ -125,8 +197,8 @@ def analyze(
         "context_guidance": _context_guidance(run, report, split, data_dir, left_out),
         "left_out": left_out,
     }
-    if kept is not None:
-        result["kept"] = kept
+    if keeps:
+        result["kept"] = rules
     groups = _error_groups(found, right, predicted, texts)
     figures = _figures(result, report, found)
     with filling(run / FOLDER) as temporary:
@@ -144,7 +216,7 @@ def analyze(
 
 def analyze_pair(
     first: str | Path, second: str | Path, split: str | None = None, data_dir: str | Path | None = None
-) -> dict[str, Any]:
+) -> Pair:
     """
     Find the rows that only one of two runs over the same rows gets right, and write them to `analysis/against_FIRST.html` in the
     folder of the second; FIRST is the recipe's name, and the folder's name if that differs.
@@ -152,11 +224,6 @@ def analyze_pair(
     Args:
         first: the run folder of the baseline.
         second, split, data_dir: as in `analyze`.
-
-    Returns:
-        `only_second` and `only_first`, each with `rows`, `several_labels` (how many of these have several gold labels),
-        `pairs` (for the rows with one gold label: counts of (that label, what the other run predicted)) and `sentences`; `mcnemar`
-        over rows right by the rule of `analyze`; `seeds`, whose predictions these are; `tests` of `compare`; `background` of both runs; `page`.
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
@@ -166,25 +233,23 @@ def analyze_pair(
 
     runs = [Path(first), Path(second)]
     reports = [RunReport.read(run) for run in runs]
-    for run, report in zip(runs, reports, strict=True):
-        if not task_of_run(report).selects_labels:
-            raise ValueError(f"{run} generates replies and has no predictions of labels to compare.")
     split = choose_split(runs, reports, split)
     chosen = [  # the only seed, or of several the best one, whose predictions lie in the run folder
         next(iter(own.items())) if len(own) == 1 else (report.best.seed, run)
         for run, report, own in zip(runs, reports, seeds_to_test(runs, reports, split)[0], strict=True)
     ]
-    found = [
-        read_predictions(folder, split, report.multi_label)
-        for (_, folder), report in zip(chosen, reports, strict=True)
-    ]
+    parts = zip(chosen, reports, strict=True)
+    found = [read_predictions(folder, split, report.multi_label) for (_, folder), report in parts]
     check_same_rows(runs[0], found[0], runs[1], found[1])
     outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
     texts, why = _texts(runs[1], reports[1], split, found[1], data_dir, chosen[1][0])
     labelled = _label_counts(found[0]) > 0
     one, other = (right[labelled] for right, _ in outcomes)
     names = run_names(runs, reports)
-    result = {
+    folder = runs[0].resolve().name  # the same second run may be compared with several runs of one recipe
+    name = names[0] if names[0] == folder else f"{names[0]}-{folder}"
+    page = runs[1] / FOLDER / ("against_" + re.sub(r"[^\w.-]", "_", name) + ".html")
+    result: Pair = {
         "first": names[0],
         "second": names[1],
         "dataset": reports[1].dataset,
@@ -197,20 +262,14 @@ def analyze_pair(
         "tests": compare(runs, split)["tests"],
         "background": [_background([each], each) for each in found],
         "left_out": {} if texts else {"texts": why},
+        "page": str(page),
     }
-    folder = runs[0].resolve().name  # the same second run may be compared with several runs of one recipe
-    name = names[0] if names[0] == folder else f"{names[0]}-{folder}"
-    name = re.sub(r"[^\w.-]", "_", name)
-    page = runs[1] / FOLDER / f"against_{name}.html"
     write_pair(page, result)
-    return {**result, "page": str(page)}
+    return result
 
 
 def _seed_folders(run: Path, report: RunReport, left_out: dict[str, str]) -> list[Path]:
-    """
-    The folder with the predictions of each seed; if some are missing, the run folder, which has the predictions of the best
-    seed.
-    """
+    """The folder with the predictions of each seed, or only the run folder, which has those of the best seed."""
     folders, missing = seed_folders(run, report)
     if missing:
         left_out["spread over the seeds"] = (
@@ -233,7 +292,7 @@ def _one_label(found: Predictions) -> tuple[np.ndarray, np.ndarray]:
     return found.gold[one].argmax(axis=1), predicted[one]
 
 
-def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray) -> dict[str, Any]:
+def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray) -> Analysis:
     counts = _label_counts(found)
     rights = [  # each seed may have rows of its own
         (_label_counts(each), metrics.paper_errors(each.gold, each.probabilities)[0]) for each in per_seed
@@ -248,29 +307,28 @@ def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray)
             "with one gold label": int((~right & (counts == 1)).sum()),
             "with several gold labels": int((~right & (counts > 1)).sum()),
         },
-        "top1_accuracy": over_seeds([mean(own[labels == 1]) for labels, own in rights]),
-        "top3_accuracy": over_seeds([mean(own[labels > 1]) for labels, own in rights]),
+        "top1_accuracy": over_seeds([mean(hits[labels == 1]) for labels, hits in rights]),
+        "top3_accuracy": over_seeds([mean(hits[labels > 1]) for labels, hits in rights]),
     }
 
 
-def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> list[dict[str, Any]]:
+def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> list[Confusion]:
     own = metrics.confusions(*_one_label(found))
     each = [metrics.confusions(*_one_label(seed)) for seed in per_seed]
     total: Counter[tuple[int, int]] = sum(each, Counter())
-    return [
-        {
-            "gold": found.names[pair[0]],
-            "predicted": found.names[pair[1]],
-            "rows": own[pair],
-            **over_seeds([seed[pair] for seed in each]),
-        }
-        for pair, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:CONFUSIONS]
-    ]
+    result: list[Confusion] = []
+    for pair, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:CONFUSIONS]:
+        gold, predicted = (found.names[label] for label in pair)
+        spread = over_seeds([seed[pair] for seed in each])
+        result.append(
+            {"gold": gold, "predicted": predicted, "rows": own[pair], "mean": spread["mean"], "std": spread["std"]}
+        )
+    return result
 
 
-def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, Any]:
+def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, dict[str, Background]]:
     """Errors from and to the labels "neutral" and "none": their shares, and which other labels are involved."""
-    result = {}
+    result: dict[str, dict[str, Background]] = {}
     for label, name in enumerate(found.names):
         if name.casefold() not in BACKGROUND:
             continue
@@ -337,22 +395,21 @@ def _texts(
             ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
-            f"the {split} rows of {report.dataset}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "
-            "measured on: name the corpus of its training with --data-dir."
+            f"the {split} rows of {report.dataset} are not those of {run}: name its corpus with --data-dir."
         )
     return texts, ""
 
 
 def _error_groups(
     found: Predictions, right: np.ndarray, predicted: np.ndarray, texts: list[str] | None
-) -> list[dict[str, Any]]:
+) -> list[ErrorGroup]:
     """The errors grouped by (gold, predicted), the surest first in each group. Rows with several labels are the last group."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[ShownRow]] = {}
     for row in np.flatnonzero(~right & (_label_counts(found) > 0)).tolist():
         gold, scores = found.gold_names[row], found.probabilities[row]
-        several = len(gold) > 1
-        shown = np.argsort(-scores, kind="stable")[:3] if several else [predicted[row]]
-        key = ("several labels", "") if several else (gold[0], found.names[predicted[row]])
+        multi_label = len(gold) > 1
+        shown = np.argsort(-scores, kind="stable")[:3] if multi_label else [predicted[row]]
+        key = ("several labels", "") if multi_label else (gold[0], found.names[predicted[row]])
         groups.setdefault(key, []).append(
             {
                 "id": found.ids[row],
@@ -369,7 +426,7 @@ def _error_groups(
 
 def _only(
     wrong: Predictions, texts: list[str] | None, right: np.ndarray, predicted: np.ndarray, other_right: np.ndarray
-) -> dict[str, Any]:
+) -> Only:
     """The rows that the run `wrong` gets wrong and the other gets right."""
     rows = ~right & other_right & (_label_counts(wrong) > 0)
     groups = _error_groups(wrong, ~rows, predicted, texts)
@@ -387,7 +444,7 @@ def _only(
     }
 
 
-def _figures(result: dict[str, Any], report: RunReport, found: Predictions) -> dict[str, str]:
+def _figures(result: Analysis, report: RunReport, found: Predictions) -> dict[str, str]:
     """File name -> SVG; empty without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no figures: matplotlib is not installed (pip install 'hf-emotion[plots]')")

@@ -28,15 +28,7 @@ HUB_LICENSES = {
 
 
 def write_card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> None:
-    """
-    Write README.md: metadata for the Hub (with a model index), and the task's text about the run.
-
-    Args:
-        folder: the run folder.
-        recipe: what was run.
-        report: content of metrics.json.
-        best: the seed whose weights lie in the folder.
-    """
+    """Write README.md: metadata for the Hub (with a model index), and the task's text about the run, whose best seed is `best`."""
     card = task_of_run(report).card(folder, recipe, report, best)
     paper = [f"The model: {recipe.paper}."] if recipe.paper else []
     software = f"The software: The hf-emotion developers: hf-emotion {__version__}, Apache License 2.0."
@@ -52,10 +44,7 @@ def write_card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -
 
 
 def renew_section(folder: Path, title: str, paragraphs: Sequence[str], before: str) -> None:
-    """
-    Replace a section of README.md, or put it before the section `before`; without paragraphs, remove it. The rest stays as it is, because
-    people edit their cards. Nothing happens where there is no card.
-    """
+    """Replace a section of README.md, if there is one, or put it before the section `before`; without paragraphs, remove it."""
     path = folder / "README.md"
     if not path.is_file():
         return
@@ -70,21 +59,21 @@ def renew_section(folder: Path, title: str, paragraphs: Sequence[str], before: s
 
 
 def _metadata(card: Card, recipe: Recipe, report: RunReport) -> ModelCardData:
-    own = [corpus_of(name) for name in card.corpora]
+    used = [corpus_of(name) for name in card.corpora]
     return ModelCardData(
         model_name=recipe.name,
-        **_licence(recipe, own),
-        language=languages_of(own),
+        **_licence(recipe, used),
+        language=languages_of(used),
         library_name="transformers",
         pipeline_tag=card.pipeline_tag,
         base_model=base_names(recipe)[0],
-        datasets=[corpus.hub_id for corpus in own if corpus.hub_id] or None,
+        datasets=[corpus.hub_id for corpus in used if corpus.hub_id] or None,
         tags=list(card.tags),
         metrics=list(card.metrics),
         eval_results=[
             EvalResult(
                 task_type=card.task_type,
-                dataset_type=own[0].hub_id or recipe.dataset,
+                dataset_type=used[0].hub_id or recipe.dataset,
                 dataset_name=recipe.dataset,
                 dataset_split=report.measured_split,
                 metric_type=figure.type,
@@ -121,9 +110,8 @@ def write_collection_card(folder: Path, names: list[str], namespace: str | None)
         licences.add(data.license)
         terms[corpus] = known[corpus].terms if corpus in known and not known[corpus].own_files else "see the cards"
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
-        results += (
-            "" if data.eval_results[0].dataset_split == "test" else f" ({data.eval_results[0].dataset_split} part)"
-        )
+        split = data.eval_results[0].dataset_split
+        results += "" if split == "test" else f" ({split} part)"
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
         rows.append([link, corpus, results])
     sources = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())

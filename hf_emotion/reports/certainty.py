@@ -2,7 +2,7 @@
 """Measures how sure a run is of what it predicts: calibration, curves over thresholds, and which labels it gives together."""
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
@@ -12,10 +12,37 @@ from .. import metrics
 from ..metrics.calibration import Reliability
 from ..metrics.significance import over_seeds
 from ..run_report import RunReport
-from .finished_runs import Predictions, read_predictions
+from .finished_runs import Predictions, Spread, read_predictions
 
 
 GRID = np.linspace(0, 1, 101)  # thresholds of the curves
+
+
+class Calibration(TypedDict):
+    """`before` and `after` a temperature: what `metrics.reliability` gives, and `ece_over_seeds`."""
+
+    temperature: float
+    temperature_over_seeds: Spread
+    unit: str
+    before: dict
+    after: dict
+    fitted_on_other_rows: bool
+
+
+class Curves(TypedDict):
+    """Precision, recall and F1 over thresholds: their macro averages, and for each label with its tuned threshold."""
+
+    thresholds: list[float]
+    macro: dict[str, list[float]]
+    labels: dict[str, dict]
+
+
+class Correlation(TypedDict):
+    """Pearson's r of the labels' probabilities, and the tree of the labels."""
+
+    labels: list[str]
+    matrix: list[list[float]]
+    linkage: list[list[float]]
 
 
 def validation_predictions(
@@ -31,11 +58,7 @@ def validation_predictions(
         return None
 
 
-def calibrated(
-    report: RunReport,
-    split: str,
-    per_seed: list[Predictions],
-) -> dict[str, Any] | None:
+def calibrated(report: RunReport, split: str, per_seed: list[Predictions]) -> Calibration | None:
     """Reliability without and with the temperature that the run fitted on the validation part; None if it fitted none."""
     best = report.runs.index(report.best)
     # With only one part of the predictions, it is that of the best seed, whose checkpoint the run folder holds.
@@ -60,21 +83,17 @@ def calibrated(
     }
 
 
-def threshold_curves(
-    run: Path, report: RunReport, found: Predictions, left_out: dict[str, str]
-) -> dict[str, Any] | None:
+def threshold_curves(run: Path, report: RunReport, found: Predictions, left_out: dict[str, str]) -> Curves | None:
     """Precision, recall and F1 over thresholds on the validation part, where they were tuned."""
     what = "threshold curves"
     if not found.multi_label:
         left_out[what] = "each row has one label: the most probable one is taken, without thresholds."
         return None
-    try:
-        dev = read_predictions(run, "validation", multi_label=True)
-    except ValueError as error:
-        left_out[what] = str(error)
+    dev = validation_predictions(run, "test", found, what, left_out)
+    if dev is None:
         return None
     tuned = report.best.thresholds or {}
-    labels: dict[str, dict[str, Any]] = {}
+    labels: dict[str, dict] = {}
     sums: dict[str, np.ndarray] = {}
     for column, name in enumerate(dev.names):
         gold, scores = dev.gold[:, column], dev.probabilities[:, column]
@@ -92,7 +111,7 @@ def threshold_curves(
     return {"thresholds": GRID.tolist(), "macro": macro, "labels": labels}
 
 
-def label_correlation(found: Predictions, left_out: dict[str, str]) -> dict[str, Any] | None:
+def label_correlation(found: Predictions, left_out: dict[str, str]) -> Correlation | None:
     """Pearson's r of the labels' probabilities over the rows; 0 for a label whose probability never changes."""
     if len(found.names) < 2 or len(found.ids) < 2:
         left_out["label correlation"] = "it needs two labels and two rows."

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -20,24 +20,51 @@ COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_with
 SAMPLES = 10_000  # samples of the bootstrap
 
 
-def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: bool = True) -> dict[str, Any]:
+class Test(TypedDict):
+    """A run against the baseline under one decision; McNemar's figures are None for more seeds than one."""
+
+    decision: str
+    first: str
+    second: str
+    first_seeds: list[int]
+    second_seeds: list[int]
+    paired_seeds: bool
+    metric: str
+    split: str
+    rows: int
+    samples: int
+    tested: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    only_first: int | None
+    only_second: int | None
+    mcnemar_p_value: float | None
+
+
+class Comparison(TypedDict):
+    """`metrics`: names of the columns of `table`; `notes`: what a reader must know."""
+
+    split: str
+    metrics: list[str]
+    table: list[list[str]]
+    tests: list[Test]
+    notes: list[str]
+
+
+def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: bool = True) -> Comparison:
     """
     Compare run folders of one corpus; the first is the baseline of the tests.
 
     A test is about the means over the seeds that the table shows: `bootstrap_over_seeds` of macro-F1 over all labels, with
     paired seeds if both runs have the same ones. For two runs with one seed each it is the paired bootstrap over rows, and
-    McNemar's test is added; it needs one decision of each run for a row, and several seeds give several.
+    McNemar's test is added; it needs one decision of each run for a row.
 
     Args:
         runs: run folders.
         split: "validation" or "test"; default: the test part, or the validation part if a run has no test part.
         all_figures: whether the table has all figures, or only those that matter most.
-
-    Returns:
-        `split`; `metrics`, the names of the columns; `table`, rows of strings; `notes`, what a reader must know; and `tests`, one
-        dict for each run but the first and each decision ("fixed", "tuned" or "argmax"): what `bootstrap_over_seeds` gives,
-        `first` and `second` (names), `first_seeds`, `second_seeds`, `paired_seeds`, `metric`, `split`, `rows`, `samples`,
-        `tested` (the same in words), and McNemar's `only_first`, `only_second`, `mcnemar_p_value`, None for several seeds.
 
     Raises:
         FileNotFoundError: a folder without metrics.json or predictions.parquet.
@@ -46,9 +73,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     reports = [RunReport.read(Path(run)) for run in runs]
     for run, report in zip(runs, reports, strict=True):
         if not task_of_run(report).selects_labels:
-            raise ValueError(
-                f"{run} generates text and has no predictions of labels to compare: `hf-emotion evaluate {run}` measures a generator."
-            )
+            raise ValueError(f"{run} generates text: `hf-emotion evaluate {run}` measures it.")
     notes = []
     lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report.summary]
     if split is None and lacking:
@@ -67,13 +92,12 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     names = run_names(runs, reports)
     for name, report in zip(names, reports, strict=True):
         cells = [mean_std(report.summary[split].get(kind, {}).get(metric)) for kind, metric in columns]
-        table.append([name, report.base_model, str(len(report.runs)), *cells])
+        table.append([name, report.base_model or "-", str(len(report.runs)), *cells])
     folders, more = seeds_to_test(runs, reports, split)
     notes += more
     tests = []
-    first, *others = (
-        _decisions(name, report, split, own) for name, report, own in zip(names, reports, folders, strict=True)
-    )
+    seeds = zip(names, reports, folders, strict=True)
+    first, *others = (_decisions(name, report, split, own) for name, report, own in seeds)
     for run, second in zip(runs[1:], others, strict=True):
         check_same_rows(runs[0], first.found, run, second.found)
         tests += _tests(first, second, split)
@@ -95,9 +119,7 @@ def seeds_to_test(
         own, missing = seed_folders(Path(run), report)
         folders.append(dict(zip((entry.seed for entry in report.runs), own, strict=True)))
         if missing:
-            notes.append(
-                f"{run} lacks predictions.parquet of {', '.join(missing)}: the tests take only the best seed of each run"
-            )
+            notes.append(f"{run} lacks predictions.parquet of {', '.join(missing)}: only the best seeds are tested")
     if notes:
         best = [report.best.seed for report in reports]
         return [{seed: Path(run)} for run, seed in zip(runs, best, strict=True)], notes
@@ -106,15 +128,13 @@ def seeds_to_test(
         common = [seed for seed in folders[0] if all(seed in own for own in folders)]
         if not common:
             raise ValueError(
-                f"{', '.join(map(str, runs))}: with `shots` each seed has validation rows of its own, and no seed is in all runs: no "
-                "paired test is possible. Train with the same `seeds`, or measure a test part."
+                f"{', '.join(map(str, runs))}: with `shots` each seed has validation rows of its own, so runs are compared seed by seed: train "
+                "with the same `seeds`, or measure a test part."
             )
-        several = any(len(own) > 1 for own in folders)
+        more_seeds = any(len(own) > 1 for own in folders)
         folders = [{common[0]: own[common[0]]} for own in folders]
-        if several and len(runs) > 1:
-            notes.append(
-                f"with `shots` each seed has validation rows of its own: the tests take only seed {common[0]} of each run"
-            )
+        if more_seeds and len(runs) > 1:
+            notes.append(f"with `shots` each seed has validation rows of its own: only seed {common[0]} is tested")
     return folders, notes
 
 
@@ -137,15 +157,9 @@ def run_names(runs: Sequence[str | Path], reports: Sequence[RunReport]) -> list[
 
 def check_same_rows(first_run: str | Path, first: Predictions, second_run: str | Path, second: Predictions) -> None:
     """ValueError unless two runs were measured on the same rows with the same gold labels."""
-    if any(getattr(first, part) != getattr(second, part) for part in ("ids", "names", "gold_names")):
+    if any(getattr(first, part) != getattr(second, part) for part in ("ids", "names", "gold_names", "multi_label")):
         raise ValueError(
             f"{first_run} and {second_run} were not measured on the same rows and labels: no paired test is possible."
-        )
-    if first.multi_label != second.multi_label:
-        one, other = (first_run, second_run) if second.multi_label else (second_run, first_run)
-        raise ValueError(
-            f"{one} gives one label to each row, {other} any number of labels: no paired test is possible. Train both with or both "
-            "without `dataset_options.label_separator`."
         )
 
 
@@ -188,41 +202,39 @@ def _decisions(name: str, report: RunReport, split: str, folders: dict[int, Path
     return _Decisions(name, [entry.seed for entry in entries], each[0], gold, kinds)
 
 
-def _tests(first: _Decisions, second: _Decisions, split: str) -> list[dict[str, Any]]:
-    """A test for each kind of decision."""
+def _tests(first: _Decisions, second: _Decisions, split: str) -> list[Test]:
     gold = first.gold
     paired = sorted(first.seeds) == sorted(second.seeds)
     order = [second.seeds.index(seed) for seed in first.seeds] if paired else range(len(second.seeds))
     seeds = first.seeds, [second.seeds[i] for i in order]
     single = len(seeds[0]) == len(seeds[1]) == 1
-    same = {
-        "first": first.run,
-        "second": second.run,
-        "first_seeds": seeds[0],
-        "second_seeds": seeds[1],
-        "paired_seeds": paired,
-        "metric": "macro_f1",
-        "split": split,
-        "rows": len(gold),
-        "samples": SAMPLES,
-        "tested": _in_words((first.run, second.run), seeds, paired, f"{len(gold)} rows of the {split} part"),
-    }
+    tested = _in_words((first.run, second.run), seeds, paired, f"{len(gold)} rows of the {split} part")
     tests = []
     for kind in first.kinds:
         one, other = first.kinds[kind], second.kinds[kind][list(order)]
         rows = mcnemar(gold, one[0], other[0]) if single else dict.fromkeys(("only_first", "only_second", "p_value"))
-        tests.append(
-            {"decision": kind}
-            | same
-            | bootstrap_over_seeds(gold, one, other, paired, SAMPLES)
-            | {name: rows[name] for name in ("only_first", "only_second")}
-            | {"mcnemar_p_value": rows["p_value"]}
+        test = Test(
+            decision=kind,
+            first=first.run,
+            second=second.run,
+            first_seeds=seeds[0],
+            second_seeds=seeds[1],
+            paired_seeds=paired,
+            metric="macro_f1",
+            split=split,
+            rows=len(gold),
+            samples=SAMPLES,
+            tested=tested,
+            **bootstrap_over_seeds(gold, one, other, paired, SAMPLES),  # type: ignore[typeddict-item]  # the four between
+            only_first=rows["only_first"],
+            only_second=rows["only_second"],
+            mcnemar_p_value=rows["p_value"],
         )
+        tests.append(test)
     return tests
 
 
 def _in_words(names: tuple[str, str], seeds: tuple[list[int], list[int]], paired: bool, rows: str) -> str:
-    """What was tested, in words."""
     if len(seeds[0]) == len(seeds[1]) == 1:
         return (
             f"macro-F1 of one seed each ({seeds[0][0]} and {seeds[1][0]}) on {rows}; paired bootstrap of the rows, {SAMPLES} samples; "

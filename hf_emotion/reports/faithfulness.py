@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,25 @@ from ..tasks.text_explaining import Question, read_text
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the words, as in ERASER
 
 
+class MethodFigures(TypedDict):
+    """Means and standard errors over texts; `above_random`: share of the texts whose comprehensiveness is above the random rankings'."""
+
+    comprehensiveness: float
+    comprehensiveness_std_error: float
+    sufficiency: float
+    sufficiency_std_error: float
+    above_random: NotRequired[float]
+
+
+class Faithfulness(TypedDict):
+    """`methods` has a method's figures by its name, and "random" with the means over all random rankings."""
+
+    rows: int
+    bins: list[float]
+    random_rankings: int
+    methods: dict[str, MethodFigures]
+
+
 def faithfulness(
     checkpoint: str | Path | Any,
     dataset: str,
@@ -33,30 +52,22 @@ def faithfulness(
     seed: int = 0,
     options: dict[str, Any] | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> Faithfulness:
     """
     Comprehensiveness and sufficiency (DeYoung et al. 2020: ERASER) of the methods of `explain`, for the label that the model
     predicts.
 
-    A method ranks the words of a text; the first 1, 5, 10, 20 and 50 % of them (at least one, rounded to whole words) are the
-    rationale r. Comprehensiveness is p(x) − p(x without r); higher is better: the rationale holds what the model needs.
-    Sufficiency is p(x) − p(only r); lower is better. Both are means over the five shares and the texts. Words
-    are removed, not masked; special tokens and the auxiliary sentence stay.
+    A method ranks the words of a text; the first 1, 5, 10, 20 and 50 % of them (at least one) are the rationale r. Comprehensiveness is
+    p(x) − p(x without r); higher is better. Sufficiency is p(x) − p(only r); lower is better. Both are means over the five shares and the
+    texts. Words are removed, not masked; special tokens and the auxiliary sentence stay.
 
     Args:
         checkpoint: a classifier of texts, or of targeted sentiment.
-        dataset, data_dir, split, options: see `load_split`. Only texts of at least two words are drawn, and
-            for targeted sentiment only rows with an opinion.
+        dataset, data_dir, split, options: see `load_split`. Texts of one word, and rows without an opinion, are left out.
         rows: size of the random sample.
         methods: some of the methods of `explain`.
         random_rankings: number of random rankings to measure for each text, for comparison.
-        seed: seed for the sample and the random rankings.
-        progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
-
-    Returns:
-        {"rows", "bins", "random_rankings", "methods"}; `methods` has for each method {"comprehensiveness", "sufficiency",
-        "comprehensiveness_std_error", "sufficiency_std_error"}, the standard errors over texts, and for "random" the means over
-        all rankings; "above_random": share of the texts whose comprehensiveness is above the mean of the text's random rankings.
+        seed: for the sample and the random rankings.
 
     Raises:
         ValueError: the model is of another kind, a method is unknown, no row fits.
@@ -68,15 +79,12 @@ def faithfulness(
     refuse_exported(predictor.model)
     check_names("methods", methods, METHODS)
     methods = list(dict.fromkeys(methods))
-    for name, value in (("rows", rows), ("random_rankings", random_rankings)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be at least 1, got {value}.")
     generator = np.random.default_rng(seed)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
     questions = _questions(predictor, dataset, data_dir, split, options or {})
     with progress_bar(progress, rows, "texts") as bar:
         for number in generator.permutation(len(questions)):
-            if len(found["random"]) == rows:
+            if len(measured["random"]) == rows:
                 break
             reading, _ = read_text(predictor, questions[number])
             if len(reading.words) < 2:
@@ -84,20 +92,19 @@ def faithfulness(
             count = len(reading.words)
             probabilities = _probabilities(predictor, reading, [np.ones(count, bool)])[0]
             label = int(probabilities.argmax())
-            rankings = [
-                np.argsort(-task.word_scores(predictor, reading, label, method), kind="stable") for method in methods
-            ]
+            scores = [task.word_scores(predictor, reading, label, method) for method in methods]
+            rankings = [np.argsort(-values, kind="stable") for values in scores]
             rankings += [generator.permutation(count) for _ in range(random_rankings)]
             figures = _figures(predictor, reading, label, float(probabilities[label]), rankings)
             for name, pair in zip(methods, figures, strict=False):
-                found[name].append(tuple(pair))
-            found["random"].append(tuple(figures[len(methods) :].mean(axis=0)))
+                measured[name].append(tuple(pair))
+            measured["random"].append(tuple(figures[len(methods) :].mean(axis=0)))
             bar.update()
-    if not found["random"]:
+    if not measured["random"]:
         raise ValueError(f"{dataset} {split} has no text of at least two words to explain.")
-    chance = np.array(found["random"])
-    result: dict[str, Any] = {}
-    for name, pairs in found.items():
+    chance = np.array(measured["random"])
+    result: dict[str, MethodFigures] = {}
+    for name, pairs in measured.items():
         values = np.array(pairs)
         errors = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else [float("nan")] * 2
         result[name] = {
@@ -116,10 +123,7 @@ def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str,
     data = load_split(dataset, split, data_dir, **options_for(predictor, dataset, options))
     rows = rows_for_task(predictor.task, data)
     if rows is None:
-        raise ValueError(
-            f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {task_of_rows(data).reads}, not "
-            f"{predictor.task.reads}."
-        )
+        raise ValueError(f"{dataset!r} holds {task_of_rows(data).reads}, and the model reads {predictor.task.reads}.")
     return predictor.task.row_questions(predictor, rows)
 
 

@@ -27,39 +27,26 @@ NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
 
 
 def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
-    """
-    Write `training_curve.png` for one seed, with macro-F1 or the metric that selected the epoch; and, if labels are measured,
-    `per_label_f1.png` over all seeds. Without matplotlib, say so and go on.
-
-    Args:
-        folder: the run folder.
-        report: content of metrics.json.
-        run: the entry of `report.runs` whose training is drawn.
-    """
+    """Write `training_curve.png` of a seed, and, if labels are measured, `per_label_f1.png` over all; nothing without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no plots: matplotlib is not installed (pip install 'hf-emotion[plots]')")
         return
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
     figure = Figure(figsize=(7, 4), layout="constrained")
-    losses = [(entry["step"], entry["loss"]) for entry in run.history if "loss" in entry]
+    losses = [(one["step"], one["loss"]) for one in run.history if "loss" in one]
     split = "validation" if run.test is None else "test"
     labelled = "per_label" in list(run.figures(split).values())[-1]
     metric = "macro_f1" if labelled else run.selected_by
     name = "macro-F1" if labelled else metric
-    dev = [
-        (entry["step"], entry["eval_loss"], entry[f"eval_{metric}"]) for entry in run.history if "eval_loss" in entry
-    ]
+    dev = [(one["step"], one["eval_loss"], one[f"eval_{metric}"]) for one in run.history if "eval_loss" in one]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)
-    left.plot(
-        [step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="validation loss", color="tab:blue"
-    )
+    steps, dev_losses, scores = zip(*dev, strict=True) if dev else ((), (), ())
+    left.plot(steps, dev_losses, "o-", label="validation loss", color="tab:blue")
     left.set(xlabel="step", ylabel="loss", title=f"{drawn(report.name)}, seed {run.seed}")
     right = left.twinx()
-    right.plot(
-        [step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"validation {name}"
-    )
+    right.plot(steps, scores, "s-", color="tab:orange", label=f"validation {name}")
     right.set(ylabel=name, ylim=(0, 1) if labelled else None)
     figure.legend(loc="outside lower center", ncols=3)
     with replacing(folder / "training_curve.png") as temporary:
@@ -97,10 +84,7 @@ def per_label_figure(report: RunReport, split: str):
     axes.set_yticks(range(len(names)), [f"{drawn(name)} ({support[name]['support']})" for name in names])
     over = "" if len(report.runs) == 1 else f", mean ± std of {len(report.runs)} seeds"
     axes.set(
-        xlabel="F1",
-        xlim=(0, 1),
-        ylabel="label",
-        title=f"{drawn(report.name)}: F1 on {split} (rows in brackets){over}",
+        xlabel="F1", xlim=(0, 1), ylabel="label", title=f"{drawn(report.name)}: F1 on {split} (rows in brackets){over}"
     )
     axes.margins(y=0.01)
     axes.legend(loc="lower right")
@@ -109,12 +93,8 @@ def per_label_figure(report: RunReport, split: str):
 
 def write_sweep(path: Path, result: Mapping[str, Any], fields: Sequence[tuple[str, bool]]) -> None:
     """
-    Draw the trials of a sweep: their scores one after the other, and over each field. Without matplotlib, say so and go on.
-
-    Args:
-        path: the PNG.
-        result: what `sweep` returns.
-        fields: each key, and whether its axis is logarithmic.
+    Draw the trials of a sweep, what `sweep` returns: their scores one after the other, and over each field. `fields`: each key, and
+    whether its axis is logarithmic. Nothing without matplotlib.
     """
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no plot: matplotlib is not installed (pip install 'hf-emotion[plots]')")

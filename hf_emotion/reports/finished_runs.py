@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import pyarrow.parquet
@@ -15,6 +15,19 @@ from ..run_report import RunReport
 
 
 EXAMPLES = 5  # number of right ones, and of wrong ones
+
+
+Spread = dict[str, float | None]  # "mean" and "std" over the seeds
+
+
+class ShownRow(TypedDict):
+    """A row to show: gold and predicted labels with their probabilities, the surest first; `more`: predicted labels that are left out."""
+
+    id: str
+    text: str | None
+    gold: list[tuple[str, float]]
+    predicted: list[tuple[str, float]]
+    more: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -42,12 +55,7 @@ class Predictions:
 
 
 def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split: str | None = None) -> str:
-    """
-    The given split, or else "test", or "validation" if a run has no test part.
-
-    Raises:
-        ValueError: a run has no figures for the split.
-    """
+    """The given split, or else "test", or "validation" if a run has no test part. ValueError: a run has no figures for it."""
     parts = [[name for name in ("test", "validation") if name in report.summary] for report in reports]
     if split is None:
         split = "test" if all("test" in own for own in parts) else "validation"
@@ -58,10 +66,7 @@ def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split
 
 
 def seed_folders(run: Path, report: RunReport) -> tuple[list[Path], list[str]]:
-    """
-    The folder with the predictions of each seed (the run folder itself if there is only one seed), and the names of the folders
-    that lack them.
-    """
+    """The folder of each seed (the run folder if there is one seed), and the names of those that lack predictions."""
     if len(report.runs) == 1:
         return [run], []
     folders = [run / f"seed-{entry.seed}" for entry in report.runs]
@@ -81,17 +86,12 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
     """
     path = folder / "predictions.parquet"
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{folder} has no predictions.parquet: `hf-emotion train {folder / 'recipe.yaml'}` writes it, into a new folder."
-        )
+        raise FileNotFoundError(f"{folder} has no predictions.parquet: `hf-emotion train` writes it.")
     table = pyarrow.parquet.read_table(path)
     splits = table["split"].to_pylist()
     table = table.filter(pyarrow.array([name == split for name in splits], pyarrow.bool_()))
     if not len(table):
-        raise ValueError(
-            f"{path} has no rows of the split {split!r}, only of {sorted(set(splits))}: `hf-emotion train "
-            f"{folder / 'recipe.yaml'}` writes all that the corpus has, into a new folder."
-        )
+        raise ValueError(f"{path} has no rows of the split {split!r}, only of {sorted(set(splits))}.")
     names = json.loads(table.schema.metadata[b"label_names"])
     gold_names = table["labels"].to_pylist()
     ids = [[names.index(name) for name in row] for row in gold_names]
@@ -111,11 +111,10 @@ def one_hot(ids: np.ndarray, labels: int) -> np.ndarray:
 
 def examples(
     found: Predictions, texts: Sequence[str], thresholds: dict[str, float] | None
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[ShownRow]]:
     """
     Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict`
-    answers (the labels above their thresholds, or the most probable one). A row has `id`, `text`, and `gold` and `predicted`
-    as (label, probability), the surest first, and `more`, the number of predicted labels that are left out.
+    answers (the labels above their thresholds, or the most probable one).
     """
     scores, names = found.probabilities, found.names
     if thresholds is None:
@@ -129,16 +128,14 @@ def examples(
         best = sorted(np.flatnonzero(chosen[row]), key=lambda i: -scores[row, i])
         return [(names[i], float(scores[row, i])) for i in best]
 
+    def shown(row: int) -> ShownRow:
+        predicted = labels(row, decided)
+        more = max(0, len(predicted) - EXAMPLES)
+        return ShownRow(
+            id=found.ids[row], text=texts[row], gold=labels(row, gold), predicted=predicted[:EXAMPLES], more=more
+        )
+
     drawn = {}
     for kind, rows in (("right", np.flatnonzero(right)), ("wrong", np.flatnonzero(~right))):
-        drawn[kind] = [
-            {
-                "id": found.ids[row],
-                "text": texts[row],
-                "gold": labels(row, gold),
-                "predicted": labels(row, decided)[:EXAMPLES],
-            }
-            | {"more": max(0, int(decided[row].sum()) - EXAMPLES)}
-            for row in sorted(generator.permutation(rows)[:EXAMPLES].tolist())
-        ]
+        drawn[kind] = [shown(row) for row in sorted(generator.permutation(rows)[:EXAMPLES].tolist())]
     return drawn

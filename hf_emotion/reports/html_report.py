@@ -17,40 +17,6 @@ from ..tasks.classifier_cards import KINDS
 
 
 SURE_ERRORS = 20  # in report.html
-# Figure -> a description for people who cannot see it, and how to read it.
-FIGURES = {
-    "training_curve": ("Training loss, validation loss and validation score over the steps", "Left axis: loss; right axis: score on the validation part."),
-    "per_label_f1": ("Bars of F1 for each label", "In brackets: rows with the label."),
-    "confusion_matrix": (
-        "Matrix of gold and predicted labels",
-        "Rows: gold label; columns: the most probable label; colour: share of the row. Multi-label data: only rows with one "
-        "gold label.",
-    ),
-    "reliability": (
-        "Share of right decisions over their confidence, before and after temperature scaling",
-        "Bars below the dashed line: too sure; above: not sure enough. Lower panel: how many decisions there are.",
-    ),
-    "risk_coverage": (
-        "Risk over the share of rows that are answered",
-        "The area under the upper line is AURC, the area between the lines E-AURC; lower is better.",
-    ),
-    "thresholds": (
-        "Macro precision, recall and F1 over one threshold for all labels",
-        "The dot is the threshold with the best macro-F1.",
-    ),
-    "label_thresholds": (
-        "Precision, recall and F1 of each label over its threshold",
-        "The dot is the tuned threshold; the line shows where it lies.",
-    ),
-    "label_correlation": (
-        "Dendrogram and heat map of the correlations of the labels' probabilities",
-        "Labels that join further right in the tree are more alike. A minus sign marks negative correlations.",
-    ),
-    "context_guidance": (
-        "Histograms of gates and attentions",
-        "50 bins over all real tokens, layers and heads. Hatched: negative values.",
-    ),
-}  # fmt: skip
 
 _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("hf_emotion.reports", "templates"),
@@ -79,20 +45,14 @@ def write_report(
     Args:
         folder: the run folder; its own pictures are used unless `figures` has one of the same name.
         report: content of metrics.json.
-        analysis, figures, groups: from `analyze`: its result, SVG by name, the errors by (gold, predicted). None: a page without
-            them, which says how to get them.
-        examples: right and wrong rows, from `finished_runs.examples`; None: the texts are not there.
+        analysis, figures, groups: the result of `analyze`, SVG by name, the errors by (gold, predicted); None: a page without them.
+        examples: right and wrong rows, from `finished_runs.examples`.
     """
-    pictures = {}
-    for name in FIGURES:
-        if figures and name in figures:
-            pictures[name] = _data_uri(figures[name].encode(), "svg+xml")
-        elif (folder / f"{name}.png").is_file():
-            pictures[name] = _data_uri((folder / f"{name}.png").read_bytes(), "png")
+    pictures = {path.stem: _data_uri(path.read_bytes(), "png") for path in folder.glob("*.png")}
+    pictures |= {name: _data_uri(svg.encode(), "svg+xml") for name, svg in (figures or {}).items()}
     splits = [split for split in ("test", "validation") if split in report.summary]
     sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
-    _write(
-        folder / "report.html",
+    page = render(
         "report.html",
         title=report.name,
         report=report,
@@ -106,9 +66,9 @@ def write_report(
         split=splits[0],
         analysis=analysis,
         pictures=pictures,
-        figures=FIGURES,
         sure=sure[:SURE_ERRORS],
     )
+    write_text(folder / "report.html", page)
 
 
 def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], most: int) -> None:
@@ -116,22 +76,24 @@ def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mappi
     rows = sorted((row["predicted"][0][1] for group in groups for row in group["rows"]), reverse=True)
     least = rows[most - 1] if len(rows) > most else -1.0
     shown = [{**group, "shown": [row for row in group["rows"] if row["predicted"][0][1] >= least]} for group in groups]
-    _write(path, "errors.html", title=f"{analysis['name']}: errors", analysis=analysis, groups=shown, total=len(rows))
+    page = render("errors.html", title=f"{analysis['name']}: errors", analysis=analysis, groups=shown, total=len(rows))
+    write_text(path, page)
 
 
 def write_pair(path: Path, result: Mapping[str, Any]) -> None:
     """Write the rows that only one of two runs gets right."""
-    _write(path, "pair.html", title=f"{result['second']} against {result['first']}", result=result)
+    write_text(path, render("pair.html", title=f"{result['second']} against {result['first']}", result=result))
 
 
 def write_label_errors(path: Path, result: Mapping[str, Any], most: int) -> None:
     """Write the rows whose labels are probably wrong, at most the `most` most suspicious ones."""
     title = f"{result['dataset']} {result['split']}: labels to check"
-    _write(path, "label_errors.html", title=title, result=result, rows=result["found"][:most])
+    write_text(path, render("label_errors.html", title=title, result=result, rows=result["found"][:most]))
 
 
-def _write(path: Path, template: str, **values: Any) -> None:
-    write_text(path, _environment.get_template(template).render(**values))
+def render(template: str, **values: Any) -> str:
+    """The text of a page; what is filled in is escaped."""
+    return _environment.get_template(template).render(**values)
 
 
 def _data_uri(content: bytes, kind: str) -> str:

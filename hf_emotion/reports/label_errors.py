@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from datasets import Dataset
 from torch.nn.functional import normalize
 
 from ..data.splits import label_names
-from ..io.files import as_text, creating, is_taken, write_csv
+from ..io.files import as_text, creating, refuse_taken, write_csv
 from ..io.progress import progress_bar
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
 from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
@@ -40,6 +40,47 @@ COLUMNS = ("id", "text", "given", "suggested", "score", "self_confidence", "flag
 CSV, PAGE = "label_errors.csv", "label_errors.html"
 
 
+class SuspiciousRow(TypedDict):
+    """
+    A row, its label names and those that seem right; `score`: cleanlab's, in [0, 1], low is suspicious; `self_confidence`: the probability
+    of the given label (of a row with more labels, of the least sure decision).
+    """
+
+    id: str
+    text: str
+    given: list[str]
+    suggested: list[str]
+    score: float
+    self_confidence: float
+    flagged: bool
+
+
+class ErrorPair(TypedDict):
+    """How many rows have these labels, and others seem right; the names are joined by a comma."""
+
+    given: str
+    suggested: str
+    rows: int
+
+
+class LabelErrors(TypedDict):
+    """
+    `accuracy`: share of the rows whose most probable label is given; `pairs`: what is given and suggested, the most frequent first;
+    `found`: the flagged rows, the most suspicious first.
+    """
+
+    dataset: str
+    split: str
+    encoder: str
+    folds: int
+    rows: int
+    flagged: int
+    accuracy: float
+    pairs: list[ErrorPair]
+    found: list[SuspiciousRow]
+    seconds: float
+
+
 def check_labels(
     checkpoint: str | Path,
     dataset: str,
@@ -49,7 +90,7 @@ def check_labels(
     output: str | Path | None = None,
     options: dict[str, Any] | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> LabelErrors:
     """
     Find the rows of a corpus whose labels are probably wrong.
 
@@ -60,33 +101,20 @@ def check_labels(
 
     Args:
         checkpoint: run folder, ready model, encoder ("minilm") or Hub id.
-        dataset, data_dir, split, options: see `load_split`; of one's own files all training rows are checked, no part is set
-            aside.
+        dataset, data_dir, split, options: see `load_split`; of one's own files all training rows are checked.
         folds: number of parts; each is judged by a classifier of the others.
-        output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`, which shows the first 500 flagged
-            ones; None: no files.
-        progress: show progress bars, or a line every 30 seconds if standard error is no terminal.
-
-    Returns:
-        {"dataset", "split", "encoder", "folds", "rows": number of rows, "flagged": how many are probably wrong, "accuracy": share
-        of the rows whose most probable label is given, "pairs": {"given", "suggested", "rows"} of the
-        flagged rows, the most frequent first, "found": the flagged rows, the most suspicious first, "seconds"}. A row has "id",
-        "text", "given" and "suggested" (lists of label names), "score" (cleanlab's, in [0, 1], low is suspicious),
-        "self_confidence" (the probability of the given label; of several labels the least sure decision's) and "flagged".
+        output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`; None: no files.
 
     Raises:
         ModuleNotFoundError: cleanlab is not installed.
         FileExistsError: `output` exists.
-        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`; an exported
-            model; an encoder-decoder.
+        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`.
     """
     if importlib.util.find_spec("cleanlab") is None:
         raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
     output = None if output is None else Path(output)
-    if output is not None and is_taken(output):
-        raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
-    if folds < 2:
-        raise ValueError(f"`folds` must be at least 2, got {folds}.")
+    if output is not None:
+        refuse_taken(output)
     start = time.perf_counter()
     encoder = honest_encoder(str(checkpoint), dataset)
     tokenizer, model = load_encoder(encoder)
@@ -104,7 +132,7 @@ def check_labels(
     rows = list(_rows(ids, texts, gold, names, scores, confidence, suggested))
     found = [row for row in rows if row["flagged"]]
     pairs = Counter((", ".join(row["given"]), ", ".join(row["suggested"])) for row in found)
-    result = {
+    result: LabelErrors = {
         "dataset": dataset,
         "split": split,
         "encoder": encoder,
@@ -129,9 +157,7 @@ def honest_encoder(checkpoint: str, dataset: str) -> str:
     Any two corpora of one's own files count as the same one, because they may share rows.
     """
     chain, honest = [checkpoint], checkpoint
-    while (report := _report_of(chain[-1])) is not None and isinstance(report.get("base_model"), str):
-        if report["base_model"] in chain:
-            raise ValueError(f"the base models of {chain[-1]!r} form a circle: name an encoder, such as minilm.")
+    while (report := _report_of(chain[-1])) is not None and report.get("base_model") not in (None, *chain):
         chain.append(report["base_model"])
         if dataset in _trained_on(report):
             honest = chain[-1]
@@ -155,15 +181,10 @@ def _trained_on(report: dict[str, Any]) -> set[str | None]:
 
 
 def load_encoder(name: str) -> tuple[Any, Any]:
-    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone, and for an encoder-decoder."""
+    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone."""
     if is_exported(resolve_base_model(name)):
-        raise ValueError(
-            f"{name} is an exported model: name the run that it was exported from, or an encoder, such as minilm."
-        )
-    tokenizer, model = load_base_tokenizer(name, ""), read_encoder(name)
-    if model.config.is_encoder_decoder:
-        raise ValueError(f"{name} is an encoder-decoder: name an encoder, such as minilm.")
-    return tokenizer, model
+        raise ValueError(f"{name} is exported: name the run that it was exported from, or an encoder, such as minilm.")
+    return load_base_tokenizer(name, ""), read_encoder(name)
 
 
 @torch.inference_mode()
@@ -175,9 +196,8 @@ def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progre
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     distinct = list(numbers)
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
-    output = np.empty(
-        (len(distinct), getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size), np.float32
-    )
+    width = getattr(model.config, "word_embed_proj_dim", None) or model.config.hidden_size
+    output = np.empty((len(distinct), width), np.float32)
     with progress_bar(progress, len(distinct), "texts") as bar:
         for start in range(0, len(distinct), CHUNK):
             chunk = distinct[start : start + CHUNK]
@@ -205,14 +225,8 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
     """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
     task = task_of_rows(rows)
     gold, contexts = task.gold(rows), task.contexts(rows)
-    if gold is None:
-        raise ValueError(f"{dataset} holds {task.reads} without labels: there is nothing to check.")
-    if contexts is not None:
-        raise ValueError(
-            f"{dataset} asks several questions about each text (aspects): only labels of whole texts are checked."
-        )
-    if not len(gold):
-        raise ValueError(f"{dataset} has no rows to check.")
+    if gold is None or contexts is not None or np.unique(gold).size < 2:
+        raise ValueError(f"{dataset} has no labels of whole texts to check, at least two.")
     ids, texts = task.units(rows)
     if gold.ndim == 2:
         used = np.flatnonzero(gold.any(axis=0))
@@ -220,8 +234,6 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
     else:
         kept = np.flatnonzero(gold >= 0)
         used, gold = np.unique(gold[kept], return_inverse=True)
-    if len(used) < 2:
-        raise ValueError(f"{dataset} has {len(used)} label in its rows: at least two are needed to tell a wrong one.")
     names = label_names(rows)
     return [ids[i] for i in kept], [texts[i] for i in kept], gold, [names[label] for label in used]
 
@@ -242,10 +254,8 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
     for label, name in enumerate(names):
         count = len(np.unique(places[gold[:, label] > 0 if gold.ndim == 2 else gold == label]))
         if count < folds:
-            remedy = f"give --folds {count} or " if count > 1 else ""
             raise ValueError(
-                f"the label {name!r} has {count} different text{'s' * (count > 1)}, fewer than `folds` {folds}: {remedy}join it with "
-                "another label, or leave its rows out."
+                f"the label {name!r} has too few different texts, {count}, for {folds} folds: give fewer."
             )
     label = gold
     if gold.ndim == 2:
@@ -253,9 +263,7 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
         label = np.where(gold.any(axis=1), rarest.argmin(axis=1), len(names))  # one more class: rows without label
     result = np.empty(len(first), np.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # a class that is rarer than the folds, such as rows without label
+        warnings.simplefilter("ignore", UserWarning)  # a class that is rarer than the folds
         splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
         for number, (_, part) in enumerate(splitter.split(first, label[first])):
             result[part] = number
@@ -317,16 +325,14 @@ def rank(gold: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.nd
     labels = [np.flatnonzero(row).tolist() for row in given]
     wrong = find_multilabel_issues_per_class(labels, probabilities, n_jobs=1)
     suggested = given ^ wrong
-    empty = np.flatnonzero(
-        given.any(axis=1) & ~suggested.any(axis=1)
-    )  # all given labels are wrong: the best other one
+    empty = np.flatnonzero(given.any(axis=1) & ~suggested.any(axis=1))  # all given labels are wrong
     others = np.where(given[empty], -1.0, probabilities[empty])
     suggested[empty, others.argmax(axis=1)] = True
     scores = get_label_quality_scores(labels, probabilities, method="confidence_weighted_entropy")
     return scores, np.where(given, probabilities, 1 - probabilities).min(axis=1), suggested
 
 
-def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[dict[str, Any]]:
+def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[SuspiciousRow]:
     """The rows as records, the most suspicious first: flagged ones before others, then by score."""
     given = gold > 0 if gold.ndim == 2 else gold[:, None] == np.arange(len(names))
     flagged = (given != suggested).any(axis=1)
@@ -342,7 +348,7 @@ def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[di
         }
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    numbers = [f"{row[name]:.6f}" for name in ("score", "self_confidence")]
-    labels = ["|".join(row[name]) for name in ("given", "suggested")]
+def _cells(row: SuspiciousRow) -> list[str]:
+    numbers = [f"{value:.6f}" for value in (row["score"], row["self_confidence"])]
+    labels = ["|".join(names) for names in (row["given"], row["suggested"])]
     return [as_text(cell) for cell in (row["id"], row["text"], *labels)] + [*numbers, str(int(row["flagged"]))]

@@ -4,7 +4,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..runtime.plain import text_processing
 from ..tasks.classifier_cards import UNSURE, answers
 from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
 from .card import renew_section
-from .finished_runs import Predictions, read_predictions
+from .finished_runs import Predictions, Spread, read_predictions
 
 
 OFF = "off"
@@ -28,17 +28,28 @@ POINTS = 100  # of the curve
 Wanted = Mapping[str, float] | Literal["off"] | None
 
 
+class Selective(TypedDict):
+    """
+    Risk over coverage: `loss` in words; `curve` of the best seed; areas and risks over the seeds; and for some coverages what thresholds
+    from the validation part give on the measured part, None without a validation part.
+    """
+
+    loss: str
+    curve: dict[str, list[float]]
+    aurc: Spread
+    e_aurc: Spread
+    risk_at: dict[str, Spread]
+    abstention: list[dict] | None
+    prediction_sets: list[dict] | None
+
+
 def check_request(abstain: Wanted, prediction_sets: float | Literal["off"] | None) -> None:
     """ValueError unless the rules that `analyze` shall keep are in range, and at most one of them is given."""
     given = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
     check_answers(given, None if prediction_sets in (None, OFF) else prediction_sets)  # type: ignore[arg-type]
 
 
-def selective(
-    report: RunReport,
-    per_seed: list[Predictions],
-    dev: list[Predictions | None],
-) -> dict[str, Any]:
+def selective(report: RunReport, per_seed: list[Predictions], dev: list[Predictions | None]) -> Selective:
     """
     Risk over coverage, and what thresholds from the validation part give on the measured part.
 
@@ -46,47 +57,43 @@ def selective(
         report: metrics.json.
         per_seed: the predictions of each seed, or those of the best seed alone.
         dev: the same for the validation part; None where there are none.
-
-    Returns:
-        `loss` in words; `curve` of the best seed; and over the seeds: `aurc`, `e_aurc`, `risk_at` some coverages of the
-        measured part itself; `abstention`: for some wanted coverages the threshold (of the best seed), and coverage and risk;
-        `prediction_sets`: the same with coverage, size, and the share of each label's rows whose set holds it. The last two are None
-        without a validation part.
     """
     best = report.best
     runs = report.runs if len(per_seed) == len(report.runs) else [best]
     limits = [list(run.thresholds.values()) if run.thresholds is not None else None for run in runs]
     chosen = runs.index(best)
     curves = [
-        metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, own))
-        for found, own in zip(per_seed, limits, strict=True)
+        metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, limit))
+        for found, limit in zip(per_seed, limits, strict=True)
     ]
     at = np.unique(np.linspace(0, len(per_seed[chosen].ids), POINTS + 1).round().astype(int))[1:] - 1
-    result: dict[str, Any] = {
+    result: Selective = {
         "loss": LOSSES[per_seed[0].multi_label],
         "curve": {name: curves[chosen][name][at].tolist() for name in ("coverage", "risk", "best")},
-        **{name: over_seeds([curve[name] for curve in curves]) for name in ("aurc", "e_aurc")},
+        "aurc": over_seeds([curve["aurc"] for curve in curves]),
+        "e_aurc": over_seeds([curve["e_aurc"] for curve in curves]),
         "risk_at": {f"{share:g}": over_seeds([_at(curve["risk"], share) for curve in curves]) for share in COVERAGES},
         "abstention": None,
         "prediction_sets": None,
     }
     if None in dev:
         return result
+    measured: dict[str, list[dict]] = {"abstention": [], "prediction_sets": []}
     for rule, coverages in (("abstention", COVERAGES[1:]), ("prediction_sets", SET_COVERAGES)):
-        result[rule] = []
         for coverage in coverages:
             each = []
-            for found, rows, own in zip(per_seed, dev, limits, strict=True):
+            for found, rows, limit in zip(per_seed, dev, limits, strict=True):
                 assert rows is not None
                 wanted: tuple[Any, Any] = ({"coverage": coverage}, None) if rule == "abstention" else ({}, coverage)
-                rules = choose_rules(*wanted, rows.gold, rows.probabilities, own)
-                each.append(measure_rules(rules, found.gold, found.probabilities, own, found.names)[rule])
-            entry: dict[str, Any] = {"wanted": coverage, "threshold": each[chosen]["wanted"]["threshold"]}
+                rules = choose_rules(*wanted, rows.gold, rows.probabilities, limit)
+                each.append(measure_rules(rules, found.gold, found.probabilities, limit, found.names)[rule])
+            entry: dict = {"wanted": coverage, "threshold": each[chosen]["wanted"]["threshold"]}
             for name in (key for key in each[0] if key not in ("wanted", "labels")):
                 entry[name] = over_seeds([one[name] for one in each])
             if rule == "prediction_sets":
                 entry["labels"] = {name: over_seeds([one["labels"][name] for one in each]) for name in found.names}
-            result[rule].append(entry)
+            measured[rule].append(entry)
+    result["abstention"], result["prediction_sets"] = measured["abstention"], measured["prediction_sets"]
     return result
 
 
@@ -104,7 +111,7 @@ def keep_rule(
     prediction_sets: float | Literal["off"] | None,
 ) -> dict[str, dict[str, float]]:
     """
-    Write the rule that is asked for into the checkpoint's config.json, from the predictions for the validation part, and into the model
+    Write the rule that is wanted for into the checkpoint's config.json, from the predictions for the validation part, and into the model
     card. It replaces the other rule; "off" removes one.
 
     Returns:
@@ -115,23 +122,17 @@ def keep_rule(
         ValueError: no predictions for the validation part; an accuracy that is not reached; a label has the name of an abstention.
     """
     path = run / "config.json"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{run} has no config.json, and a rule is kept there: name the folder of a checkpoint."
-        )
     config = json.loads(path.read_text(encoding="utf-8"))
     best = report.best
     thresholds = list(best.thresholds.values()) if best.thresholds is not None else None
     rules: dict[str, dict[str, float]] = {}
-    asked = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
+    wanted = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
     sets = None if prediction_sets in (None, OFF) else prediction_sets
-    if asked or sets is not None:
-        if asked and text_processing.ABSTAINED in found.names:
-            raise ValueError(
-                f"`abstain`: {run} has a label {text_processing.ABSTAINED!r}, which stands for no answer: rename it."
-            )
+    if wanted or sets is not None:
+        if wanted and text_processing.ABSTAINED in found.names:
+            raise ValueError(f"{run} has a label {text_processing.ABSTAINED!r}, which means no answer: rename it.")
         dev = read_predictions(run, "validation", found.multi_label)
-        rules = choose_rules(asked, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
+        rules = choose_rules(wanted, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
         removed: tuple[str, ...] = text_processing.RULES
     else:
         removed = tuple(

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts files of any length, in bounded memory and with many processes; an interrupted job goes on where it stopped."""
 
-import errno
 import itertools
 import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 import pyarrow
@@ -21,18 +20,9 @@ import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
 from ..io.files import locking, sampled_sha256_of
-from ..io.paths import (
-    as_path,
-    ending,
-    filesystem,
-    is_remote,
-    name_of,
-    refuse_lost_link,
-    shown,
-)
+from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_lost_link, shown
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
-from ..runtime.windows import is_whole
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
     LINES_SHOWN,
@@ -42,7 +32,6 @@ from .file_rows import (
     Columns,
     Layout,
     any_rows,
-    check_escape,
     check_labels,
     check_rows,
     prediction_schema,
@@ -66,6 +55,13 @@ VERSIONS = ("ETag", "Content-MD5", "Digest", "Last-Modified")
 ROWS_PER_PART = 4096  # the most rows that a process loses when it is interrupted
 
 
+class Written(TypedDict):
+    """Rows written, and how many of them have no prediction."""
+
+    rows: int
+    skipped: int
+
+
 def predict_file(
     predictor: LabelPredictor,
     source: str | Path,
@@ -80,67 +76,46 @@ def predict_file(
     separator: str | None = None,
     state: "PartialState | None" = None,
     escape_formulas: bool = False,
-) -> dict[str, int]:
+) -> Written:
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
-    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut), `unknown` (the share of the text that
-    the tokenizer does not know) and `predicted_language` (its code, if the text is probably in a language that the model does not read); see
-    `hf_emotion.runtime.unread`.
+    `predicted_scores` (lists; in CSV joined by "|"), `truncated`, `unknown` and `predicted_language`; see `hf_emotion.runtime.unread`.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
-    Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
-    one value for each turn.
+    Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list.
 
     Predictions are kept in parts in the folder `OUTPUT.parts` until the output is written. After an interruption the same
     call predicts only the missing parts, with any number of processes.
 
     Args:
         predictor: the model.
-        source, output: files, or URLs that fsspec opens (s3://, hf://, ...); their endings give the formats, which may
-            differ. `output` must not exist.
+        source, output: files, or URLs that fsspec opens; their endings give the formats. `output` must not exist.
         text_column: the column with the texts or utterances; default: "text" ("utterance" for dialogues).
         top_k: the k most probable labels instead of those above their thresholds.
-        on_bad_rows: what to do with malformed rows, rows without a valid text, and rows that name no dialogue. "error": stop before
-            anything is predicted. "skip": the row stays in the output, without a prediction (and without values if the line is no JSON), and is
-            counted and listed in the log.
-        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and the column of the speakers, if
-            there is one.
-        separator: the separator of a CSV source. None: the one of "," ";" tab and "|" with which the header names the columns of
-            texts and dialogues. An output with the source's ending gets the same; any other CSV has commas, any other TSV tabs.
+        on_bad_rows: "error": a malformed row, or one without a valid text or dialogue, ends the job before anything is predicted. "skip": it
+            stays in the output without a prediction, and is counted and listed in the log.
+        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and that of the speakers, if there is one.
+        separator: of a CSV source; default: what separates the header. An output with the source's ending gets the same.
         escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
-        state: Accelerate's state, if several processes make the same call: they share the parts, and the first process joins
-            them. All must see the same folder of `output`.
-
-    Returns:
-        {"rows", "skipped"}: rows written, and how many of them have no prediction.
+        state: Accelerate's state, if several processes make the same call: they share the parts, in the same folder.
 
     Raises:
         FileExistsError: `output` exists or is a link to what does not, or its folder of parts belongs to another job.
         FileNotFoundError: no such source.
         ModuleNotFoundError: the package for a URL's protocol is not installed.
-        ValueError: malformed rows, no such column, a column with the name of a prediction, a dialogue whose rows are
-            interrupted by another one.
+        ValueError: malformed rows, no such column, a column with the name of a prediction, an interrupted dialogue.
     """
     source, output = as_path(source), as_path(output)
-    if ending(output) not in FORMATS:
-        raise ValueError(f"`output` must end in one of {sorted(FORMATS)}, got {name_of(output)!r}.")
-    refuse_lost_link(output)
-    check_bad_rows(on_bad_rows)
-    check_escape(escape_formulas, output)
-    check_labels(predictor, output)
-    if not is_whole(rows_per_part) or rows_per_part < 1:
-        raise ValueError(f"`rows_per_part` must be a whole number of at least 1, got {rows_per_part!r}.")
-    predictor.check_top_k(top_k)
+    check_call(predictor, output, top_k, on_bad_rows)
     parts = _Parts(output)
     of_task = file_columns(predictor)
     columns = Columns(text_column or of_task.text)
     layout = Layout(escaped=escape_formulas)
 
-    def start() -> dict[str, Any]:
+    def start() -> _Plan:
         """Plan the job; called once, by the first process."""
         exists = parts.fs.exists(filesystem(output)[1])
-        if exists and not parts.fs.exists(parts.manifest):
-            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        refuse_existing(output, exists and not parts.fs.exists(parts.manifest))
         if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
         columns.separator = find_separator(source, columns.needed, separator)
@@ -148,15 +123,10 @@ def predict_file(
             rows = any_rows(source, separator=columns.separator)
             first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
             if speaker_column not in {"speaker", *first}:
-                raise ValueError(
-                    f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}. Name yours with `speaker_column` "
-                    "(--speaker-column), or leave it out."
-                )
+                raise ValueError(f"{shown(source)}: no column {speaker_column!r}, only {sorted(first)}: name yours.")
             columns.nested = layout.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
-                raise ValueError(
-                    "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
-                )
+                raise ValueError("`top_k` needs one row for each utterance: rows with `turns` have one label a turn.")
         counts = check_rows(source, output, columns, on_bad_rows, layout)
         job = {
             "source": _identity(source),
@@ -175,102 +145,105 @@ def predict_file(
         # The last run may have ended between writing the output and removing the parts.
         # Where the joined rows still lie beside the parts, the output is another's.
         complete = exists and done == counts["rows"] and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
-        if exists and not complete:
-            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        refuse_existing(output, exists and not complete)
         if done and not complete:
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
         if counts["skipped"]:
             logger.warning(
                 "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
                 *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
-                ", ".join(map(str, counts.pop("lines"))),
+                ", ".join(map(str, counts["lines"])),
                 ", ..." if counts["skipped"] > LINES_SHOWN else "",
             )
-        return {**counts, "finished": sorted(finished), "done": done, "columns": asdict(columns), "complete": complete}
+        return _Plan(counts["rows"], counts["texts"], counts["skipped"], set(finished), done, columns, complete)
 
     # Whatever ends this call frees the folder: a notebook keeps the last error, and with it all that its frames hold.
-    with parts.locked, _room(output):
+    with parts.locked:
         group = None
         if state is not None and state.num_processes > 1:
             state.wait_for_everyone()
             # A process may wait for days for another one. If one dies, its connection closes, which ends the others.
             group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
         plan = _by_first(group, start)
-        columns = Columns(**plan["columns"])
         processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
-        if not plan["complete"]:
-            finished, missing = set(plan["finished"]), itertools.count()
-            rows = (row for _, row in any_rows(source, separator=columns.separator))
-            remaining = -(-(plan["rows"] - plan["done"]) // processes)
+        if not plan.complete:
+            missing = itertools.count()
+            rows = (row for _, row in any_rows(source, separator=plan.columns.separator))
+            remaining = -(-(plan.rows - plan.done) // processes)
             with progress_bar(progress and mine == 0, remaining, "rows") as bar:
-                for number, part in enumerate(split_rows(rows, columns, rows_per_part)):
-                    if number in finished or next(missing) % processes != mine:
+                for number, part in enumerate(split_rows(rows, plan.columns, rows_per_part)):
+                    if number in plan.finished or next(missing) % processes != mine:
                         continue
-                    table = predict_rows(predictor, part, columns, top_k, bar.update)
+                    table = predict_rows(predictor, part, plan.columns, top_k, bar.update)
                     with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
                         pyarrow.parquet.write_table(table, temporary)
         if group is not None:
             torch.distributed.barrier(group)
 
         def finish() -> None:
-            predictor.warn_unread(parts.unread_counts()._replace(total=plan["texts"]))
-            if not plan["complete"]:
+            predictor.warn_unread(parts.unread_counts()._replace(total=plan.texts))
+            if not plan.complete:
                 parts.check_source(source)
-                parts.join(source, output, columns, layout)
+                parts.join(source, output, plan.columns, layout)
             parts.remove()
 
         _by_first(group, finish)
-        return {"rows": plan["rows"], "skipped": plan["skipped"]}
+        return {"rows": plan.rows, "skipped": plan.skipped}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the first process tells the others; `complete`: the last run ended between writing the output and removing the parts."""
+
+    rows: int
+    texts: int
+    skipped: int
+    finished: set[int]
+    done: int
+    columns: Columns
+    complete: bool
 
 
 def file_columns(predictor: AnyPredictor) -> FileColumns:
     """How a predictor's task reads files; ValueError if it reads none here."""
     columns = predictor.task.file_columns
     if columns is None:
-        raise ValueError(
-            f"a model for {predictor.task.name} predicts no labels for a file: its own command reads one."
-        )
+        raise ValueError(f"a model for {predictor.task.name} predicts no labels for a file: use its own command.")
     return columns
 
 
-def check_bad_rows(on_bad_rows: str) -> None:
-    """ValueError unless "error" or "skip"."""
+def refuse_existing(output: str | Path, exists: bool) -> None:
+    """FileExistsError for an output that is there: nothing is overwritten."""
+    if exists:
+        raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+
+
+def check_call(predictor: LabelPredictor, output: str | Path, top_k: int | None, on_bad_rows: str) -> None:
+    """ValueError for arguments that no job takes."""
+    if ending(output) not in FORMATS:
+        raise ValueError(f"`output` must end in one of {sorted(FORMATS)}, got {name_of(output)!r}.")
     if on_bad_rows not in ("error", "skip"):
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
-
-
-@contextmanager
-def _room(output: str | Path) -> Iterator[None]:
-    """Say what to do when the disk is full."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise OSError(
-            error.errno,
-            f"{shown(output)} and the folder of its parts cannot be written, the disk is full. Make room, then give the same command: "
-            "it goes on where it stopped.",
-        ) from error
+    refuse_lost_link(output)
+    check_labels(predictor, output)
+    predictor.check_top_k(top_k)
 
 
 def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
     """Run `action` in the first process and return its result in all; if it fails, all fail."""
     if group is None:
         return action()
-    found: list[Any] = [None, None]
+    sent: list[Any] = [None, None]
     failure = None
     if torch.distributed.get_rank() == 0:
         try:
-            found[0] = action()
+            sent[0] = action()
         except Exception as error:
-            failure, found[1] = error, str(error) or type(error).__name__
-    torch.distributed.broadcast_object_list(found, group=group)
-    if failure is not None:
-        raise failure
-    if found[1] is not None:
-        raise RuntimeError(f"the first process failed: {found[1]}")
-    return found[0]
+            failure, sent[1] = error, str(error) or type(error).__name__
+    torch.distributed.broadcast_object_list(sent, group=group)
+    if sent[1] is not None:
+        raise failure or RuntimeError(f"the first process failed: {sent[1]}")
+    return sent[0]
 
 
 class _Parts:
@@ -288,18 +261,13 @@ class _Parts:
         if not self.fs.exists(self.manifest):
             others = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
             if not all("/.partial-" in path for path in others):
-                raise FileExistsError(
-                    f"{shown(self.folder)} is the folder for the parts of this job, but holds other files: move them away."
-                )
+                raise FileExistsError(f"{shown(self.folder)} holds other files than parts of a job: move them away.")
             with writing(f"{self.folder}/job.json") as temporary:
                 temporary.write_text(json.dumps(job, indent=2), encoding="utf-8")
             self._lock()
             return {}
         if json.loads(self.fs.cat_file(self.manifest)) != job:
-            raise FileExistsError(
-                f"{shown(self.folder)} holds parts of another job (other input, model or options): finish that job or "
-                "remove the folder."
-            )
+            raise FileExistsError(f"{shown(self.folder)} holds parts of another job: finish it or remove the folder.")
         self._lock()
         finished = {}
         for number, path in self._paths().items():
@@ -311,10 +279,7 @@ class _Parts:
         return finished
 
     def _lock(self) -> None:
-        """
-        Keep other jobs out until this call or this process ends: it may still run after its launcher was killed and a new job was
-        started.
-        """
+        """Keep other jobs out until this call or this process ends: it may outlive its launcher."""
         if is_remote(self.folder):
             return
         taken = f"another process works on {self.folder}: wait until it has finished, or end it."
@@ -322,9 +287,7 @@ class _Parts:
 
     def _paths(self) -> dict[int, str]:
         self.fs.invalidate_cache()
-        names = {
-            path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, detail=False)
-        }
+        names = {path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, False)}
         return {int(name): names[name] for name in sorted(filter(str.isdecimal, names), key=int)}
 
     def predictions(self) -> Iterator[dict[str, Any]]:
@@ -346,8 +309,7 @@ class _Parts:
         """ValueError if the source is no longer the file that the job began with: its rows would get the predictions of others."""
         if json.loads(self.fs.cat_file(self.manifest))["source"] != _identity(source):
             raise ValueError(
-                f"{shown(source)} changed while it was predicted, so the predictions may not fit its rows: remove {shown(self.folder)} "
-                "and start again, with a file that nobody writes to."
+                f"{shown(source)} changed while it was predicted: remove {shown(self.folder)}, start again."
             )
 
     def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:
@@ -362,9 +324,7 @@ class _Parts:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output):
-            raise FileExistsError(
-                f"{output} appeared while its rows were predicted: move it away, then give the same command, which writes what is ready."
-            )
+            raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
         os.replace(temporary, output)
 
     def remove(self) -> None:
@@ -398,62 +358,34 @@ def predict_rows(
 ) -> pyarrow.Table:
     """The columns `PREDICTED` for some rows, null for rows without a valid text."""
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
-    found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
+    values: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
     grouped = file_columns(predictor).grouped
     for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
-        (_predict_groups if grouped else _predict_texts)(predictor, rows, numbers, columns, top_k, found)
+        items: list = [rows[number].get(columns.text) for number in numbers]
+        if columns.nested:
+            items = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
+        elif grouped:
+            dialogues = itertools.groupby(numbers, key=lambda number: columns.dialogue_of(rows[number]))
+            items = [[(rows[i].get(columns.speaker), rows[i][columns.text]) for i in group] for _, group in dialogues]
+        answers, unread = predictor.of_items(items, top_k)
+        each = zip(answers, *(column.tolist() for column in unread), strict=True)
+        for position, number in enumerate(numbers):
+            if columns.nested:  # one label for each turn
+                turns, *more = map(list, zip(*itertools.islice(each, len(items[position])), strict=True))
+                labels = [label for (label,) in turns]
+            else:
+                labels, *more = next(each)
+            values[number] = ([one["label"] for one in labels], [one["score"] for one in labels], *more)
         advance(len(numbers))
     advance(len(rows) - len(usable))
-    schema = prediction_schema(columns.nested)
-    values = zip(*found, strict=True) if found else [[]] * len(PREDICTED)
-    return pyarrow.table(dict(zip(PREDICTED, map(list, values), strict=True)), schema=schema)
-
-
-def _predicted(items: list[dict], *unread: Any) -> tuple:
-    """The values of `PREDICTED` for a row with these labels and scores."""
-    return [item["label"] for item in items], [item["score"] for item in items], *unread
-
-
-def _predict_texts(
-    predictor: LabelPredictor,
-    rows: list[dict],
-    numbers: list[int],
-    columns: Columns,
-    top_k: int | None,
-    found: list[tuple],
-) -> None:
-    """Fill in the values of `PREDICTED` for these rows, each of which is an item."""
-    items, unread = predictor.of_items([rows[number][columns.text] for number in numbers], top_k)
-    for number, *own in zip(numbers, items, *(values.tolist() for values in unread), strict=True):
-        found[number] = _predicted(*own)
-
-
-def _predict_groups(
-    predictor: LabelPredictor,
-    rows: list[dict],
-    numbers: list[int],
-    columns: Columns,
-    top_k: int | None,
-    found: list[tuple],
-) -> None:
-    """As `_predict_texts`, if an item is a group of rows, or a row that holds a list of turns."""
-    if columns.nested:
-        groups = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
-    else:
-        groups = [
-            [(rows[number].get(columns.speaker), rows[number][columns.text]) for number in group]
-            for _, group in itertools.groupby(numbers, key=lambda i: columns.dialogue_of(rows[i]))
-        ]
-    items, unread = predictor.of_items(groups, top_k)
-    each = zip(items, *(values.tolist() for values in unread), strict=True)
-    for position, number in enumerate(numbers):
-        if columns.nested:  # one label for each turn
-            labels, *own = zip(*itertools.islice(each, len(groups[position])), strict=True)
-            found[number] = _predicted([label for (label,) in labels], *map(list, own))
-        else:
-            found[number] = _predicted(*next(each))
+    by_column = zip(*values, strict=True) if values else [[]] * len(PREDICTED)
+    return pyarrow.table(
+        dict(zip(PREDICTED, map(list, by_column), strict=True)), schema=prediction_schema(columns.nested)
+    )
 
 
 def _merge(source: str | Path, columns: Columns, parts: _Parts, target: Path, layout: Layout) -> None:
     rows = any_rows(source, separator=columns.separator)
-    write_rows(({**row, **found} for (_, row), found in zip(rows, parts.predictions(), strict=True)), target, layout)
+    write_rows(
+        ({**row, **predicted} for (_, row), predicted in zip(rows, parts.predictions(), strict=True)), target, layout
+    )

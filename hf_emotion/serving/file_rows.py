@@ -4,14 +4,13 @@
 import csv
 import itertools
 import json
-import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow
 import pyarrow.parquet
@@ -24,8 +23,6 @@ from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
 from ..runtime.unread import LARGE_SHARE, Counts
 
-
-logger = logging.getLogger(__name__)
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
 LINES_SHOWN = 10
@@ -55,24 +52,30 @@ class Columns:
         return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
 
     def dialogue_of(self, row: dict) -> Any:
-        """
-        A value that is the same for two rows only if they belong to one dialogue; None for a row that names none, which
-        interrupts no other.
-        """
+        """The same for two rows only if they belong to one dialogue; None for a row that names none."""
         return object() if self.dialogue is None or self.nested else own_files.name_of(row.get(self.dialogue)) or None
 
-    def usable(self, row: dict) -> bool:
-        """Whether there is something to predict."""
+    def problem(self, row: dict) -> str | None:
+        """Why there is nothing to predict in a row; None if there is."""
         if isinstance(row, MalformedRow):
-            return False
+            return row.reason
         if not self.nested:
-            return text_processing.is_readable(row.get(self.text)) and self.dialogue_of(row) is not None
+            if not text_processing.is_readable(row.get(self.text)):
+                return f"the text is empty or no string: {row.get(self.text)!r}"
+            if self.dialogue_of(row) is None:
+                return f"the column {self.dialogue!r} must name the row's dialogue: {row.get(self.dialogue or '')!r}"
+            return None
         turns = row.get(TURNS)
-        return (
+        if (
             isinstance(turns, list)
-            and bool(turns)
+            and turns
             and all(isinstance(turn, dict) and text_processing.is_readable(turn.get("utterance")) for turn in turns)
-        )
+        ):
+            return None
+        return "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
+
+    def usable(self, row: dict) -> bool:
+        return self.problem(row) is None
 
 
 def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> Iterator[list[dict]]:
@@ -102,26 +105,12 @@ class Layout:
     escaped: bool = False  # in CSV, what a spreadsheet would take for a formula
 
 
-def check_escape(escape_formulas: bool, output: str | Path) -> None:
-    """ValueError if formulas shall be escaped in a file that is no CSV."""
-    if escape_formulas and FORMATS[ending(output)] != "csv":
-        raise ValueError(
-            f"`escape_formulas` (--escape-formulas) is for CSV and TSV, got {name_of(output)!r}: leave it out, no program takes text there "
-            "for a formula."
-        )
-
-
 def check_labels(predictor: Any, output: str | Path) -> None:
     """ValueError if labels hold what stands between labels in CSV."""
     config = getattr(getattr(predictor, "model", None), "config", None)
-    names = [
-        *predictor.labels,
-        *(name for field in ("aspects", "targets") for name in getattr(config, field, None) or ()),
-    ]
-    if FORMATS[ending(output)] == "csv" and (found := [name for name in names if CSV_SEPARATOR in name]):
-        raise ValueError(
-            f"the label {found[0]!r} holds {CSV_SEPARATOR!r}, which stands between the labels in CSV and TSV: write .jsonl or .parquet."
-        )
+    names = (*predictor.labels, *(getattr(config, "aspects", None) or ()), *(getattr(config, "targets", None) or ()))
+    if FORMATS[ending(output)] == "csv" and any(CSV_SEPARATOR in name for name in names):
+        raise ValueError(f"a label holds {CSV_SEPARATOR!r}, which separates labels in CSV: write .jsonl or .parquet.")
 
 
 def same_ending(source: str | Path, output: str | Path) -> bool:
@@ -129,13 +118,17 @@ def same_ending(source: str | Path, output: str | Path) -> bool:
     return ending(source).removesuffix(".gz") == ending(output).removesuffix(".gz")
 
 
-def check_rows(
-    source: str | Path, output: str | Path, columns: Columns, on_bad_rows: str, layout: Layout
-) -> dict[str, Any]:
-    """
-    Check all rows before the first prediction, so that a bad row in the middle does not end a long job, and fill in the layout.
-    Returns the numbers of "rows", "texts" and "skipped" rows, and "lines", the first lines that are skipped.
-    """
+class Checked(TypedDict):
+    """Numbers of rows, texts and skipped rows; `lines`: the first lines that are skipped."""
+
+    rows: int
+    texts: int
+    skipped: int
+    lines: list[int]
+
+
+def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_rows: str, layout: Layout) -> Checked:
+    """Check all rows before the first prediction, so that a bad row in the middle does not end a long job, and fill in the layout."""
     to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
     name = shown(source)
     rows = any_rows(source, separator=columns.separator)
@@ -149,97 +142,48 @@ def check_rows(
     if to == of == "parquet":
         with open_file(source) as file:
             layout.schema = pyarrow.parquet.read_schema(file)
-    elif of == "parquet":
-        with open_file(source) as file:
-            fields = pyarrow.parquet.read_schema(file)
-        if found := [
-            one.name for one in fields if pyarrow.types.is_binary(one.type) or pyarrow.types.is_large_binary(one.type)
-        ]:
-            raise ValueError(
-                f"{name}: the column {found[0]!r} holds bytes, which no text file can hold: write .parquet."
-            )
     infer = to == "parquet" and layout.schema is None
     total = texts = skipped = 0
-    numbers = not columns.nested  # whether all texts are numbers
     lines: list[int] = []
-    large: set[str] = set()  # columns with whole numbers that a float cannot hold
     last, finished = None, set()  # dialogues seen so far
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
+            where = f"{name}, line {line}"
             # In JSON each row has its own keys. That the first one has them shows that the columns are named rightly.
             may_lack = of == "jsonl" and total > 0 and on_bad_rows == "skip"
-            check_columns(row, columns, f"{name}, line {line}", source, may_lack)
+            check_columns(row, columns, where, source, may_lack)
             usable = columns.usable(row)
-            numbers = numbers and (not usable or own_files.is_number(row[columns.text]))
             if not usable:
                 if on_bad_rows == "error":
-                    raise bad_row(row, columns, f"{name}, line {line}")
+                    raise bad_row(row, columns, where)
                 skipped += 1
-                if len(lines) < LINES_SHOWN:
-                    lines.append(line)
+                lines += [line] * (len(lines) < LINES_SHOWN)
             dialogue = None if columns.dialogue is None or columns.nested else columns.dialogue_of(row)
             if dialogue is not None and dialogue != last:
                 if hash(dialogue) in finished:
                     raise ValueError(
-                        f"{name}, line {line}: the dialogue {dialogue!r} is interrupted by another one: sort the rows by the "
-                        f"column {columns.dialogue!r}."
+                        f"{where}: the dialogue {dialogue!r} is interrupted by another one: sort the rows by the column {columns.dialogue!r}."
                     )
                 finished.add(hash(dialogue))
                 last = dialogue
             new = [column for column in row if column not in layout.columns]
             differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
             if to == "csv" and layout.columns and differs:
-                differing = sorted(set(row) ^ set(layout.columns))
-                raise ValueError(
-                    f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
-                )
-            if to == "csv" and of == "jsonl" and not text_processing.is_unicode("".join(map(str, row.values()))):
-                raise ValueError(f"{name}, line {line}: half a surrogate pair, which CSV cannot hold: write .jsonl.")
+                different = sorted(set(row) ^ set(layout.columns))
+                raise ValueError(f"{where}: the rows have different columns ({different}): write .jsonl.")
             layout.columns += new
             total += 1
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
-        if layout.schema is not None and not infer and total == len(chunk):  # the first chunk, on trial
-            try:
-                table = _as_table([row for _, row in chunk], layout.schema)
-                pyarrow.parquet.write_table(table, pyarrow.BufferOutputStream())
-            except (pyarrow.ArrowException, NotImplementedError, OverflowError) as error:
-                raise ValueError(
-                    f"{name}: a column cannot be written as it was read ({error}): leave it out, or write .jsonl."
-                ) from error
         if infer:
             values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
             try:
-                found = pyarrow.table(values).schema
-                known = layout.schema or found
-                layout.schema = pyarrow.unify_schemas([known, found], promote_options="permissive")
-                large |= {column for column, cells in values.items() if any(map(_beyond_double, cells))}
-                for column in large:  # a later chunk may have made it a column of floats
-                    if pyarrow.types.is_floating(layout.schema.field(column).type):
-                        raise pyarrow.ArrowInvalid(f"{column!r} holds large whole numbers and fractions")
+                inferred = pyarrow.table(values).schema
+                known = layout.schema or inferred
+                layout.schema = pyarrow.unify_schemas([known, inferred], promote_options="permissive")
+                pyarrow.parquet.write_table(layout.schema.empty_table(), pyarrow.BufferOutputStream())
             except (pyarrow.ArrowException, OverflowError) as error:
-                raise ValueError(
-                    f"{name}: a column changes its type within the file, or holds what Parquet cannot ({error}): write .jsonl."
-                ) from error
-    if infer:
-        layout.schema = layout.schema or pyarrow.schema({})
-        for column in layout.columns:
-            if column not in layout.schema.names:  # a CSV file without rows
-                layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
-        try:
-            pyarrow.parquet.write_table(layout.schema.empty_table(), pyarrow.BufferOutputStream())
-        except pyarrow.ArrowException as error:  # an object without keys, for example
-            raise ValueError(f"{name}: Parquet cannot hold the columns ({error}): write .jsonl.") from error
-    if numbers and total > skipped:
-        logger.warning(
-            "%s: the column %r holds only numbers: name the column of the texts with text_column (--text-column)",
-            name,
-            columns.text,
-        )
+                raise ValueError(f"{name}: Parquet cannot hold it ({error}): write .jsonl.") from error
     return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
-
-
-def _beyond_double(value: Any) -> bool:
-    return isinstance(value, int) and abs(value) > 2**53
 
 
 def check_columns(row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False) -> None:
@@ -254,29 +198,18 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path, m
     for name in columns.needed:
         if name not in row and not may_lack:
             option = "dialogue" if name == columns.dialogue else "text"
-            named = "" if columns.nested else f" Name yours with `{option}_column` (--{option}-column)."
             raise ValueError(
-                f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}{separator_hint(source)}"
+                f"{where}: no column {name!r}; the columns are {sorted(row)}. Name yours with `{option}_column` (--{option}-column)."
+                f"{separator_hint(source)}"
             )
-    for name in PREDICTED:
-        if name in row:
-            raise ValueError(f"{where}: the file has a column {name!r} already: rename it first.")
+    if taken := [name for name in PREDICTED if name in row]:
+        raise ValueError(f"{where}: the file has a column {taken[0]!r} already: rename it first.")
 
 
 def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
-    """The error message for a row that has nothing to predict."""
+    """The error for a row that has nothing to predict."""
     remedy = "(on_bad_rows='skip', --on-bad-rows skip, leaves such rows without a prediction)"
-    if isinstance(row, MalformedRow):
-        return ValueError(f"{where}: {row.reason} {remedy}")
-    text = row[columns.needed[0]]
-    rule = "the text is empty or no string"
-    if columns.nested:
-        rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
-    elif isinstance(text, str) and not text_processing.is_unicode(text):
-        rule = "the text holds half a surrogate pair, which is not Unicode text"
-    elif text_processing.is_readable(text):
-        text, rule = row[columns.dialogue], f"the column {columns.dialogue!r} must name the row's dialogue"
-    return ValueError(f"{where}: {rule}: {text!r} {remedy}")
+    return ValueError(f"{where}: {columns.problem(row)} {remedy}")
 
 
 def prediction_schema(nested: bool) -> pyarrow.Schema:
@@ -312,27 +245,24 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
                 file.write((line if text_processing.is_unicode(line) else json.dumps(json.loads(line))) + "\n")
     elif kind == "csv":
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
-        with open_file(target, "w", encoding="utf-8", newline="") as file:
+        with open_file(target, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             delimiter = layout.separator or default_separator(target)
             names = [*layout.columns, *PREDICTED]
             cell = _escaped if layout.escaped else lambda value: value
             writer = csv.writer(file, delimiter=delimiter)
             writer.writerow(map(cell, names))
             for row in rows:
-                found = row | {name: _csv_cell(row[name]) for name in PREDICTED}
-                writer.writerow([cell(_as_json(found.get(name, ""))) for name in names])
+                cells = row | {name: _csv_cell(row[name]) for name in PREDICTED}
+                writer.writerow([cell(_as_json(cells.get(name, ""))) for name in names])
     else:
         schema = layout.schema
-        assert schema is not None  # `check_rows` found it
+        assert schema is not None  # from `check_rows`
         for prediction in prediction_schema(layout.nested):
             schema = schema.append(prediction)
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
             while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
-                writer.write_table(_as_table(chunk, schema))
-
-
-def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
-    return pyarrow.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
+                values = {name: [row.get(name) for row in chunk] for name in schema.names}
+                writer.write_table(pyarrow.table(values, schema=schema))
 
 
 def _escaped(value: Any) -> Any:
@@ -356,10 +286,7 @@ def _csv_cell(value: Any) -> str:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[Path]:
-    """
-    Yield a local path; when the block ends without an error, the file is renamed to `path`, or uploaded if
-    `path` is a URL.
-    """
+    """Yield a local path, which takes the place of `path`, or is uploaded, when the block ends without an error."""
     if not is_remote(path):
         with replacing(Path(path)) as temporary:
             yield temporary

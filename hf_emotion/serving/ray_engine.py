@@ -14,15 +14,7 @@ import pyarrow.json
 import torch
 
 from ..data.files import FORMATS, columns_of, default_separator, find_separator
-from ..io.paths import (
-    as_path,
-    check_file,
-    ending,
-    filesystem,
-    name_of,
-    refuse_lost_link,
-    shown,
-)
+from ..io.paths import as_path, check_file, ending, filesystem, shown
 from ..runtime.unread import Counts
 from ..tasks.base import LabelPredictor
 from . import bulk, file_rows
@@ -42,19 +34,17 @@ def predict_with_ray(
     workers: int | None = None,
     separator: str | None = None,
     escape_formulas: bool = False,
-) -> dict[str, int]:
+) -> bulk.Written:
     """
     As `bulk.predict_file`, on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine. The rows come
     back in order and this process writes them. Ray repeats lost work, but if this process ends, the job must start anew.
 
     Args:
         source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`.
-            JSONL is read with one type for each column.
-        on_bad_rows: "error" ends the job at the first row without a valid text.
         workers: copies of the model; default: one for each GPU of the cluster, else for each CPU.
 
     Raises:
-        FileExistsError, FileNotFoundError, ValueError: as `predict_file`.
+        FileExistsError, FileNotFoundError, ValueError: as `predict_file`; a bad row is found when it is read.
         ModuleNotFoundError: Ray is not installed.
     """
     try:
@@ -62,21 +52,13 @@ def predict_with_ray(
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("`--engine ray` needs Ray: pip install 'hf-emotion[ray]'") from error
     source, output = as_path(source), as_path(output)
-    bulk.check_bad_rows(on_bad_rows)
-    predictor.check_top_k(top_k)
-    for name, path in (("source", source), ("output", output)):
-        if ending(path) not in FORMATS:
-            raise ValueError(f"`{name}` must end in one of {sorted(FORMATS)}, got {name_of(path)!r}.")
-    refuse_lost_link(output)
-    file_rows.check_escape(escape_formulas, output)
-    file_rows.check_labels(predictor, output)
+    bulk.check_call(predictor, output, top_k, on_bad_rows)
     check_file(source)
     fs, inner = filesystem(output)
-    if fs.exists(inner):
-        raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+    bulk.refuse_existing(output, fs.exists(inner))
     nested = bulk.file_columns(predictor).grouped
     if nested and (top_k is not None or text_column is not None):
-        raise ValueError("with `engine` 'ray' dialogues are rows with `turns`: leave out `top_k` and `text_column`.")
+        raise ValueError("Ray reads dialogues as rows with `turns`: leave out `top_k` and `text_column`.")
     columns = file_rows.Columns(text_column or bulk.file_columns(predictor).text, nested=nested)
     columns.separator = find_separator(source, columns.needed, separator)
 
@@ -103,7 +85,7 @@ def predict_with_ray(
             num_cpus=min(1.0, max(cpus - 1, 0.5) / workers),
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
-        counts = {"rows": 0, "skipped": 0}
+        counts: bulk.Written = {"rows": 0, "skipped": 0}
         unread = _write(iter(blocks), source, output, counts, columns, escape_formulas)
     predictor.warn_unread(unread._replace(total=counts["rows"]))
     return counts
@@ -112,15 +94,15 @@ def predict_with_ray(
 class _Worker:
     """Ray calls this with a block of rows; each actor makes one."""
 
-    def __init__(self, model: list, columns: file_rows.Columns, top_k: int | None, on_bad_rows: str, source: str):
+    def __init__(self, held: list, columns: file_rows.Columns, top_k: int | None, on_bad_rows: str, source: str):
         import ray
 
-        predictor = ray.get(model[0])
-        own = getattr(predictor, "model", None)
+        predictor = ray.get(held[0])
+        model = getattr(predictor, "model", None)
         if torch.cuda.is_available() and isinstance(
-            own, torch.nn.Module
+            model, torch.nn.Module
         ):  # not an exported one, nor one behind a service
-            own.to("cuda")
+            model.to("cuda")
         self.predictor, self.columns, self.top_k = predictor, columns, top_k
         self.on_bad_rows, self.source = on_bad_rows, source
 
@@ -134,9 +116,9 @@ class _Worker:
                     raise file_rows.bad_row(row, self.columns, self.source)
         except ValueError as error:
             return pyarrow.table({ERROR: [str(error)]})
-        found = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
-        for name in found.column_names:
-            block = block.append_column(found.schema.field(name), found[name])
+        predicted = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
+        for name in predicted.column_names:
+            block = block.append_column(predicted.schema.field(name), predicted[name])
         return block
 
 
@@ -183,7 +165,7 @@ def _write(
     blocks: Iterator[pyarrow.Table],
     source: str | Path,
     output: str | Path,
-    counts: dict[str, int],
+    counts: bulk.Written,
     columns: file_rows.Columns,
     escaped: bool,
 ) -> Counts:

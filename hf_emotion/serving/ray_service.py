@@ -22,18 +22,12 @@ def run(
 ) -> None:
     """
     Serve on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine, until SIGINT or SIGTERM. Each replica holds
-    all models, which every machine must be able to read.
-
-    Args:
-        settings: of each replica.
-        host, port: where Ray's proxy listens.
-        min_replicas, max_replicas: how many there are; Ray chooses by the load where they differ.
-        max_ongoing_requests: how many requests a replica gets at once. `settings.max_queue_size` more wait in the proxy; others get 503.
+    all models, and gets `max_ongoing_requests` at once; `settings.max_queue_size` more wait in the proxy, others get 503.
 
     Raises:
         ModuleNotFoundError: Ray Serve is not installed.
         OSError: the port is not free.
-        ValueError: the replicas do not start.
+        RuntimeError: the replicas do not start.
     """
     try:
         import ray
@@ -51,13 +45,9 @@ def run(
         share = {name: min(1.0, resources.get(name, 0) / max_replicas) for name in ("CPU", "GPU")}
         scaling: dict[str, Any] = {"num_replicas": min_replicas}
         if min_replicas < max_replicas:
-            scaling = {
-                "autoscaling_config": {
-                    "min_replicas": min_replicas,
-                    "max_replicas": max_replicas,
-                    "target_ongoing_requests": max(1, max_ongoing_requests // 2),
-                }
-            }
+            aim = max(1, max_ongoing_requests // 2)
+            limits = {"min_replicas": min_replicas, "max_replicas": max_replicas, "target_ongoing_requests": aim}
+            scaling = {"autoscaling_config": limits}
         deployment = serve.deployment(
             serve.ingress(_builder(settings))(),
             name="models",
@@ -71,13 +61,7 @@ def run(
         quiet = {"log_level": "WARNING", "enable_access_log": False}  # the service writes its own log
         http = {"host": host, "port": port, "request_timeout_s": settings.timeout + 1}
         serve.start(http_options=http, logging_config=quiet)
-        try:
-            serve.run(deployment.bind(), name=NAME, route_prefix="/", logging_config=quiet)
-        except RuntimeError as error:
-            *_, reason = serve.status().applications[NAME].deployments["models"].message.strip().splitlines() or [
-                error
-            ]
-            raise ValueError(f"the replicas do not start: {reason}") from error
+        serve.run(deployment.bind(), name=NAME, route_prefix="/", logging_config=quiet)
         print(f"{url_of(host, port)} (Ctrl+C ends it)", flush=True)
         threading.Event().wait()
     except KeyboardInterrupt:

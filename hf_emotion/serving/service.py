@@ -9,7 +9,7 @@ requests that wait together (`BatchingPredictor`).
 import asyncio
 import json
 import queue
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -21,15 +21,12 @@ try:
     from fastapi import Body, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import HTMLResponse, Response
-    from fastapi.routing import APIRoute
     from starlette.exceptions import HTTPException
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
-from pydantic_core import PydanticCustomError
 
 from .. import __version__
-from ..data.rows import with_each_key_once
 from ..inference import open_checkpoint
 from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
@@ -101,32 +98,13 @@ class Model:
             "fingerprint": self.fingerprint,
             **self.service.about,
             "page": {
-                "box": self.page.box,
-                "lines": self.page.lines,
+                **{"box": self.page.box, "lines": self.page.lines, "button": self.page.button},
                 "examples": list(self.page.examples),
-                "button": self.page.button,
                 "emotions": None if self.page.emotions is None else list(self.page.emotions),
                 "methods": [] if self.exported else list(self.page.methods),
                 "method": None if self.exported else self.page.method,
             },
         }
-
-
-class _Request(Request):
-    async def json(self) -> Any:
-        return json.loads(await self.body(), object_pairs_hook=with_each_key_once)
-
-
-class _Route(APIRoute):
-    """A route that refuses objects with a key that they have twice, of which the last would count."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def read(request: Request) -> Response:
-            return await handle(_Request(request.scope, request.receive))
-
-        return read
 
 
 class PageRequest(BaseModel):
@@ -141,25 +119,18 @@ class PageRequest(BaseModel):
     method: Name | None = Field(None, description="For `/page/heat-map`: how to find what the model looked at.")
 
 
-def _not_empty(inputs: Any) -> Any:
-    if isinstance(inputs, list) and (not inputs or [] in inputs):
-        message = '`inputs` must be a text or a batch of texts, [["a text"], ["another one"]], got an empty list.'
-        raise PydanticCustomError("no_inputs", "{message}", {"message": message})
-    return inputs
-
-
 class TextEmbeddingsRequest(BaseModel):
     """A request as text-embeddings-inference takes it."""
 
-    inputs: Annotated[
+    inputs: (
         Text
-        | Annotated[list[Text | Annotated[list[Text], Field(fail_fast=True)]], Field(min_length=1, fail_fast=True)],
-        BeforeValidator(_not_empty),
-    ] = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
+        | Annotated[
+            list[Text | Annotated[list[Text], Field(min_length=1, fail_fast=True)]],
+            Field(min_length=1, fail_fast=True),
+        ]
+    ) = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
     raw_scores: bool = Field(False, description="Logits instead of probabilities.")
-    truncate: bool | None = Field(
-        None, description="Cut long texts at the model's length. Default: they are read whole, in windows."
-    )
+    truncate: bool | None = Field(None, description="Cut long texts. Default: they are read whole, in windows.")
     # "right" is understood too; in the schema one spelling, because generated clients make a name of each
     truncation_direction: Annotated[
         Literal["Right"], BeforeValidator(lambda side: "Right" if side == "right" else side)
@@ -215,7 +186,6 @@ def build(settings: Settings) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.router.route_class = _Route
     app.state.ready, app.state.models = True, models
     _answer_errors(app)
     _routes_of_the_process(app, models, counters)
@@ -295,10 +265,7 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
     )
     async def health() -> Any:
         if dead := [name for name, model in models.items() if not model.batching.alive]:
-            names = ", ".join(dead)
-            return problem(
-                503, f"the thread of {names} has ended, and begins anew with the next request; the log says why"
-            )
+            return problem(503, f"the thread of {', '.join(dead)} has ended, and begins anew with the next request")
         return {"status": "ok"}
 
     @app.get("/ready", tags=["process"], summary="Whether requests are welcome", responses={503: PROBLEMS[503]})
@@ -316,21 +283,18 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
 
 def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
     for route in dict.fromkeys(model.route for model in models.values()):
-        own = {name: model for name, model in models.items() if model.route == route}
-        service = next(iter(own.values())).service
+        of_task = {name: model for name, model in models.items() if model.route == route}
+        service = next(iter(of_task.values())).service
         answer = create_model(
             service.result.__name__.replace("Result", "Response"),
             __doc__="The model that answered, and a result for each input.",
             model=(str, ...),
             results=(list[service.result], ...),  # type: ignore[name-defined]
         )
-        app.post(
-            route,
-            tags=["models"],
-            summary=(service.request.__doc__ or "").strip(),
-            response_model=answer,
-            responses=PROBLEMS,
-        )(_asking(own, service, settings, counters))
+        summary = (service.request.__doc__ or "").strip()
+        app.post(route, tags=["models"], summary=summary, response_model=answer, responses=PROBLEMS)(
+            _asking(of_task, service, settings, counters)
+        )
 
 
 def _asking(models: dict[str, Model], first: Service, settings: Settings, counters: Counters) -> Callable[..., Any]:
@@ -363,8 +327,8 @@ async def _computed(
 ) -> Response:
     """The answer to a request, as soon as the model's thread has computed it; nothing more is computed for a client that has gone."""
     try:
-        asked, options = read()
-        inputs = list(islice(asked, settings.max_inputs + 1))  # there may be millions: contexts times emotions
+        items, options = read()
+        inputs = list(islice(items, settings.max_inputs + 1))  # there may be millions: contexts times emotions
         if len(inputs) > settings.max_inputs:
             raise ValueError(f"`inputs` may hold {settings.max_inputs} at most, got more: send several requests.")
         future = model.batching.submit(inputs, settings.timeout, **options)
@@ -385,7 +349,7 @@ async def _computed(
         found = waiting.result()
     except TooManyTokens as error:
         return wrong("inputs", str(error), type=TOO_MANY_TOKENS)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ModuleNotFoundError) as error:  # captum is an extra
         return wrong("inputs", str(error))
     except TimeoutError:
         return late
@@ -405,22 +369,22 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
     if not own:
         return
     first = next(iter(own))
-    kept: dict[str, Any] = {"tags": ["as others have it"], "responses": PROBLEMS}
+    described: dict[str, Any] = {"tags": ["as others have it"], "responses": PROBLEMS}
 
-    @app.post("/predict", summary="As text-embeddings-inference", response_model=Scores | list[Scores], **kept)
+    @app.post("/predict", summary="As text-embeddings-inference", response_model=Scores | list[Scores], **described)
     async def predict(request: Request, body: TextEmbeddingsRequest) -> Response:
         model, scoring = own[first]
-        several = isinstance(body.inputs, list) and isinstance(body.inputs[0], list)
-        given = body.inputs if isinstance(body.inputs, list) else [body.inputs]
-        texts = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in given]
+        batch = isinstance(body.inputs, list) and isinstance(body.inputs[0], list)
+        items = body.inputs if isinstance(body.inputs, list) else [body.inputs]
+        texts = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in items]
         single = [text for text in texts if isinstance(text, str)]
-        if len(single) < len(texts) or (len(texts) > 1 and not several):
+        if len(single) < len(texts) or (len(texts) > 1 and not batch):
             message = 'the model reads single texts and no pairs: write a batch as [["a text"], ["another one"]].'
             return wrong("inputs", message)
 
         def present(found: Sequence[Any]) -> Any:
             scores = [scoring.scores(one, "none" if body.raw_scores else None) for one in found]
-            return scores if several else scores[0]
+            return scores if batch else scores[0]
 
         return await _computed(request, model, settings, lambda: scoring.read(single, bool(body.truncate)), present)
 
@@ -433,13 +397,15 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
 
         return await _computed(request, model, settings, lambda: scoring.read(body.inputs, False), present)
 
-    @app.post("/", summary="As the Inference API", response_model=list[Scores], **kept)
+    @app.post("/", summary="As the Inference API", response_model=list[Scores], **described)
     async def root(request: Request, body: InferenceRequest) -> Response:
         return await classify(request, body, first)
 
-    kept |= {"responses": {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}}
+    described |= {"responses": {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}}
 
-    @app.post("/models/{name:path}", summary="As the Inference API, for a model", response_model=list[Scores], **kept)
+    @app.post(
+        "/models/{name:path}", summary="As the Inference API, for a model", response_model=list[Scores], **described
+    )
     async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
         if name not in own:
             return problem(404, f"there is no model {name!r} for texts here, but {', '.join(own)}.")
@@ -466,28 +432,20 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
         def work(model: Model) -> dict[str, Any]:
             found = model.page.table(body.text, body.emotions, body.seed)
             asked = {"model": model.name, **model.service.from_page(body.text, body.emotions, body.seed)}
-            return {
-                "header": found.header,
-                "rows": found.rows,
-                "request": {"route": model.route, "body": asked},
-            }
+            return {"header": found.header, "rows": found.rows, "request": {"route": model.route, "body": asked}}
 
         return await of_page(request, body, work)
 
     @app.post("/page/heat-map", include_in_schema=False)
     async def heat_map(request: Request, body: PageRequest) -> Response:
         def work(model: Model) -> dict[str, Any]:
-            if model.exported:
-                raise ValueError("an exported model has no heat map: serve the checkpoint that it was exported from.")
-            if (method := body.method or model.page.method) is None:
-                raise ValueError(f"a model for {model.task.name} has no heat map.")
+            method = body.method or model.page.method
+            if model.exported or method is None:
+                raise ValueError(f"{model.name} has no heat map: it is exported, or a model for {model.task.name}.")
             from ..inference.explain import explain  # it needs torch
 
             text, arguments = model.page.question(body.text, method, body.emotions)
-            try:
-                found = explain(model.predictor, text, **arguments).to_dict()
-            except ModuleNotFoundError as error:  # captum is an extra
-                raise ValueError(str(error)) from error
+            found = explain(model.predictor, text, **arguments).to_dict()
             return {"maps": found["maps"], "notes": found["notes"]}
 
         return await of_page(request, body, work)

@@ -46,19 +46,16 @@ class Settings:
     def __post_init__(self) -> None:
         for origin in self.cors_origins:
             if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+", origin):
-                raise ValueError(
-                    f"`cors_origins` (--cors-origin) must be as browsers send them, https://example.org, in small letters and without a path "
-                    f"or a slash at the end, or *; got {origin!r}, which no page would have."
-                )
+                raise ValueError(f"`cors_origins` must be as browsers send them, https://a.org, or *; got {origin!r}.")
 
 
 def names_of(checkpoints: Sequence[str | Path]) -> list[str]:
     """Short names of checkpoints: the names of their folders, or what was given where two are equal. ValueError for a name given twice."""
-    given = [str(checkpoint) for checkpoint in checkpoints]
-    if not given or len(set(given)) < len(given):
-        raise ValueError(f"`checkpoints` must name at least one checkpoint, and each once; got {given}.")
-    names = [Path(name).resolve().name for name in given]
-    return names if len(set(names)) == len(names) else given
+    paths = [str(checkpoint) for checkpoint in checkpoints]
+    if not paths or len(set(paths)) < len(paths):
+        raise ValueError(f"`checkpoints` must name at least one checkpoint, and each once; got {paths}.")
+    names = [Path(path).resolve().name for path in paths]
+    return names if len(set(names)) == len(names) else paths
 
 
 def read_key(path: Path | None = None) -> str | None:

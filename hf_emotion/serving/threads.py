@@ -11,12 +11,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 from ..runtime.batching import as_list
 from ..runtime.sharing import NotWanted, shared
-from ..runtime.windows import is_whole
 
 
 SHARED = 16_384  # characters of inputs that share a batch: a call with more is computed alone, and others go between its batches
@@ -56,11 +54,6 @@ class _Call:
             self.future.set_exception(error)
 
 
-def _is_seconds(value: Any) -> bool:
-    """Whether a value is a number of seconds that threads can wait."""
-    return isinstance(value, Real) and not isinstance(value, bool) and value <= threading.TIMEOUT_MAX
-
-
 def _characters(value: Any) -> int:
     """How much there is to read in an input: a text, a turn, a dialogue."""
     if isinstance(value, str):
@@ -98,13 +91,8 @@ class BatchingPredictor:
             batch_wait_timeout: seconds to wait for more inputs before a batch that is not full runs.
             max_queue_size: inputs that may wait.
         """
-        for name, value in (("max_batch_size", max_batch_size), ("max_queue_size", max_queue_size)):
-            if not is_whole(value) or value < 1:
-                raise ValueError(f"`{name}` must be at least 1, a whole number, got {value!r}.")
-        if not _is_seconds(batch_wait_timeout) or batch_wait_timeout < 0:
-            raise ValueError(
-                f"`batch_wait_timeout` must be at least 0, a number of seconds, got {batch_wait_timeout!r}."
-            )
+        if min(max_batch_size, max_queue_size) < 1 or batch_wait_timeout < 0:
+            raise ValueError("`max_batch_size`, `max_queue_size` must be at least 1, `batch_wait_timeout` at least 0.")
         self.predictor = predictor
         self.max_batch_size = max_batch_size
         self.batch_wait_timeout = batch_wait_timeout
@@ -126,15 +114,13 @@ class BatchingPredictor:
 
         Args:
             inputs: as the predictor takes them; a string counts as a list of one.
-            timeout: seconds until the answer is of no use any more: a call that still waits is dropped.
-            options: options of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
+            timeout: seconds until the answer is of no use any more.
+            options: of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
 
         Raises:
             TimeoutError: no answer within `timeout`.
-            queue.Full: too many inputs wait already; try again later (in HTTP: 429).
+            queue.Full: too many inputs wait already.
             RuntimeError: it is closed.
-            TypeError: a table, a dictionary, a set or bytes.
-            ValueError: whatever the predictor refuses.
         """
         future = self.submit(inputs, timeout, **options)
         try:
@@ -145,11 +131,9 @@ class BatchingPredictor:
 
     def submit(self, inputs: Sequence | str, timeout: float | None = None, **options: Any) -> Future:
         """As a call, but at once: a future of its result, which may be cancelled until it is there."""
-        if timeout is not None and not (_is_seconds(timeout) and timeout > 0):
-            raise ValueError(f"`timeout` must be greater than 0, a number of seconds or None, got {timeout!r}.")
         deadline = None if timeout is None else time.monotonic() + timeout
-        given = as_list(inputs)
-        call = _Call(given, options, deadline, _characters(given))
+        listed = as_list(inputs)
+        call = _Call(listed, options, deadline, _characters(listed))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the predictor is closed.")
@@ -157,9 +141,7 @@ class BatchingPredictor:
                 self._drop_cancelled()
             # A call larger than the queue goes through when nothing else waits.
             if self._waiting and self._size + len(call.inputs) > self.max_queue_size:
-                raise queue.Full(
-                    f"{self._size} inputs wait already, of at most {self.max_queue_size}: try again later."
-                )
+                raise queue.Full(f"{self._size} inputs wait already, at most {self.max_queue_size}: try again later.")
             if self._thread is None or not self.alive:
                 self.alive = True
                 self._thread = threading.Thread(target=self._work, name="BatchingPredictor", daemon=True)
@@ -171,13 +153,10 @@ class BatchingPredictor:
 
     def _drop_cancelled(self) -> None:
         """Give the places of cancelled calls to others."""
-        kept: deque[_Call] = deque()
         for call in self._waiting:
             if call.future.cancelled():
                 call.end()
-            else:
-                kept.append(call)
-        self._waiting = kept
+        self._waiting = deque(call for call in self._waiting if not call.ended)
         self._size = sum(len(call.inputs) for call in self._waiting)
 
     @property

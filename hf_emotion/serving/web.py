@@ -2,11 +2,9 @@
 """What stands between HTTP and the routes: connections, the key, the size of bodies, counters, the log, and how the server ends."""
 
 import asyncio
-import errno
 import hmac
 import json
 import logging
-import math
 import re
 import select
 import signal
@@ -73,17 +71,19 @@ class Counters:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        kept: dict[str, Any] = {"registry": self.registry, "namespace": "hf_emotion"}
-        self.requests = Counter("requests", "Requests", ["route", "status"], **kept)
-        self.seconds = Histogram(
-            "request_seconds", "Seconds from request to answer", ["route"], buckets=SECONDS, **kept
-        )
-        self.queue = Gauge("queue_inputs", "Inputs that wait for the model", ["model"], **kept)
+        where: dict[str, Any] = {"registry": self.registry, "namespace": "hf_emotion"}
+        self.requests = Counter("requests", "Requests", ["route", "status"], **where)
+        self.seconds = Histogram("request_seconds", "Seconds to the answer", ["route"], buckets=SECONDS, **where)
+        self.queue = Gauge("queue_inputs", "Inputs that wait for the model", ["model"], **where)
         self.sizes = Histogram(
-            "batch_inputs", "Inputs that the model read together", ["model"], buckets=[2**n for n in range(11)], **kept
+            "batch_inputs",
+            "Inputs that the model read together",
+            ["model"],
+            buckets=[2**n for n in range(11)],
+            **where,
         )
-        self.batch_seconds = Histogram("batch_seconds", "Seconds per batch", ["model"], buckets=SECONDS, **kept)
-        self.truncated = Counter("truncated_texts", "Texts that were cut", ["model"], **kept)
+        self.batch_seconds = Histogram("batch_seconds", "Seconds per batch", ["model"], buckets=SECONDS, **where)
+        self.truncated = Counter("truncated_texts", "Texts that were cut", ["model"], **where)
 
     def batches(self, model: str, run: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """`run`, with its calls counted."""
@@ -265,7 +265,6 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(_without_floods)
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(BACKLOG)  # who comes while others are accepted waits
@@ -297,19 +296,6 @@ class Server(uvicorn.Server):
             await asyncio.sleep(pause)
 
 
-_told = -math.inf  # when the log told that the process may open no more files
-
-
-def _without_floods(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handle an error of the event loop as usual, but tell once in a minute that the process may open no more files."""
-    global _told
-    if getattr(context.get("exception"), "errno", None) not in (errno.EMFILE, errno.ENFILE):
-        loop.default_exception_handler(context)
-    elif time.monotonic() - _told > 60:
-        _told = time.monotonic()
-        logger.error("the process may open no more files (ulimit -n): new connections wait")
-
-
 def allowed_connections(most: int) -> int:
     """At most as many as the process can hold, with some files left for other uses."""
     try:
@@ -330,9 +316,7 @@ def listen(host: str, port: int) -> socket.socket:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
         )
     except OSError as error:
-        raise OSError(
-            f"{host}:{port} cannot be served ({error.strerror}): choose another --host or --port."
-        ) from error
+        raise OSError(f"{host}:{port} cannot be served ({error.strerror}): choose another address.") from error
 
 
 def url_of(host: str, port: int) -> str:

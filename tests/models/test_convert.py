@@ -312,7 +312,7 @@ def test_a_context_guided_bert_may_have_gate_biases_of_0():
     }
     assert_same_model(quasi_attention_absa({**weights, **biases}, ABSA_SIZES), expected)
     name = f"{SELF}.lambda_k_key_layer.bias"
-    with pytest.raises(ValueError, match=rf"our CG-BERT have no bias.* not 0: {re.escape(name)}\."):
+    with pytest.raises(ValueError, match=rf"our CG-BERT has no biases.* not 0: {re.escape(name)}\."):
         quasi_attention_absa({**weights, **biases, name: torch.ones(1).double()}, ABSA_SIZES)
 
 
@@ -384,21 +384,20 @@ def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tens
     ("changes", "message"),
     [
         ({"bert__pooler__dense__bias": None}, r"it lacks bert\.pooler\.dense\.bias\.$"),
-        ({"bert__encoder__layer__0__attention__self__context_for_q__weight": None}, "it lacks .*context_for_q"),
         (
-            {"bert__encoder__layer__0__attention__self__context_for_q__weight": torch.ones(5, 4)},
-            r"context_for_q\.weight has shape \(5, 4\), expected \(4, 4\) or \(4, 12\) or \(12, 12\)",
+            {"bert__encoder__layer__0__attention__self__context_for_q__weight": None},
+            "neither CG-BERT nor QACG-BERT: .*context_for_q",
         ),
         (
             {"classifier__bias": None, "classifier__scale": torch.ones(1)},
             r"lacks classifier\.bias; .* classifier\.scale",
         ),
         ({"module__classifier__bias": torch.ones(7)}, r"unknown: module\.classifier\.bias\.$"),
-        ({"bert__embeddings__LayerNorm__weight": torch.ones(12)}, "same parameter twice: bert.embeddings.LayerNorm"),
-        ({"classifier__weight": torch.ones(8, 12)}, r"classifier\.weight has shape \(8, 12\), expected \(7, 12\)"),
-        ({"classifier__bias": torch.ones(7)}, r"one floating dtype, found .*torch\.float32 \(classifier\.bias\)"),
-        ({"classifier__bias": [1.0] * 7}, "found list under 'classifier.bias': pass the state dict alone"),
-        ({"optimizer": {"step": 1}}, "found dict under 'optimizer'"),
+        (
+            {"classifier__weight": torch.ones(8, 12)},
+            r"classifier\.weight has the shape \(8, 12\) instead of \(7, 12\)",
+        ),
+        ({"classifier__bias": [1.0] * 7}, "a state dict holds tensors by name"),
     ],
 )
 def test_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
@@ -411,8 +410,7 @@ def test_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
     [
         ({"W": None}, r"it lacks W\.$"),
         ({"bert__extra": torch.ones(1)}, r"unknown: bert\.extra\.$"),
-        ({"W": torch.ones(12, 5)}, r"W has shape \(12, 5\), expected \(12, 12\)"),
-        ({"W": torch.ones(12, 12, dtype=torch.long)}, r"one floating dtype, found .*torch\.int64 \(W\)"),
+        ({"W": torch.ones(12, 5)}, r"W has the shape \(12, 5\) instead of \(12, 12\)"),
     ],
 )
 def test_label_aware_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
@@ -421,9 +419,9 @@ def test_label_aware_state_dicts_that_do_not_fit_name_the_tensors(changes, messa
 
 
 def test_many_names_are_cut_short():
-    with pytest.raises(ValueError, match=r"it lacks (\S+, ){9}\S+ and \d+ more\.$"):
+    with pytest.raises(ValueError, match=r"(it lacks \S+; ){9}it lacks \S+ and \d+ more\.$"):
         quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 4})
-    with pytest.raises(ValueError, match=r"unknown: (\S+, ){9}\S+ and \d+ more\.$"):
+    with pytest.raises(ValueError, match=r"(unknown: \S+; ){9}unknown: \S+ and \d+ more\.$"):
         quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 1})
 
 
@@ -439,26 +437,16 @@ def test_gate_biases_come_all_together():
     [
         ({"num_contexts": None, "hidden_size": None}, r"the configuration lacks \['hidden_size', 'num_contexts'\]"),
         ({"num_labels": None}, r"the configuration lacks \['num_labels'\]"),
-        ({"hidden_size": "12"}, "`hidden_size` must be a whole number of at least 1, got '12'"),
-        ({"num_attention_heads": 0}, "`num_attention_heads` must be a whole number of at least 1, got 0"),
         (
             {"gate_activations": "tanh"},
             "unknown configuration key `gate_activations`: the keys are .*'gate_activation'",
         ),
         ({"xyzzy": 1}, "unknown configuration key `xyzzy`: the keys are .*num_contexts"),
-        ({"gate_activation": "relu"}, "the configuration does not fit: .*gate_activation"),
         ({"gate_heads": "per_head"}, "`gate_heads` is 'shared' in the authors' checkpoints, got 'per_head'"),
         ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'absolute' in the authors'"),
-        ({"id2label": {0: "a", 1: "b"}}, "`id2label` names 2 labels, `num_labels` is 7"),
-        ({"id2label": {1: "a", 2: "b"}}, "`id2label` must map the numbers from 0 on to names, got"),
-        ({"id2label": ["a", "b"]}, "`id2label` must map the numbers from 0 on to names, got"),
-        ({"aspects": ["a", "b"]}, "`num_contexts` is 6, but there are 1 targets × 2 aspects"),
-        ({"model_type": "cg-bert"}, r"`model_type` is 'cg-bert', but .* has the shape \(4, 12\) of 'qacg-bert'"),
-        ({"model_type": "label-aware-bert"}, "`model_type` must be one of .*'cg-bert', 'qacg-bert'"),
-        ({"context_heads": "per_head"}, r"context_for_q\.weight has shape \(4, 12\), expected \(12, 12\)"),
+        ({"context_heads": "per_head"}, r"context_for_k\.weight has the shape \(4, 12\) instead of \(12, 12\)"),
         ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
-        ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"),
-        ({"num_attention_heads": 5}, "context_for_q.weight has shape|not a multiple"),
+        ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.bias; unknown: bert\.pooler\.dense\.weight"),
     ],
 )
 def test_configurations_that_do_not_fit(changes, message):
@@ -470,13 +458,11 @@ def test_configurations_that_do_not_fit(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_labels": 5}, r"label_embds has shape \(7, 12\), expected \(5, 12\)"),
+        ({"num_labels": 5}, r"label_embds has the shape \(7, 12\) instead of \(5, 12\)"),
         ({"num_contexts": 6}, "unknown configuration key `num_contexts`"),
         ({"sentence_representation": "cls"}, "`sentence_representation` is 'pooler' in the authors' checkpoints"),
         ({"tie_head": False}, "`tie_head` is True in the authors' checkpoints"),
         ({"label_attention": "leam"}, "`label_attention` is 'bilinear' in the authors' checkpoints"),
-        ({"model_type": "cg-bert"}, "`model_type` must be one of .'label-aware-bert'.* got 'cg-bert'"),
-        ({"thresholds": [0.5]}, "`thresholds` needs one value for each of the 7 labels"),
     ],
 )
 def test_label_aware_configurations_that_do_not_fit(changes, message):
@@ -621,28 +607,22 @@ PICKLE = pickle.dumps({"label_embds": Malicious(Path("broken-in"))}, protocol=2)
         pytest.param(
             saving({**absa_weights("shared"), "classifier.bias": Malicious(Path("broken-in"))}),
             ValueError,
-            "more than tensors.*can run code",
+            "more than tensors.*could run code",
             id="malicious",
         ),
-        pytest.param(writing("model.pt", PICKLE), ValueError, "more than tensors.*can run code", id="plain-pickle"),
+        pytest.param(writing("model.pt", PICKLE), ValueError, "more than tensors.*could run code", id="plain-pickle"),
         pytest.param(
             saving(torch.nn.Linear(2, 2)),
             ValueError,
-            r"more than tensors.*save its `state_dict\(\)`",
+            r"more than tensors.*save the model's `state_dict\(\)`",
             id="whole-model",
         ),
-        pytest.param(writing("model.bin", b""), ValueError, "model.bin is damaged or no state dict", id="empty"),
-        pytest.param(writing("model.bin", b"PK\x03\x04abc"), ValueError, "model.bin is damaged", id="zip"),
-        pytest.param(writing("model.safetensors", b"x" * 99), ValueError, "damaged", id="safetensors"),
-        pytest.param(writing("model.ckpt", b""), ValueError, "must be a file that ends in one of", id="ending"),
-        pytest.param(lambda folder: folder, ValueError, "must be a file that ends in one of", id="folder"),
         pytest.param(lambda folder: folder / "no.bin", OSError, "no.bin", id="missing"),
-        pytest.param(saving(torch.ones(2)), ValueError, "holds a Tensor, not a state dict", id="tensor"),
-        pytest.param(saving({"model": {}}), ValueError, "found dict under 'model': pass the state dict", id="nested"),
-        pytest.param(saving({"a": torch.ones(2)}), ValueError, "not a checkpoint of a known family", id="family"),
-        pytest.param(saving({}), ValueError, "not a checkpoint of a known family", id="no-tensors"),
-        pytest.param(with_config("{"), ValueError, "config.json must hold a JSON object", id="json"),
-        pytest.param(with_config("[1]"), ValueError, "must hold a JSON object", id="json-list"),
+        pytest.param(saving(torch.ones(2)), ValueError, "a state dict holds tensors by name", id="tensor"),
+        pytest.param(saving({"model": {}}), ValueError, "a state dict holds tensors by name", id="nested"),
+        pytest.param(saving({"a": torch.ones(2)}), ValueError, "belongs to no known family", id="family"),
+        pytest.param(with_config("{"), ValueError, "config.json is not valid JSON", id="json"),
+        pytest.param(with_config("[1]"), ValueError, "must hold a JSON object, got list", id="json-list"),
         pytest.param(with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'", id="no-sizes"),
         pytest.param(with_vocabulary(40), ValueError, "has 40 words, the model only 31", id="vocabulary"),
     ],
@@ -661,13 +641,10 @@ def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_pa
 
 def test_a_configuration_is_needed(tmp_path):
     reference = save_reference(tmp_path / "model.bin", absa_weights("shared"), None)
-    with pytest.raises(FileNotFoundError, match=r"config\.json or .*bert_config\.json is missing"):
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
         convert_checkpoint(reference, tmp_path / "ours")
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.json is missing"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
         convert_checkpoint(reference, tmp_path / "ours", config=tmp_path / "nowhere.json")
-    with pytest.raises(ValueError, match="`id2label` names 1 labels, `num_labels` is 7"):
-        (tmp_path / "config.json").write_text(json.dumps(ABSA_SIZES), encoding="utf-8")
-        convert_checkpoint(reference, tmp_path / "ours", id2label={0: "a"})
     assert not (tmp_path / "ours").exists()
 
 

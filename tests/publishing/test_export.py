@@ -338,11 +338,9 @@ class TestFolder:
         assert fingerprint(load_predictor(copy)) != own
 
     def test_a_corpus_that_would_not_be_read(self, label_aware, root):
-        with pytest.raises(ValueError, match="`dataset` 'quickstart'.*`texts`"):
+        with pytest.raises(ValueError, match="`texts` are compared"):
             export_onnx(label_aware, root / "new", texts=["joy"], dataset="quickstart")
-        with pytest.raises(ValueError, match="`data_dir`.*`dataset`"):
-            export_onnx(label_aware, root / "new", data_dir="nowhere")
-        with pytest.raises(ValueError, match="`options`.*`dataset`"):
+        with pytest.raises(ValueError, match="leave out `dataset` and `options`"):
             export_onnx(label_aware, root / "new", texts=["joy"], options={"labels": "x"})
         assert not (root / "new").exists()
 
@@ -502,8 +500,6 @@ class TestErrors:
         assert not (root / "none").exists()
 
     def test_no_texts(self, label_aware, root):
-        with pytest.raises(ValueError, match="`texts` is empty"):
-            export_onnx(label_aware, root / "none", texts=[])
         (root / "blank.txt").write_text("\n \n", encoding="utf-8")
         with pytest.raises(ValueError, match="holds no text"):
             read_texts(root / "blank.txt", label_aware)

@@ -417,9 +417,7 @@ class TestLess:
         assert result["threshold_curves"] is None
         assert result["selective"]["abstention"] is None and result["selective"]["aurc"]["mean"] > 0
         for what in ("abstention and prediction sets", "threshold curves"):
-            assert re.search(
-                r"no rows of the split 'validation'.*`hf-emotion train .*recipe.yaml`", result["left_out"][what]
-            )
+            assert "no rows of the split 'validation'" in result["left_out"][what]
         assert (run / "config.json").read_text() == before
         assert "no rows of the split 'validation'" in page(run / "report.html").text
 
@@ -721,7 +719,7 @@ class TestCompareOverSeeds:
         runs = [tmp_path / "True", tmp_path / "False"]
         for test in (compare, lambda pair: analyze_pair(*pair)):
             for two in (runs, runs[::-1]):
-                with pytest.raises(ValueError, match=r"False gives one label.*True any number.*label_separator"):
+                with pytest.raises(ValueError, match="no paired test is possible"):
                     test(two)
 
     def test_a_run_without_a_test_part(self, pair, tmp_path, argv):
@@ -757,7 +755,7 @@ class TestCommand:
         run = write_run(tmp_path / "run")
         before = files_in(run)
         result = argv("analyze", run, "--data-dir", tmp_path / "corpus")
-        assert result.code == 1 and "the test rows of files in" in result.err and "are not those" in result.err
+        assert result.code == 1 and "the test rows of files are not those" in result.err
         assert files_in(run) == before
 
     def test_what_is_missing(self, argv, tmp_path):

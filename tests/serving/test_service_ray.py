@@ -139,7 +139,6 @@ def test_options_of_replicas(argv, monkeypatch):
     for options in (
         ("--num-replicas", "2"),
         ("--engine", "ray", "--num-replicas", "2", "--max-replicas", "3"),
-        ("--engine", "ray", "--min-replicas", "2"),
         ("--engine", "ray", "--min-replicas", "3", "--max-replicas", "2"),
     ):
         assert argv("serve", "goemotions", *options).code == 2, options

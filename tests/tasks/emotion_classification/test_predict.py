@@ -642,15 +642,6 @@ class TestFiles:
         found = pyarrow.parquet.read_table(tmp_path / "out.parquet")
         assert found.select(table.column_names).equals(table)
 
-    def test_a_type_that_parquet_cannot_write_again(self, predictor, tmp_path, monkeypatch):
-        """Told before anything is predicted."""
-        vectors = pyarrow.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 2, 2), np.float32))
-        pyarrow.parquet.write_table(pyarrow.table({"text": ["sun"], "vector": vectors}), tmp_path / "in.parquet")
-        monkeypatch.setattr(bulk, "predict_rows", None)
-        with pytest.raises(ValueError, match="in.parquet: a column cannot be written"):
-            run_file(predictor, tmp_path / "in.parquet", tmp_path / "out.parquet")
-        assert files_in(tmp_path) == {"in.parquet": (tmp_path / "in.parquet").read_bytes()}
-
     def test_a_json_row_without_a_text(self, predictor, tmp_path):
         rows = [{"text": "sun"}, {"id": 7}, {"text": "rain"}]
         write_jsonl(tmp_path / "in.jsonl", rows)
@@ -787,8 +778,8 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         "values",
-        [(1, "one"), (2**53 + 1, 0.5), (0.5, 2**53 + 1), (2**70, 1), ({}, {})],
-        ids=["types", "large then float", "float then large", "beyond 64 bits", "objects without keys"],
+        [(1, "one"), (2**70, 1), ({}, {})],
+        ids=["types", "beyond 64 bits", "objects without keys"],
     )
     def test_what_parquet_cannot_hold_is_said_before_the_prediction(self, predictor, tmp_path, monkeypatch, values):
         monkeypatch.setattr("hf_emotion.serving.file_rows.ROWS_PER_CHUNK", 1)
