@@ -28,16 +28,13 @@ from .rows import set_aside, to_dataset
 
 logger = logging.getLogger(__name__)
 
-
 EMOTIONS = {  # in the order of the ids, which DailyDialog's files share
     "meld": ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"],
     "emorynlp": ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"],
     "daily_dialog": ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"],
 }
 
-
 FOUR_CLASSES = ["angry", "happy", "neutral", "sad"]
-
 
 FOUR_OF = {  # the emotions that become the four classes
     "meld": ["anger", "joy", "neutral", "sadness"],
@@ -45,18 +42,14 @@ FOUR_OF = {  # the emotions that become the four classes
     "daily_dialog": ["anger", "happiness", "neutral", "sadness"],
 }
 
-
 IEMOCAP_EMOTIONS = {"ang": 0, "hap": 1, "exc": 1, "neu": 2, "sad": 3} | dict.fromkeys(
     ("fru", "fea", "sur", "dis", "oth", "xxx"), -1
 )
 
-
 IEMOCAP_ADDRESS = "https://sail.usc.edu/iemocap/"
-
 
 # One fixed commit, and its files: {file: SHA-256}.
 MELD_REPOSITORY = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
-
 
 DOWNLOAD_FROM = {
     "meld": f"{MELD_REPOSITORY}/MELD",
@@ -64,7 +57,6 @@ DOWNLOAD_FROM = {
     "daily_dialog": "https://raw.githubusercontent.com/TaWeiYeh/Emotional-Dialogue/"
     "e21dabcc3888782a3f2b7122b4556fe834e95f32/data",
 }
-
 
 FILES = {
     "meld": {
@@ -78,7 +70,6 @@ FILES = {
         "emorynlp_test_final.csv": "dbc4b5638acd12c92a5f48def829e04f1c765cddffb4eedbe34216312e0d2d78",
     },
 }
-
 
 # The members of the archive of each split.
 DAILY_DIALOG_FILES = {
@@ -95,7 +86,6 @@ DAILY_DIALOG_FILES = {
         "dialogues_emotion_test.txt": "482b7235f91a1441055a09241b2d2709bb1702f4a08d7316c27fa807cba7d3c9",
     },
 }
-
 
 # The one dialogue of DailyDialog that lacks a label: split, line, number of utterances, number of labels.
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
@@ -286,7 +276,6 @@ def _iemocap_transcriptions(folder: Path) -> list[Path]:
 
 # Ses01F_impro01_F000 [006.2901-008.2357]: ...; lines of other speech have no such id: "M: ..."
 IEMOCAP_TURN = re.compile(r"(Ses\d\d)[FM]_\w+_([FM])[^\W_]* \[(-?[\d.]+) ?- ?(-?[\d.]+)\]: ?(.*)")
-
 
 # [6.2901 - 8.2357]	Ses01F_impro01_F000	neu	[2.5000, 2.5000, 2.5000]; below it what each annotator chose
 IEMOCAP_EVALUATION = re.compile(r"\[[^]]*\]\t(\S+)\t(\w+)\t")

@@ -63,6 +63,7 @@ def load_dialogue_files(
     files = own_files(data_dir, labels=labels)
     labels = names_of(labels)
     names = list(labels or [])
+    layouts: dict[str, bool] = {}  # whether a row of the file is a dialogue
 
     def add(split: str, seen: set[str], rows: Rows, line: int, row: dict[str, Any]) -> None:
         whole_dialogues = layouts.setdefault(split, "turns" in row)
@@ -79,7 +80,6 @@ def load_dialogue_files(
         for text, speaker, label in turns:
             rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
 
-    layouts: dict[str, bool] = {}  # whether a row is a dialogue
     parsed: dict[str, Rows] = {}
     for split, path in files.items():
         parsed[split] = rows = read_own(path, on_bad_rows, wanted, separator, partial(add, split, set()))

@@ -67,7 +67,8 @@ def load_goemotions(
                 for corpus in EVERYDAY:
                     _read_packaged(corpus, split, rows, f"{corpus}-{copy}")
             for row in rows.rows:
-                rows.line, row["labels"] = row["line"], sorted({group_of[label] for label in row["labels"]})
+                rows.line = row["line"]
+                row["labels"] = sorted({group_of[label] for label in row["labels"]})
                 if votes:
                     *counts, number = raters.get(row["id"], [0])
                     if not number:

@@ -23,15 +23,11 @@ from .rows import TARGET_TEXTS, to_aspect_dataset
 
 SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]
 
-
 SENTIHOOD_LABELS = ["none", "positive", "negative"]
-
 
 SENTIHOOD_SENTIMENTS = {"Positive": "positive", "Negative": "negative"}
 
-
 SEMEVAL2014_ASPECTS = ["price", "anecdotes", "food", "ambience", "service"]
-
 
 SEMEVAL2014_CATEGORIES = {
     "price": "price",
@@ -41,19 +37,14 @@ SEMEVAL2014_CATEGORIES = {
     "service": "service",
 }
 
-
 SEMEVAL2014_LABELS = ["positive", "neutral", "negative", "conflict", "none"]
-
 
 REVIEW_ASPECTS = ["price", "quality", "service", "location", "comfort", "speed"]
 
-
 REVIEW_LABELS = ["none", "positive", "neutral", "negative"]
-
 
 # Neither corpus is on the Hub under its authors' name. The files of one fixed commit: {file: SHA-256}.
 DOWNLOAD_FROM = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
-
 
 FILES = {
     "sentihood": {

@@ -163,7 +163,9 @@ def test_raw_goemotions(tmp_path):
 
 def test_raw_goemotions_that_are_not_there(tmp_path, caplog):
     folder = raw_goemotions(tmp_path, [rater for rater in RATERS if rater[0] != "ab2"])
-    with pytest.raises(ValueError, match="train.tsv, line 2: malformed .the raw annotations have no rater of the comment 'ab2'"):
+    with pytest.raises(
+        ValueError, match="train.tsv, line 2: malformed .the raw annotations have no rater of the comment 'ab2'"
+    ):
         load_dataset_for("goemotions", folder, votes=True)
     with pytest.raises(ValueError, match="`votes` and `everyday_copies`"):
         load_dataset_for("goemotions", folder, votes=True, everyday_copies=1)
