@@ -117,10 +117,7 @@ def test_malformed_lines(file, tmp_path):
     content = path.read_text(encoding="utf-8")
     assert old in content
     path.write_text(content.replace(old, new, 1), encoding="utf-8")
-    names = {folder: name for name, folder in FOLDERS.items() if name != "conversations"}
-    name = {"tweeteval": "tweet_emoji", "daily_dialog": "daily_dialog"}.get(folder := file.split("/")[0]) or names[
-        folder
-    ]
+    name = file.split("/")[0].replace("tweeteval", "tweet_emoji")
     # Of two files for one part the first is named.
     named = file.replace("_emotion_", "_").replace("_labels", "_text")
     with pytest.raises(ValueError, match=rf"{named}, {place}: malformed \(.+\): use the corpus' own file") as caught:

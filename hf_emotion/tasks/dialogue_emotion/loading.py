@@ -46,7 +46,10 @@ IEMOCAP_EMOTIONS = {"ang": 0, "hap": 1, "exc": 1, "neu": 2, "sad": 3} | dict.fro
     ("fru", "fea", "sur", "dis", "oth", "xxx"), -1
 )
 
-IEMOCAP_ADDRESS = "https://sail.usc.edu/iemocap/"
+IEMOCAP_REMEDY = (
+    "`data_dir` must hold the folder `iemocap` with Session1 to Session5 (or be it). Their licence is requested from USC SAIL, "
+    "https://sail.usc.edu/iemocap/."
+)
 
 # One fixed commit, and its files: {file: SHA-256}.
 MELD_REPOSITORY = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
@@ -245,33 +248,21 @@ def load_iemocap(data_dir: str | Path | None = None) -> datasets.DatasetDict:
             and `dialog/EmoEvaluation/*.txt`. Nothing is downloaded.
     """
     if data_dir is None:
-        raise FileNotFoundError(
-            f"IEMOCAP needs a licence: request it from USC SAIL, {IEMOCAP_ADDRESS}, and pass `data_dir` (or HF_EMOTION_DATA), "
-            "the folder that holds `iemocap` with Session1 to Session5."
-        )
-    folder = Path(data_dir)
-    if not (folder / "Session1").is_dir():
-        folder = folder / "iemocap"
+        raise FileNotFoundError(f"IEMOCAP needs `data_dir` (or HF_EMOTION_DATA). {IEMOCAP_REMEDY}")
+    folder = Path(data_dir) if Path(data_dir, "Session1").is_dir() else Path(data_dir, "iemocap")
     parts = {}
     for part, sessions in {"train": (1, 2, 3, 4), "test": (5,)}.items():
         with CorpusRows(folder) as rows:
             for session in sessions:
-                for path in _iemocap_transcriptions(folder / f"Session{session}" / "dialog"):
+                dialogues = folder / f"Session{session}" / "dialog" / "transcriptions"
+                paths = sorted(dialogues.glob("[!.]*.txt"))  # macOS left other ones in the archive, ._*
+                if not paths:
+                    raise FileNotFoundError(f"There is no file {dialogues / '*.txt'}. {IEMOCAP_REMEDY}")
+                for path in paths:
                     _read_iemocap(path, rows)
         parts[part] = to_dataset(rows, FOUR_CLASSES)
     train, validation = set_aside(parts["train"], 0.1)
     return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
-
-
-def _iemocap_transcriptions(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("transcriptions/*.txt"))
-    files = [path for path in files if not path.name.startswith("._")]  # files that macOS left in the archive
-    if not files:
-        raise FileNotFoundError(
-            "`data_dir` must hold the folder `iemocap` with Session1 to Session5 (or be it): there is no file "
-            f"{folder / 'transcriptions' / '*.txt'}. The licence is requested from USC SAIL, {IEMOCAP_ADDRESS}."
-        )
-    return files
 
 
 # Ses01F_impro01_F000 [006.2901-008.2357]: ...; lines of other speech have no such id: "M: ..."

@@ -27,7 +27,10 @@ from .rows import add_reply, reply_features, to_dataset
 
 logger = logging.getLogger(__name__)
 
-MOJITALK_ADDRESS = "https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)"
+MOJITALK_REMEDY = (
+    "`data_dir` must hold the folder `mojitalk` with dev.ori, dev.rep, test.ori and test.rep. Nothing is downloaded, because no "
+    "licence is stated for the tweets: take them from https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)."
+)
 
 # In the order of the ids, which follow emoji-test.txt of github.com/claude-zhou/MojiTalk.
 MOJITALK_EMOJIS = list(
@@ -82,10 +85,7 @@ def load_mojitalk(data_dir: str | Path | None = None, train_part: str = "generat
     if train_part not in trained:
         raise ValueError(f"`train_part` must be one of {trained}, got {train_part!r}.")
     if data_dir is None:
-        raise FileNotFoundError(
-            "MojiTalk is not downloaded, because no licence is stated for its tweets: take dev.ori, dev.rep, test.ori and test.rep "
-            f"from {MOJITALK_ADDRESS}, and pass `data_dir` (or HF_EMOTION_DATA), the folder that holds them in `mojitalk`."
-        )
+        raise FileNotFoundError(f"MojiTalk needs `data_dir` (or HF_EMOTION_DATA). {MOJITALK_REMEDY}")
     folder = Path(data_dir) / "mojitalk"
     has_train = any((folder / f"train.{ending}").exists() for ending in ("ori", "rep"))
     published = has_train and train_part == "generator"
@@ -149,10 +149,7 @@ def _read_mojitalk(folder: Path, stem: str, emojis: Sequence[str]) -> tuple[data
     paths = [folder / f"{stem}.ori", folder / f"{stem}.rep"]
     for path in paths:
         if not path.is_file():
-            raise FileNotFoundError(
-                f"`data_dir` must hold the folder `mojitalk` with {stem}.ori and {stem}.rep: {path} does not exist. Nothing is "
-                f"downloaded, because no licence is stated for the tweets: take it from {MOJITALK_ADDRESS}."
-            )
+            raise FileNotFoundError(f"{path} does not exist. {MOJITALK_REMEDY}")
     posts, replies = (lines_of(path.read_bytes(), path) for path in paths)
     ids = {emoji: number for number, emoji in enumerate(emojis)}
     dropped = 0

@@ -335,16 +335,10 @@ class TestIemocap:
         folder = iemocap_folder(tmp_path, b"Ses05F_impro01_F000 [001.0000-002.0000]: caf\xe9\n", "")
         assert load_iemocap(folder)["test"][0]["utterances"] == ["caf\xe9"]
 
-    def test_without_folder_it_says_where_the_licence_is(self, monkeypatch):
-        monkeypatch.setattr(dialogue_module, "download", None)
-        with pytest.raises(
-            FileNotFoundError, match="licence.*USC SAIL, https://sail.usc.edu/iemocap/, and pass `data_dir`"
-        ):
-            load_iemocap()
-
     def test_missing_parts(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="must hold the folder `iemocap`.*Session1.*sail.usc.edu"):
-            load_iemocap(tmp_path)
+        for folder in (None, tmp_path):
+            with pytest.raises(FileNotFoundError, match="must hold the folder `iemocap`.*Session1.*sail.usc.edu"):
+                load_iemocap(folder)
 
 
 OWN_HEADER = ["dialogue", "speaker", "utterance", "label"]

@@ -3,7 +3,6 @@
 
 import collections
 import itertools
-import os
 import re
 import unicodedata
 from pathlib import Path
@@ -583,24 +582,3 @@ def test_dedupe_that_leaves_no_training_row_says_so(tmp_path):
         write_csv(tmp_path / f"{part}.csv", ["text", "label"], [["the same", "joy"], ["again", "fear"]])
     with pytest.raises(ValueError, match="`dedupe` leaves no training row of files"):
         load_dataset_for("files", tmp_path, dedupe=True, oversample=True)
-
-
-@pytest.mark.real_data
-@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
-class TestRealGoEmotions:
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("goemotions")
-
-    def test_dedupe(self, splits):
-        train = load_dataset_for("goemotions", dedupe=True)["train"]
-        held_out = set(splits["validation"]["text"]) | set(splits["test"]["text"])
-        assert not held_out & set(train["text"])
-        assert len(train) == sum(text not in held_out for text in splits["train"]["text"])
-
-    @pytest.mark.parametrize("taxonomy", ["ekman", "sentiment"])
-    def test_groups(self, splits, taxonomy):
-        grouped = load_dataset_for("goemotions", taxonomy=taxonomy)["test"]
-        group = {label: name for name, members in TAXONOMIES[taxonomy].items() for label in members}
-        for fine, coarse in zip(named(splits["test"]), named(grouped), strict=True):
-            assert set(coarse) == {group[label] for label in fine} and len(set(coarse)) == len(coarse)

@@ -2,7 +2,6 @@
 """The six emotions: reading their files, removing what stands in two parts, oversampling, and that nothing leaks."""
 
 import collections
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from toolkit_helpers import feelings_rows, write_csv, write_meld
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names, oversample_minorities
-from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
+from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix
 
 
 EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
@@ -181,24 +180,3 @@ class TestNothingLeaks:
         for split in ("validation", "test"):
             assert rows_of(splits[split]) == rows_of(plain[split])
         assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 2)
-
-    def test_removing_leaves_the_given_splits(self, plain):
-        before = rows_of(plain["train"])
-        assert len(remove_duplicates(plain)["train"]) == len(before) - 4
-        assert rows_of(plain["train"]) == before
-
-
-@pytest.mark.real_data
-@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
-class TestRealEmotion6:
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("emotion6")
-
-    def test_nothing_leaks(self, splits):
-        clean = load_dataset_for("emotion6", dedupe=True, oversample=True)
-        TestNothingLeaks.assert_nothing_leaks(clean, splits)
-        assert len(set(label_counts(clean["train"]).values())) == 1
-        times = collections.Counter(clean["train"]["id"])
-        surprise = [times[row_id] for row_id, _, label in set(rows_of(clean["train"])) if label == "surprise"]
-        assert max(surprise) - min(surprise) <= 1

@@ -2,7 +2,6 @@
 """Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
 
 import collections
-import itertools
 import json
 import os
 import re
@@ -142,11 +141,6 @@ class TestSentiHood:
         assert train["auxiliary"][1] == "location - 1 - price"
         assert train["auxiliary"][7] == "location - 2 - transit-location"
         assert len(set(train["id"])) == 12
-
-    def test_each_file_is_its_split(self, tmp_path):
-        splits = load_dataset_for("sentihood", sentihood_folder(tmp_path))
-        for split, name in (("train", "train"), ("validation", "dev"), ("test", "test")):
-            assert set(splits[split]["text"]) == {f"location - 1 in the {name} part"}
 
     def test_targets_and_texts(self, tmp_path):
         train = [
@@ -558,39 +552,12 @@ class TestDuplicates:
         assert remove_duplicates(splits)["train"]["id"][:] == splits["train"]["id"][:]
 
 
-def groups_of(dataset: Dataset) -> list[list[tuple]]:
-    """Consecutive rows with one sentence (and target): [(text, aspect)]."""
-    keys = [tuple(row_id.split("/")[:-1]) for row_id in dataset["id"]]
-    rows = list(zip(keys, dataset["text"], dataset["aspect"], strict=True))
-    return [[row[1:] for row in group] for _, group in itertools.groupby(rows, key=lambda row: row[0])]
-
-
-real_data = [
-    pytest.mark.real_data,
-    pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora"),
-]
-
-
+@pytest.mark.real_data
+@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
 class TestRealSentiHood:
-    pytestmark = real_data
-
     @pytest.fixture(scope="class")
     def splits(self):
         return load_dataset_for("sentihood")
-
-    def test_groups(self, splits):
-        sentences = {"train": (2977, 775), "validation": (747, 190), "test": (1491, 388)}
-        for split, (first, second) in sentences.items():
-            dataset = splits[split]
-            groups = groups_of(dataset)
-            assert len(groups) == first + second
-            assert all([aspect for _, aspect in group] == [0, 1, 2, 3] for group in groups)
-            assert all(len({text for text, _ in group}) == 1 for group in groups)
-            assert collections.Counter(dataset["target"]) == {0: 4 * first, 1: 4 * second}
-            assert dataset["context_id"][:] == [
-                4 * target + aspect for target, aspect in zip(dataset["target"], dataset["aspect"], strict=True)
-            ]
-            assert len(set(dataset["id"])) == len(dataset)
 
     def test_texts(self, splits):
         apart = 0
@@ -611,20 +578,3 @@ class TestRealSentiHood:
                     apart += 1
                     assert plain.replace(" ", "") == text.replace(" ", "") and len(plain) < len(text)
         assert apart == 11
-
-
-class TestRealSemEval2014:
-    pytestmark = real_data
-
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("semeval2014")
-
-    def test_groups(self, splits):
-        for dataset in splits.values():
-            groups = groups_of(dataset)
-            assert all([aspect for _, aspect in group] == [0, 1, 2, 3, 4] for group in groups)
-            assert all(len({text for text, _ in group}) == 1 for group in groups)
-            assert dataset["context_id"][:] == dataset["aspect"][:]
-            assert all(text == text.strip() and "&amp;" not in text for text in dataset["text"])
-            assert len(set(dataset["id"])) == len(dataset)
