@@ -322,12 +322,11 @@ def corpora_point(prepared: Path) -> EntryPoint:
             st.one_of(
                 edits, st.binary(max_size=100), st.lists(texts, max_size=4), values.map(lambda value: {"": value})
             ),
-            st.sampled_from(["error", "skip"]),
         )
     )
 
     def run(case, folder: Path) -> None:
-        name, file, change, on_bad_rows = case
+        name, file, change = case
         path = prepared / file
         content = path.read_bytes()
         if isinstance(change, bytes):
@@ -341,7 +340,7 @@ def corpora_point(prepared: Path) -> EntryPoint:
         path.write_bytes(changed)
         try:
             options = {"corpora": ["meld"]} if name == "conversations" else {}
-            check_corpus(load_dataset_for(name, prepared, on_bad_rows=on_bad_rows, **options))
+            check_corpus(load_dataset_for(name, prepared, **options))
         finally:
             path.write_bytes(content)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.plain import text_processing
-from .files import SPLIT_STEMS, separator_hint, split_files
+from .files import SPLIT_STEMS, separator_hint, split_files, valid_rows
 from .lazily import datasets
 from .lazily import numpy as np
-from .rows import BadRow, Rows
+from .rows import BadRow, OnBadRows, Rows
 
 
 if TYPE_CHECKING:
@@ -44,6 +44,23 @@ def check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterab
             f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}."
             f"{separator_hint(path)}"
         )
+
+
+def read_own(
+    path: Path,
+    on_bad_rows: OnBadRows,
+    columns: Sequence[str],
+    separator: str | None,
+    add: Callable[[Rows, int, dict[str, Any]], None],
+) -> Rows:
+    """The rows of a file that `add` adds to them, given the line and the row; it raises BadRow for one that is rejected."""
+    rows = Rows(path, on_bad_rows)
+    for line, row in valid_rows(path, rows, columns, separator):
+        try:
+            add(rows, line, row)
+        except BadRow as reason:
+            rows.reject(line, str(reason))
+    return rows
 
 
 def with_validation(

@@ -144,7 +144,7 @@ def test_a_megabyte_in_jsonl(tmp_path):
         ("files", {"validation_fraction": "0.1"}, "must be float, got '0.1'"),
         ("files", {"validation_fraction": True}, "must be float, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),
-        ("meld", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
+        ("files", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
         ("quickstart", {"dedupe": "yes"}, "must be bool, got 'yes'"),
         (["files"], {}, r"unknown dataset \['files'\]"),
     ],

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...data.files import valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
@@ -15,6 +15,7 @@ from ...data.own_files import (
     names_of,
     own_files,
     read_name,
+    read_own,
     training_names,
     unknown_name,
     with_validation,
@@ -22,6 +23,9 @@ from ...data.own_files import (
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...runtime.plain import text_processing
 from .rows import set_aside, to_dataset
+
+
+COLUMNS_REMEDY = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
 
 
 def load_dialogue_files(
@@ -51,43 +55,34 @@ def load_dialogue_files(
         validation_fraction: share of the training dialogues set aside, at a fixed seed, if there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (in the second layout: dialogues).
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
-
-    Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label or one that no
-            training row has (the message names the nearest one), a file without any label.
     """
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
     wanted = [dialogue_column, utterance_column, label_column]
     if speaker_column != "speaker":  # a name that was given must be there
         wanted.append(speaker_column)
-    parsed: dict[str, Rows] = {}
     files = own_files(data_dir, labels=labels)
     labels = names_of(labels)
     names = list(labels or [])
+    layouts: dict[str, bool] = {}  # whether a row of the file is a dialogue
+
+    def add(split: str, seen: set[str], rows: Rows, line: int, row: dict[str, Any]) -> None:
+        whole_dialogues = layouts.setdefault(split, "turns" in row)
+        if whole_dialogues:
+            dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
+            if dialogue_id in seen:
+                raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
+            turns = _turns(row, columns, names, bool(labels))
+            seen.add(dialogue_id)
+        else:
+            check_columns(files[split], line, row, wanted, COLUMNS_REMEDY)
+            dialogue_id = read_name(row[dialogue_column], dialogue_column)
+            turns = [_turn(row, columns, names, bool(labels))]
+        for text, speaker, label in turns:
+            rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
+
+    parsed: dict[str, Rows] = {}
     for split, path in files.items():
-        parsed[split] = rows = Rows(path, on_bad_rows)
-        whole_dialogues = None
-        seen: set[str] = set()
-        for line, row in valid_rows(path, rows, wanted, separator):
-            if whole_dialogues is None:
-                whole_dialogues = "turns" in row
-            if not whole_dialogues:
-                _check_columns(path, line, row, wanted)
-            try:
-                if whole_dialogues:
-                    dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
-                    if dialogue_id in seen:
-                        raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
-                    turns = _turns(row, columns, names, bool(labels))
-                    seen.add(dialogue_id)
-                else:
-                    dialogue_id = read_name(row[dialogue_column], dialogue_column)
-                    turns = [_turn(row, columns, names, bool(labels))]
-            except BadRow as reason:
-                rows.reject(line, str(reason))
-                continue
-            for text, speaker, label in turns:
-                rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
+        parsed[split] = rows = read_own(path, on_bad_rows, wanted, separator, partial(add, split, set()))
         occurring = {row["labels"] for row in rows.rows} - {None}
         if rows.rows and not occurring:
             raise ValueError(
@@ -95,7 +90,7 @@ def load_dialogue_files(
                 f"{label_column!r}."
             )
         if split == "train":
-            names = training_names("label", occurring, labels)
+            names[:] = training_names("label", occurring, labels)
 
     ids = {None: -1} | {name: number for number, name in enumerate(names)}
     splits = {}
@@ -104,11 +99,6 @@ def load_dialogue_files(
             row["labels"] = ids[row["labels"]]
         splits[split] = to_dataset(rows, names)
     return with_validation(splits, validation_fraction, set_aside, "dialogues")
-
-
-def _check_columns(path: Path, line: int, row: Mapping, wanted: Sequence[str]) -> None:
-    remedy = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
-    check_columns(path, line, row, wanted, remedy)
 
 
 def _turns(

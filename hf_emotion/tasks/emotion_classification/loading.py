@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
-from ...data.rows import OnBadRows, Rows, decode, local_files, packaged_rows
+from ...data.rows import BadRow, Rows, decode, local_files, packaged_rows
 from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
+from ..corpus_files import CorpusRows, csv_rows, lines_of
 
 
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
@@ -28,7 +27,6 @@ EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the ord
 def load_goemotions(
     data_dir: str | Path | None = None,
     taxonomy: str = "goemotions",
-    on_bad_rows: OnBadRows = "error",
     everyday_copies: int = 0,
     votes: bool = False,
 ) -> datasets.DatasetDict:
@@ -39,7 +37,6 @@ def load_goemotions(
         data_dir: folder that holds `goemotions/{train,dev,test}.tsv` (text, comma-separated label ids, comment id; no
             header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
         taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
-        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
         everyday_copies: how many copies of the training sentences of the packaged corpora quickstart and everyday to add to
             the training part. GoEmotions itself has only Reddit comments.
         votes: join the raw annotations, `goemotions/goemotions_{1,2,3}.csv` in `data_dir`, by comment id: the dataset gets the
@@ -53,33 +50,30 @@ def load_goemotions(
         raise ValueError("`votes` and `everyday_copies` exclude each other: nobody voted on the packaged sentences.")
     if votes and data_dir is None:
         raise FileNotFoundError(f"`votes` needs `data_dir` with the raw annotations of GoEmotions: {RAW_REMEDY}")
-    if data_dir is None:
-        hub = _from_hub(GOEMOTIONS_HUB_ID, "simplified", "goemotions/{train,dev,test}.tsv")
-        files = {split: hub[split] for split in SPLIT_STEMS}
-    else:
-        paths = local_files(data_dir, "goemotions", ["train.tsv", "dev.tsv", "test.tsv"])
-        folder, files = paths[0].parent, dict(zip(SPLIT_STEMS, paths, strict=True))
-
     groups = group_index(taxonomy, GOEMOTIONS)
     group_of = {label: number for number, members in enumerate(groups.values()) for label in members}
-    raters = _read_raters(folder, len(groups), group_of) if votes else {}
+    files = _texts(data_dir, GOEMOTIONS_HUB_ID, "simplified", "goemotions", ["train.tsv", "dev.tsv", "test.tsv"])
+    raters = _read_raters(Path(data_dir, "goemotions"), len(groups), group_of) if votes and data_dir else {}
     splits = {}
-    for split, source in files.items():
-        if isinstance(source, Path):
-            rows = Rows(source, on_bad_rows)
-            _read_goemotions_tsv(source, rows)
-        else:
-            rows = Rows(f"{GOEMOTIONS_HUB_ID} {split}", on_bad_rows)
-            for line, row in enumerate(source, 1):
-                rows.add(line, row["text"], row["labels"], row["id"])
-        if split == "train":
-            for copy in range(1, everyday_copies + 1):
+    for split, (source, found) in files.items():
+        with CorpusRows(source) as rows:
+            for rows.line, row in enumerate(found, 1):
+                if isinstance(row, str):
+                    text, ids, row_id = row.split("\t")
+                    rows.add(rows.line, text, [int(value) for value in ids.split(",")], row_id)
+                else:
+                    rows.add(rows.line, row["text"], row["labels"], row["id"])
+            for copy in range(1, everyday_copies + 1 if split == "train" else 0):
                 for corpus in EVERYDAY:
                     _read_packaged(corpus, split, rows, f"{corpus}-{copy}")
-        for row in rows.rows:
-            row["labels"] = sorted({group_of[label] for label in row["labels"]})
-        if votes:
-            _add_raters(rows, raters)
+            for row in rows.rows:
+                rows.line = row["line"]
+                row["labels"] = sorted({group_of[label] for label in row["labels"]})
+                if votes:
+                    *counts, number = raters.get(row["id"], [0])
+                    if not number:
+                        raise BadRow(f"the raw annotations have no rater of the comment {row['id']!r}")
+                    row["votes"], row["annotators"] = [count / number for count in counts], number
         splits[split] = rows.to_dataset(list(groups), multi_label=True, columns=vote_features() if votes else None)
     return datasets.DatasetDict(splits)
 
@@ -98,69 +92,41 @@ def _read_raters(folder: Path, groups: int, group_of: dict[int, int]) -> dict[st
         path = folder / f"goemotions_{number}.csv"
         if not path.is_file():
             raise FileNotFoundError(f"`votes` needs the raw annotations, and {path} does not exist: {RAW_REMEDY}")
-        reader = csv.DictReader(io.StringIO(decode(path.read_bytes(), path), newline=""))
-        missing = {"id", "example_very_unclear", *GOEMOTIONS} - set(reader.fieldnames or ())
-        if missing:
-            raise ValueError(f"{path} lacks the columns {sorted(missing)}: {RAW_REMEDY}")
-        for row in reader:
-            flags = [row[name] for name in GOEMOTIONS]
-            if any(flag not in ("0", "1") for flag in flags):
-                raise ValueError(f"{path}, line {reader.line_num}: labels must be 0 or 1: {RAW_REMEDY}")
-            counts = found.setdefault(row["id"], [0] * (groups + 1))
-            if row["example_very_unclear"].strip().lower() in ("true", "1"):
-                continue
-            for group in {group_of[label] for label, flag in enumerate(flags) if flag == "1"}:
-                counts[group] += 1
-            counts[-1] += 1
+        content = decode(path.read_bytes(), path)
+        with CorpusRows(path) as rows:
+            for row in csv_rows(rows, content):
+                counts = found.setdefault(row["id"], [0] * (groups + 1))
+                labels = [label for label, name in enumerate(GOEMOTIONS) if int(row[name])]
+                if row["example_very_unclear"].strip().lower() not in ("true", "1"):
+                    for group in {group_of[label] for label in labels}:
+                        counts[group] += 1
+                    counts[-1] += 1
     return found
 
 
-def _add_raters(rows: Rows, raters: dict[str, list[int]]) -> None:
-    valid = []
-    for row in rows.rows:
-        *counts, number = raters.get(row["id"], [0])
-        if not number:
-            rows.reject(row["line"], f"the raw annotations have no rater of the comment {row['id']!r}")
-            continue
-        row["votes"], row["annotators"] = [count / number for count in counts], number
-        valid.append(row)
-    rows.rows = valid
+def _texts(
+    data_dir: str | Path | None, hub_id: str, configuration: str, folder: str, names: Sequence[str]
+) -> dict[str, tuple[Path | str, Iterable]]:
+    """For each split its name and the rows of the Hub, or the path and the lines of its file."""
+    if data_dir is None:
+        hub = _from_hub(hub_id, configuration, folder, names)
+        return {split: (f"{hub_id} {split}", hub[split]) for split in SPLIT_STEMS}
+    paths = local_files(data_dir, folder, names)
+    return {split: (path, lines_of(path.read_bytes(), path)) for split, path in zip(SPLIT_STEMS, paths, strict=True)}
 
 
-def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
-    # Split at "\n" alone: comments hold other Unicode line separators.
-    for number, line in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
-        fields = line.removesuffix("\r").split("\t")
-        if fields == [""]:
-            continue
-        if len(fields) != 3:
-            rows.reject(number, f"expected 3 tab-separated columns (text, label ids, comment id), found {len(fields)}")
-            continue
-        text, ids, row_id = fields
-        try:
-            labels = [int(value) for value in ids.split(",")]
-        except ValueError:
-            rows.reject(number, f"label ids must be integers separated by commas, got {ids!r}")
-            continue
-        outside = [label for label in labels if not 0 <= label < len(GOEMOTIONS)]
-        if outside:
-            rows.reject(number, f"label ids must lie in 0..{len(GOEMOTIONS) - 1}, got {outside}")
-            continue
-        rows.add(number, text, labels, row_id)
-
-
-def _from_hub(hub_id: str, configuration: str, files: str) -> datasets.DatasetDict:
-    """A corpus of the Hub. OSError if it cannot be read; the message says which `files` serve instead."""
+def _from_hub(hub_id: str, configuration: str, folder: str, names: Sequence[str]) -> datasets.DatasetDict:
+    """A corpus of the Hub. OSError if it cannot be read; the message says which files serve instead."""
     try:
         return datasets.load_dataset(hub_id, configuration)
     except OSError as error:
         raise OSError(
-            f"the corpus {hub_id!r} cannot be loaded from the Hub ({error}). Without the Hub give `data_dir` (--data-dir), a folder that "
-            f"holds {files}."
+            f"the corpus {hub_id!r} cannot be loaded from the Hub ({error}). Without the Hub give `data_dir` (--data-dir), which holds "
+            f"the folder `{folder}` with {', '.join(names)}."
         ) from error
 
 
-def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
+def load_emotion6(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     The six emotions of Saravia et al. 2018 (also known as dair-ai/emotion), 16,000 / 2,000 / 2,000 messages, one label each
     (for education and research only).
@@ -168,30 +134,16 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
     Args:
         data_dir: folder that holds `emotion6/{train,val,test}.txt` (text;label). None: from the Hub, `dair-ai/emotion`,
             configuration "split".
-        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
     """
     splits = {}
-    if data_dir is None:
-        hub = _from_hub(EMOTION6_HUB_ID, "split", "emotion6/{train,val,test}.txt")
-        for split in SPLIT_STEMS:
-            rows = Rows(f"{EMOTION6_HUB_ID} {split}", on_bad_rows)
-            for line, row in enumerate(hub[split], 1):
-                rows.add(line, row["text"], row["label"], f"{split}-{line}")
-            splits[split] = rows.to_dataset(EMOTION6)
-        return datasets.DatasetDict(splits)
-    paths = local_files(data_dir, "emotion6", ["train.txt", "val.txt", "test.txt"])
-    for split, path in zip(SPLIT_STEMS, paths, strict=True):
-        rows = Rows(path, on_bad_rows)
-        for line, content in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
-            if not content.strip():
-                continue
-            text, separator, label = content.rstrip("\r").rpartition(";")
-            if not separator:
-                rows.reject(line, f"expected text;label, got {content!r}")
-            elif label not in EMOTION6:
-                rows.reject(line, f"unknown label {label!r}; the labels are {EMOTION6}")
-            else:
-                rows.add(line, text, EMOTION6.index(label), f"{split}-{line}")
+    files = _texts(data_dir, EMOTION6_HUB_ID, "split", "emotion6", ["train.txt", "val.txt", "test.txt"])
+    for split, (source, found) in files.items():
+        with CorpusRows(source) as rows:
+            for rows.line, row in enumerate(found, 1):
+                if isinstance(row, str):
+                    text, _, name = row.rpartition(";")
+                    row = {"text": text, "label": EMOTION6.index(name)}
+                rows.add(rows.line, row["text"], row["label"], f"{split}-{rows.line}")
         splits[split] = rows.to_dataset(EMOTION6)
     return datasets.DatasetDict(splits)
 
@@ -203,7 +155,7 @@ TWEET_EMOJIS = (
 ).split()
 
 
-def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
+def load_tweet_emoji(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     TweetEval's emoji prediction (Barbieri et al. 2018 and 2020), 45,000 / 5,000 / 50,000 tweets, each labelled with the one
     emoji that was removed from it. HTML entities are resolved, and remains of a removed emoji (U+FE0F) are deleted.
@@ -211,27 +163,23 @@ def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows 
     Args:
         data_dir: folder that holds `tweeteval/emoji/{train,val,test}_{text,labels}.txt`, a tweet and an id per line. None: from
             the Hub, `cardiffnlp/tweet_eval`, configuration "emoji".
-        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
     """
-    files = "tweeteval/emoji/{train,val,test}_{text,labels}.txt"
-    hub = _from_hub(TWEET_EMOJI_HUB_ID, "emoji", files) if data_dir is None else {}
+    folder, stems = "tweeteval/emoji", {"train": "train", "validation": "val", "test": "test"}
+    names = {split: [f"{stem}_text.txt", f"{stem}_labels.txt"] for split, stem in stems.items()}
+    hub = _from_hub(TWEET_EMOJI_HUB_ID, "emoji", folder, sum(names.values(), [])) if data_dir is None else {}
     splits = {}
-    for split, stem in (("train", "train"), ("validation", "val"), ("test", "test")):
+    for split in SPLIT_STEMS:
         if data_dir is None:
             source: Path | str = f"{TWEET_EMOJI_HUB_ID} {split}"
             texts, ids = hub[split]["text"], hub[split]["label"]
         else:
-            source, labels = local_files(data_dir, "tweeteval/emoji", [f"{stem}_text.txt", f"{stem}_labels.txt"])
-            texts, ids = (decode(path.read_bytes(), path).removesuffix("\n").split("\n") for path in (source, labels))
-            if len(texts) != len(ids):
-                raise ValueError(f"{source} has {len(texts)} lines and {labels} {len(ids)}: copy both files anew.")
-        rows = Rows(source, on_bad_rows)
-        for line, (text, label) in enumerate(zip(texts, map(str, ids), strict=True), 1):
-            if label.strip().isdecimal() and int(label) < len(TWEET_EMOJIS):
+            paths = local_files(data_dir, folder, names[split])
+            source, texts, ids = paths[0], *(lines_of(path.read_bytes(), path) for path in paths)
+        with CorpusRows(source) as rows:
+            for rows.line, (text, label) in enumerate(zip(texts, ids, strict=True), 1):
                 text = html.unescape(text).replace("\ufe0f", "").strip()
-                rows.add(line, text, int(label), f"{split}-{line}")
-            else:
-                rows.reject(line, f"a label must be an id in 0..{len(TWEET_EMOJIS) - 1}, got {label!r}")
+                label = range(len(TWEET_EMOJIS)).index(int(label))
+                rows.add(rows.line, text, label, f"{split}-{rows.line}")
         splits[split] = rows.to_dataset(TWEET_EMOJIS)
     return datasets.DatasetDict(splits)
 
@@ -268,9 +216,6 @@ def load_languages(data_dir: str | Path | None = None, language: str | None = No
 
     Args:
         language: its ISO 639-1 code, "en", "de", "es", "fr", "pt" or "ru"; None: all six.
-
-    Raises:
-        ValueError: another language.
     """
     if language not in (None, *LANGUAGES):
         raise ValueError(
@@ -284,7 +229,7 @@ def _load_packaged(
 ) -> datasets.DatasetDict:
     splits = {}
     for split in parts:
-        rows = Rows(f"{corpus} {split}", "error")
+        rows = CorpusRows(f"{corpus} {split}")
         _read_packaged(corpus, split, rows, split, language)
         splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True, columns=vote_features() if votes else None)
     return datasets.DatasetDict(splits)

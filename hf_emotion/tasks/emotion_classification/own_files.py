@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...data.files import valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
@@ -21,6 +21,7 @@ from ...data.own_files import (
     name_of,
     names_of,
     own_files,
+    read_own,
     unknown_name,
     with_validation,
 )
@@ -70,11 +71,6 @@ def load_files(
             row with a label stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
-
-    Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label (with the
-            nearest one), votes that are no numbers of 0 or more, are all 0, do not sum to 1 (shares) or are more than there are
-            annotators, options that exclude each other.
     """
     files = own_files(data_dir, labels=labels, label_columns=label_columns, votes=votes)
     if label_columns is None and votes is None:  # else the labels are names of columns
@@ -94,51 +90,33 @@ def load_files(
     _check_vote_options(votes, annotators, multi_label, labels, given_labels)
     single = label_columns is None and votes is None
     check_distinct_columns({"text_column": text_column, "label_column": label_column if single else None})
-    parsed: dict[str, Rows] = {}
     shares = multi_label and annotators is None
     multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
     named = [text_column, *(votes or label_columns or [label_column]), annotators, id_column]
     wanted = [name for name in named if name is not None]
-    for split, path in files.items():
-        parsed[split] = rows = Rows(path, on_bad_rows)
-        for line, row in valid_rows(path, rows, wanted, separator):
-            more = "label_column or label_columns" if votes is None else "votes or annotators"
-            check_columns(path, line, row, wanted, f"text_column, {more}")
-            row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
-            if votes is not None:
-                try:
-                    rows.add(line, row[text_column], [], row_id, **read_votes(row, votes, annotators, shares))
-                except BadRow as error:
-                    rows.reject(line, str(error))
-                continue
-            if label_columns is not None:
-                flags = {name: name_of(row[name]) for name in label_columns}
-                no_flags = {name: flag for name, flag in flags.items() if flag.casefold() not in FLAGS}
-                if no_flags:
-                    rows.reject(line, f"label columns must hold 0 or 1, got {no_flags}")
-                    continue
-                row_labels = [name for name, flag in flags.items() if FLAGS[flag.casefold()]]
-            else:
-                value = cell = row[label_column]
-                if label_separator is not None and isinstance(cell, str):
-                    value = cell.split(label_separator)
-                row_labels = [
-                    name for item in (value if isinstance(value, list) else [value]) if (name := name_of(item))
-                ]
-                if not row_labels and isinstance(cell, list) and cell:
-                    rows.reject(
-                        line, f"the column {label_column!r} has no label in {cell}; [] stands for a text without one"
-                    )
-                    continue
-                if not row_labels and not isinstance(value, list):
-                    rows.reject(line, f"the column {label_column!r} has no label")
-                    continue
-                if isinstance(value, list) and split != "train" and not multi_label:
-                    rows.reject(line, f"each row has one label, as in the training part, got {value}")
-                    continue
-                multi_label = multi_label or isinstance(value, list)
-            rows.add(line, row[text_column], row_labels, row_id)
+    remedy = f"text_column, {'label_column or label_columns' if votes is None else 'votes or annotators'}"
 
+    def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
+        nonlocal multi_label
+        check_columns(files[split], line, row, wanted, remedy)
+        row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
+        row_labels: list[str] = []
+        columns: dict[str, Any] = {}
+        if votes is not None:
+            columns = read_votes(row, votes, annotators, shares)
+        elif label_columns is not None:
+            row_labels = _flagged(row, label_columns)
+        else:
+            row_labels = _listed(row[label_column], label_column, label_separator)
+            if isinstance(row[label_column], list) and not multi_label:
+                if split != "train":
+                    raise BadRow(f"each row has one label, as in the training part, got {row[label_column]}")
+                multi_label = True
+        rows.add(line, row[text_column], row_labels, row_id, **columns)
+
+    parsed = {
+        split: read_own(path, on_bad_rows, wanted, separator, partial(add, split)) for split, path in files.items()
+    }
     if votes is not None:
         for rows in parsed.values():
             settle_votes(rows, votes, labels or votes, multi_label)
@@ -162,6 +140,26 @@ def load_files(
             row["labels"] = ids if multi_label else ids[0]
         splits[split] = rows.to_dataset(names, multi_label, None if votes is None else vote_features())
     return with_validation(splits, validation_fraction, _split_rows)
+
+
+def _flagged(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    """The columns with 1 in them; BadRow unless the others have 0."""
+    flags = {name: name_of(row[name]) for name in columns}
+    no_flags = {name: flag for name, flag in flags.items() if flag.casefold() not in FLAGS}
+    if no_flags:
+        raise BadRow(f"label columns must hold 0 or 1, got {no_flags}")
+    return [name for name, flag in flags.items() if FLAGS[flag.casefold()]]
+
+
+def _listed(cell: Any, column: str, separator: str | None) -> list[str]:
+    """The labels in a cell: a list, a text with separators, or one label, which must be there then."""
+    value = cell.split(separator) if separator is not None and isinstance(cell, str) else cell
+    labels = [name for item in (value if isinstance(value, list) else [value]) if (name := name_of(item))]
+    if not labels and isinstance(cell, list) and cell:
+        raise BadRow(f"the column {column!r} has no label in {cell}; [] stands for a text without one")
+    if not labels and not isinstance(value, list):
+        raise BadRow(f"the column {column!r} has no label")
+    return labels
 
 
 def _split_rows(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:

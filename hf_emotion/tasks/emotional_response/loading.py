@@ -11,34 +11,31 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 import tarfile
 import unicodedata
-import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
 
-from ...data.files import SPLIT_STEMS, valid_rows
+from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
-from ...data.own_files import read_name
-from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download, packaged_rows
-from ..dialogue_emotion.loading import lines_of, load_daily_dialog
+from ...data.rows import BadRow, download, packaged_rows, parse_json
+from ..corpus_files import CorpusRows, lines_of
+from ..dialogue_emotion.loading import load_daily_dialog
 from .emojis import bare, strip_emojis
 from .rows import add_reply, reply_features, to_dataset
 
 
 logger = logging.getLogger(__name__)
 
-
-MOJITALK_ADDRESS = "https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)"
-
+MOJITALK_REMEDY = (
+    "`data_dir` must hold the folder `mojitalk` with dev.ori, dev.rep, test.ori and test.rep. Nothing is downloaded, because no "
+    "licence is stated for the tweets: take them from https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)."
+)
 
 # In the order of the ids, which follow emoji-test.txt of github.com/claude-zhou/MojiTalk.
 MOJITALK_EMOJIS = list(
     "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
 )
-
 
 # shares of MojiTalk's dev part, in percent
 PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
@@ -46,34 +43,26 @@ PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 
 # shares of the training conversations of EmpatheticDialogues, in percent
 PERCENT_OF_EMPATHETIC = {"generator": 60, "judge_a": 20, "judge_b": 20}
 
-
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
     "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated disappointed "
     "disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful lonely nostalgic "
     "prepared proud sad sentimental surprised terrified trusting"
 ).split()
 
-
 EMPATHETIC_STEMS = {"train": "train", "validation": "valid", "test": "test"}
-
 
 EMPATHETIC_ARCHIVE = "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
 
-
 EMPATHETIC_SHA256 = "56f234d77b7dd1f005fd365bb17769cfe346c3c84295b69bc069c8ccb83be03d"
 
-
 EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
-
 
 QUICKSTART_EMOTIONS = (
     "admiration amusement anger caring confusion curiosity disappointment fear gratitude joy sadness surprise"
 ).split()
 
 
-def load_mojitalk(
-    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", train_part: str = "generator"
-) -> datasets.DatasetDict:
+def load_mojitalk(data_dir: str | Path | None = None, train_part: str = "generator") -> datasets.DatasetDict:
     """
     MojiTalk (Zhou and Wang 2018): posts of Twitter and replies, each with one of 64 emojis as its emotion.
 
@@ -90,28 +79,20 @@ def load_mojitalk(
             the emoji of the reply, a blank, the post; the same line of `.rep` is the reply. The emojis are those of
             `emojis64.txt` (emoji, tab, name; the line tells the id), or, without this file, `MOJITALK_EMOJIS`. Nothing
             is downloaded, because no licence is stated for the tweets.
-        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
         train_part: what the training part is for: "generator", "judge_a" or "judge_b".
-
-    Raises:
-        FileNotFoundError: no `data_dir`, no such folder or file.
-        ValueError: unknown `train_part`; a malformed file or row, with file, line and reason.
     """
     trained = [part for part in PERCENT_OF_PART if part != "validation"]
     if train_part not in trained:
         raise ValueError(f"`train_part` must be one of {trained}, got {train_part!r}.")
     if data_dir is None:
-        raise FileNotFoundError(
-            "MojiTalk is not downloaded, because no licence is stated for its tweets: take dev.ori, dev.rep, test.ori and test.rep "
-            f"from {MOJITALK_ADDRESS}, and pass `data_dir` (or HF_EMOTION_DATA), the folder that holds them in `mojitalk`."
-        )
+        raise FileNotFoundError(f"MojiTalk needs `data_dir` (or HF_EMOTION_DATA). {MOJITALK_REMEDY}")
     folder = Path(data_dir) / "mojitalk"
     has_train = any((folder / f"train.{ending}").exists() for ending in ("ori", "rep"))
     published = has_train and train_part == "generator"
     emojis = _mojitalk_emojis(folder / "emojis64.txt")
     parts, dropped = {}, {}
     for stem in ("train", "dev", "test") if published else ("dev", "test"):
-        parts[stem], dropped[stem] = _read_mojitalk(folder, stem, emojis, on_bad_rows)
+        parts[stem], dropped[stem] = _read_mojitalk(folder, stem, emojis)
     if any(dropped.values()):
         logger.warning(
             "mojitalk: rows left out because their replies hold nothing but emojis: %s",
@@ -154,74 +135,47 @@ def _mojitalk_emojis(path: Path) -> list[str]:
     if not path.is_file():
         return MOJITALK_EMOJIS
     emojis: list[str] = []
-    for number, line in enumerate(lines_of(path.read_bytes(), path), 1):
-        emoji = bare(line.split("\t")[0].strip())
-        if not emoji or emoji in emojis:
-            raise ValueError(
-                f"{path}, line {number}: expected an emoji that no line before it has, a tab and its name, got {line!r}: use "
-                "the corpus' own list, or delete the file."
-            )
-        emojis.append(emoji)
-    if not emojis:
-        raise ValueError(f"{path} has no rows: use the corpus' own list, or delete the file.")
+    with CorpusRows(path) as rows:
+        for rows.line, line in enumerate(lines_of(path.read_bytes(), path), 1):
+            emoji = bare(line.split("\t")[0].strip())
+            if not emoji or emoji in emojis:
+                raise BadRow(f"expected an emoji that no line before it has, a tab and its name, got {line!r}")
+            emojis.append(emoji)
     return emojis
 
 
-def _read_mojitalk(
-    folder: Path, stem: str, emojis: Sequence[str], on_bad_rows: OnBadRows
-) -> tuple[datasets.Dataset, int]:
+def _read_mojitalk(folder: Path, stem: str, emojis: Sequence[str]) -> tuple[datasets.Dataset, int]:
     """The rows of two files, and how many rows were dropped because their reply holds only emojis."""
-    paths = posts_path, replies_path = [folder / f"{stem}.ori", folder / f"{stem}.rep"]
+    paths = [folder / f"{stem}.ori", folder / f"{stem}.rep"]
     for path in paths:
         if not path.is_file():
-            raise FileNotFoundError(
-                f"`data_dir` must hold the folder `mojitalk` with {stem}.ori and {stem}.rep: {path} does not exist. Nothing is "
-                f"downloaded, because no licence is stated for the tweets: take it from {MOJITALK_ADDRESS}."
-            )
+            raise FileNotFoundError(f"{path} does not exist. {MOJITALK_REMEDY}")
     posts, replies = (lines_of(path.read_bytes(), path) for path in paths)
-    if len(posts) != len(replies):
-        raise ValueError(
-            f"{posts_path} and {replies_path} must have one line per pair each, got {len(posts)} and {len(replies)}: use the "
-            "two files of one release."
-        )
-    rows, dropped = Rows(posts_path, on_bad_rows), 0
     ids = {emoji: number for number, emoji in enumerate(emojis)}
-    for number, (post, reply) in enumerate(zip(posts, replies, strict=True), 1):
-        emoji, _, context = post.partition(" ")
-        stripped = strip_emojis(reply, emojis)
-        rows.source = posts_path
-        if bare(emoji) not in ids:
-            rows.reject(number, f"expected one of the {len(ids)} emojis, a blank and a post, got {post!r}")
-        elif not context.strip():
-            rows.reject(number, f"no post follows the emoji: {post!r}")
-        elif reply.strip() and not stripped:
-            dropped += 1
-        else:
-            rows.source = replies_path
-            add_reply(rows, number, context, stripped, ids[bare(emoji)], f"{stem}-{number}")
-    rows.source = posts_path
+    dropped = 0
+    with CorpusRows(paths[0]) as rows:
+        for rows.line, (post, reply) in enumerate(zip(posts, replies, strict=True), 1):
+            emoji, _, context = post.partition(" ")
+            stripped = strip_emojis(reply, emojis)
+            if reply.strip() and not stripped:
+                dropped += 1
+            else:
+                add_reply(rows, rows.line, context, stripped, ids[bare(emoji)], f"{stem}-{rows.line}")
     return to_dataset(rows, emojis), dropped
 
 
-def load_daily_dialog_replies(
-    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", context_turns: int = 3
-) -> datasets.DatasetDict:
+def load_daily_dialog_replies(data_dir: str | Path | None = None, context_turns: int = 3) -> datasets.DatasetDict:
     """
     DailyDialog as replies: every turn of a dialogue from the second on, with its emotion, 7 of them (CC BY-NC-SA 4.0).
 
     See `dialogue_replies` for the context and the ids. Most replies are neutral.
 
     Args:
-        data_dir, on_bad_rows: see `load_daily_dialog`. A malformed utterance that is skipped is in no context.
+        data_dir: see `load_daily_dialog`.
         context_turns: maximum number of turns before the reply that are its context.
-
-    Raises:
-        FileNotFoundError, OSError: no such folder or file; the download fails.
-        ValueError: `context_turns` is no positive whole number; a malformed file, dialogue or utterance, with file, line and
-            reason.
     """
     _check_context_turns(context_turns)
-    dialogues = load_daily_dialog(data_dir, on_bad_rows=on_bad_rows)
+    dialogues = load_daily_dialog(data_dir)
     return datasets.DatasetDict({split: dialogue_replies(dialogues[split], context_turns) for split in dialogues})
 
 
@@ -255,10 +209,7 @@ def _check_context_turns(context_turns: int) -> None:
 
 
 def load_empathetic_replies(
-    data_dir: str | Path | None = None,
-    on_bad_rows: OnBadRows = "error",
-    context_turns: int = 3,
-    train_part: str | None = None,
+    data_dir: str | Path | None = None, context_turns: int = 3, train_part: str | None = None
 ) -> datasets.DatasetDict:
     """
     EmpatheticDialogues (Rashkin et al. 2019) as replies: the turns of the listener, who hears of a situation (CC BY-NC 4.0).
@@ -270,68 +221,63 @@ def load_empathetic_replies(
         data_dir: folder that holds `empathetic_dialogues/{train,valid,test}`, either `.csv`, the files of the release, or
             `.jsonl`, one conversation per line: `conv_id`, `emotion` and `turns`, a list of [actor, text] with the actor
             "speaker" or "listener". None: the release is downloaded from dl.fbaipublicfiles.com, checked and cached.
-        on_bad_rows: "error", or "skip" to drop, count and list malformed rows: turns in CSV, conversations in JSONL.
         context_turns: maximum number of turns before the reply that are its context.
         train_part: the training conversations to use: "generator" (60 %), "judge_a" or "judge_b" (20 % each), so that a judge
             learns from replies that no generator sees. The first 8 bytes of the SHA-256 of the conversation's id decide. None:
             all.
-
-    Raises:
-        FileNotFoundError, OSError: no such folder or file; the download fails.
-        ValueError: `context_turns` is no positive whole number; an unknown `train_part`; a malformed file or row, with file, line
-            and reason.
     """
     _check_context_turns(context_turns)
     if train_part not in (None, *PERCENT_OF_EMPATHETIC):
         raise ValueError(f"`train_part` must be None or one of {list(PERCENT_OF_EMPATHETIC)}, got {train_part!r}.")
     splits = {}
-    for split, rows, conversations in _read_empathetic(data_dir, on_bad_rows):
-        for conversation, emotion, turns in conversations:
-            if split == "train" and train_part not in (None, _part_of(conversation, PERCENT_OF_EMPATHETIC)):
-                continue
-            texts = [text for *_, text in turns]
-            for turn, (line, number, actor, text) in enumerate(turns):
-                if turn and actor == "listener":
-                    context, label = _context(texts, turn, context_turns), EMPATHETIC_EMOTIONS.index(emotion)
-                    add_reply(rows, line, context, text, label, f"{conversation}-{number}")
+    for split, rows, conversations in _read_empathetic(data_dir):
+        with rows:
+            for conversation, label, turns in conversations:
+                if split == "train" and train_part not in (None, _part_of(conversation, PERCENT_OF_EMPATHETIC)):
+                    continue
+                texts = [text for *_, text in turns]
+                for turn, (number, actor, text) in enumerate(turns):
+                    if turn and actor == "listener":
+                        context = _context(texts, turn, context_turns)
+                        add_reply(rows, rows.line, context, text, label, f"{conversation}-{number}")
         splits[split] = to_dataset(rows, EMPATHETIC_EMOTIONS)
     return datasets.DatasetDict(splits)
 
 
-def load_empathetic_conversations(
-    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error"
-) -> datasets.DatasetDict:
+def load_empathetic_conversations(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The whole conversations of EmpatheticDialogues (`load_empathetic_replies`), in the columns `id` and `turns`."""
     splits = {}
-    for split, rows, conversations in _read_empathetic(data_dir, on_bad_rows):
+    for split, rows, conversations in _read_empathetic(data_dir):
         values: dict[str, list] = {"id": [], "turns": []}
-        for conversation, _, turns in conversations:
-            values["id"].append(conversation)
-            values["turns"].append([unicodedata.normalize("NFC", text) for *_, text in turns])
-        rows.log_bad()
+        with rows:
+            for conversation, _, turns in conversations:
+                values["id"].append(conversation)
+                values["turns"].append([unicodedata.normalize("NFC", text) for *_, text in turns])
         splits[split] = datasets.Dataset.from_dict(values)
     return datasets.DatasetDict(splits)
 
 
-def _read_empathetic(
-    data_dir: str | Path | None, on_bad_rows: OnBadRows
-) -> Iterator[tuple[str, Rows, Iterator[Conversation]]]:
-    """For each split its name, its `Rows` and its conversations."""
-    for split, (source, content) in _empathetic_files(data_dir).items():
-        rows = Rows(source, on_bad_rows)
-        yield split, rows, _read_empathetic_jsonl(rows) if content is None else _read_empathetic_csv(rows, content)
+# A conversation: its id, the id of its emotion, and for each turn in order (number from 1, actor, text).
+Conversation = tuple[str, int, list[tuple[int, str, str]]]
 
 
-def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str, bytes | None]]:
-    """For each split the path or name of its file, and the content if it is CSV."""
+def _read_empathetic(data_dir: str | Path | None) -> Iterator[tuple[str, CorpusRows, Iterator[Conversation]]]:
+    """For each split its name, its rows, to be filled, and its conversations."""
     if data_dir is None:
-        archive = download(EMPATHETIC_ARCHIVE, EMPATHETIC_SHA256)
-        return {split: _member(archive, f"{stem}.csv") for split, stem in EMPATHETIC_STEMS.items()}
+        with tarfile.open(download(EMPATHETIC_ARCHIVE, EMPATHETIC_SHA256)) as archive:
+            for split, stem in EMPATHETIC_STEMS.items():
+                member = archive.extractfile(f"empatheticdialogues/{stem}.csv")
+                rows = CorpusRows(f"{EMPATHETIC_ARCHIVE}/{stem}.csv")
+                yield split, rows, _read_empathetic_csv(rows, member.read() if member else b"")
+        return
     folder = Path(data_dir) / "empathetic_dialogues"
-    for ending in ("jsonl", "csv"):
+    for ending, read in (("jsonl", _read_empathetic_jsonl), ("csv", _read_empathetic_csv)):
         paths = {split: folder / f"{stem}.{ending}" for split, stem in EMPATHETIC_STEMS.items()}
         if all(path.is_file() for path in paths.values()):
-            return {split: (path, path.read_bytes() if ending == "csv" else None) for split, path in paths.items()}
+            for split, path in paths.items():
+                rows = CorpusRows(path)
+                yield split, rows, read(rows, path.read_bytes())
+            return
     raise FileNotFoundError(
         "`data_dir` must hold the folder `empathetic_dialogues` with train.csv, valid.csv and test.csv of the release, or with "
         f"train.jsonl, valid.jsonl and test.jsonl: {folder} lacks one or more of them. Without `data_dir` (and without "
@@ -339,87 +285,32 @@ def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str
     )
 
 
-def _member(archive: Path, name: str) -> tuple[str, bytes]:
-    try:
-        with tarfile.open(archive) as file:
-            for member in file:
-                if not member.isfile() or PurePosixPath(member.name).name != name:
-                    continue
-                if content := file.extractfile(member):
-                    return f"{EMPATHETIC_ARCHIVE}/{name}", content.read()
-    except (tarfile.TarError, zlib.error, EOFError) as error:
-        raise OSError(
-            f"{EMPATHETIC_ARCHIVE} is not a whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
-        ) from error
-    raise OSError(f"{EMPATHETIC_ARCHIVE} holds no {name}: delete {archive}, or {DOWNLOAD_REMEDY}")
+def _read_empathetic_jsonl(rows: CorpusRows, content: bytes) -> Iterator[Conversation]:
+    lines = lines_of(content, rows.source)
+    for rows.line, line in enumerate(lines, 1):
+        row = parse_json(line)
+        turns = [(number, actor, _empathetic_text(text)) for number, (actor, text) in enumerate(row["turns"], 1)]
+        yield str(row["conv_id"]), EMPATHETIC_EMOTIONS.index(row["emotion"]), turns
 
 
-# A conversation: its id, its emotion, and for each turn in order (line, number from 1, actor, text).
-Conversation = tuple[str, str, list[tuple[int, int, str, str]]]
-
-
-def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
-    seen: set[str] = set()
-    for line, row in valid_rows(rows.source, rows):
-        try:
-            conversation = read_name(row.get("conv_id"), "conv_id")
-            if conversation in seen:
-                raise BadRow(f"a conversation before it has the id {conversation!r} too")
-            emotion, turns = _empathetic_emotion(row.get("emotion")), row.get("turns")
-            if not isinstance(turns, list) or not turns:
-                raise BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
-            result = []
-            for number, turn in enumerate(turns, 1):
-                if not isinstance(turn, list) or len(turn) != 2 or turn[0] not in ("speaker", "listener"):
-                    raise BadRow(f"turn {number} must be ['speaker' or 'listener', text], got {turn!r}")
-                result.append((line, number, turn[0], _empathetic_text(turn[1])))
-        except BadRow as reason:
-            rows.reject(line, str(reason))
-            continue
-        seen.add(conversation)
-        yield conversation, emotion, result
-
-
-def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
+def _read_empathetic_csv(rows: CorpusRows, content: bytes) -> Iterator[Conversation]:
     """Read the release's CSV: every comma splits columns, quotes have no meaning, and a comma in a text is written `_comma_`."""
-    header, *lines = lines_of(content, rows.source) or [""]
+    header, *lines = lines_of(content, rows.source)
     if header.split(",") != EMPATHETIC_COLUMNS:
-        raise ValueError(
-            f"{rows.source} must start with {','.join(EMPATHETIC_COLUMNS)}, got {header!r}: use the file of the release."
-        )
-    conversations: dict[str, tuple[str, dict[int, tuple[int, int, str, str]]]] = {}
-    for line, values in enumerate((text.split(",") for text in lines), 2):
-        try:
-            if len(values) not in (8, 9):  # the ninth column holds candidates for other tasks
-                raise BadRow(f"expected 8 or 9 columns, found {len(values)}")
-            conversation, number, emotion = values[0], values[1], _empathetic_emotion(values[2])
-            if not conversation.strip() or not re.fullmatch("[1-9][0-9]{0,17}", number):
-                raise BadRow(f"expected a conversation and the number of its turn from 1, got {values[:2]}")
-            known, turns = conversations.get(conversation, (emotion, {}))
-            if emotion != known:
-                raise BadRow(f"the conversation {conversation} has the emotion {known!r} before, and {emotion!r} here")
-            if int(number) in turns:
-                raise BadRow(f"the conversation {conversation} has a turn {number} already")
-            # The speaker, who tells of the situation, starts, and the two take turns.
-            actor = "listener" if int(number) % 2 == 0 else "speaker"
-            turns[int(number)] = (line, int(number), actor, _empathetic_text(values[5]))
-        except BadRow as reason:
-            rows.reject(line, str(reason))
-            continue
-        conversations[conversation] = (known, turns)
-    for conversation, (emotion, turns) in conversations.items():
-        yield conversation, emotion, [turns[number] for number in sorted(turns)]
+        raise BadRow(f"it must start with {','.join(EMPATHETIC_COLUMNS)}, got {header!r}")
+    conversations: dict[str, tuple[int, dict[int, str]]] = {}
+    for rows.line, line in enumerate(lines, 2):
+        conversation, number, emotion, _, _, text, _, _, *_ = line.split(",")  # a ninth column is for other tasks
+        _, turns = conversations.setdefault(conversation, (EMPATHETIC_EMOTIONS.index(emotion), {}))
+        turns[int(number)] = _empathetic_text(text)
+    # The speaker, who tells of the situation, starts, and the two take turns.
+    for conversation, (label, texts) in conversations.items():
+        yield conversation, label, [(n, ("listener", "speaker")[n % 2], texts[n]) for n in sorted(texts)]
 
 
-def _empathetic_emotion(emotion: Any) -> str:
-    if emotion not in EMPATHETIC_EMOTIONS:
-        raise BadRow(f"unknown emotion {emotion!r}; known are {EMPATHETIC_EMOTIONS}")
-    return emotion
-
-
-def _empathetic_text(text: Any) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise BadRow(f"the text of the turn is empty or no string: {text!r}")
+def _empathetic_text(text: str) -> str:
+    if not text.strip():
+        raise BadRow("the text of a turn is empty")
     return text.replace("_comma_", ",").strip()
 
 
@@ -430,7 +321,7 @@ def load_quickstart_replies(data_dir: str | Path | None = None) -> datasets.Data
     """
     splits = {}
     for split in SPLIT_STEMS:
-        rows = Rows(f"quickstart_replies {split}", "error")
+        rows = CorpusRows(f"quickstart_replies {split}")
         for line, row in packaged_rows("replies", split):
             label = QUICKSTART_EMOTIONS.index(row["emotion"])
             add_reply(rows, line, row["context"], row["reply"], label, f"{split}-{line}")

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ...data.files import valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import check_columns, known_names, names_of, own_files, read_name, with_validation
+from ...data.own_files import check_columns, known_names, names_of, own_files, read_name, read_own, with_validation
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...data.splits import split_by_text
 from .rows import add_reply, to_dataset
@@ -38,28 +38,23 @@ def load_reply_files(
             there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
-
-    Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
-            an unknown label or one that no training row has (the message names the nearest one).
     """
     columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
-    parsed: dict[str, Rows] = {}
-    for split, path in own_files(data_dir, labels=labels).items():
-        parsed[split] = rows = Rows(path, on_bad_rows)
-        seen: set[str] = set()
-        for line, row in valid_rows(path, rows, columns, separator):
-            check_columns(path, line, row, columns, "context_column, reply_column, label_column or id_column")
-            try:
-                label = read_name(row[label_column], label_column)
-                row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
-                if row_id in seen:
-                    raise BadRow(f"a row before it has the id {row_id!r} too")
-            except BadRow as reason:
-                rows.reject(line, str(reason))
-                continue
-            seen.add(row_id)
-            add_reply(rows, line, row[context_column], row[reply_column], label, row_id)
+    files = own_files(data_dir, labels=labels)
+
+    def add(split: str, seen: set[str], rows: Rows, line: int, row: dict[str, Any]) -> None:
+        check_columns(files[split], line, row, columns, "context_column, reply_column, label_column or id_column")
+        label = read_name(row[label_column], label_column)
+        row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
+        if row_id in seen:
+            raise BadRow(f"a row before it has the id {row_id!r} too")
+        seen.add(row_id)
+        add_reply(rows, line, row[context_column], row[reply_column], label, row_id)
+
+    parsed = {
+        split: read_own(path, on_bad_rows, columns, separator, partial(add, split, set()))
+        for split, path in files.items()
+    }
     names = known_names(parsed, "labels", names_of(labels))
     ids = {name: number for number, name in enumerate(names)}
     splits = {}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...data.lazily import datasets
-from ...data.rows import OnBadRows
 from ..dialogue_emotion.loading import load_daily_dialog, load_emorynlp, load_meld
 from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk
 from ..emotional_response.own_files import load_reply_files
@@ -27,9 +26,7 @@ DEFAULT_CORPORA = tuple(name for name in CONVERSATION_LOADERS if name != "reply_
 
 
 def load_conversations(
-    data_dir: str | Path | None = None,
-    corpora: Sequence[str] = DEFAULT_CORPORA,
-    on_bad_rows: OnBadRows = "error",
+    data_dir: str | Path | None = None, corpora: Sequence[str] = DEFAULT_CORPORA
 ) -> datasets.DatasetDict:
     """
     Load the conversations of several corpora, one corpus after the other; each conversation keeps its split.
@@ -38,12 +35,8 @@ def load_conversations(
     conversation; its training part is the one for generators.
 
     Args:
-        data_dir, on_bad_rows: see the loaders of the corpora.
+        data_dir: see the loaders of the corpora.
         corpora: some of `CONVERSATION_LOADERS`; "reply_files" are one's own pairs.
-
-    Raises:
-        ValueError: an unknown corpus, no corpus, or malformed rows.
-        FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     unknown = [name for name in corpora if name not in CONVERSATION_LOADERS]
     if isinstance(corpora, str) or unknown or not corpora:
@@ -52,7 +45,7 @@ def load_conversations(
         )
     parts: dict[str, list[datasets.Dataset]] = {"train": [], "validation": [], "test": []}
     for name in corpora:
-        for split, rows in CONVERSATION_LOADERS[name](data_dir, on_bad_rows=on_bad_rows).items():
+        for split, rows in CONVERSATION_LOADERS[name](data_dir).items():
             parts[split].append(_conversations(name, rows))
     return datasets.DatasetDict({split: datasets.concatenate_datasets(rows) for split, rows in parts.items() if rows})
 

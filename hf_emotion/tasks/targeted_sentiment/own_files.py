@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ...data.files import valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
@@ -17,9 +18,10 @@ from ...data.own_files import (
     names_of,
     own_files,
     read_name,
+    read_own,
     with_validation,
 )
-from ...data.rows import BadRow, OnBadRows, Rows
+from ...data.rows import OnBadRows, Rows
 from ...data.splits import split_by_text
 from .rows import add_none_rows, none_label, question, to_aspect_dataset
 
@@ -56,9 +58,6 @@ def load_aspect_files(
             validation file; 0: none. The only row with a label, or with a target and aspect, stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
-
-    Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target.
     """
     files = own_files(data_dir, labels=labels, aspects=aspects, targets=targets)
     labels, aspects, targets = names_of(labels), names_of(aspects), names_of(targets)
@@ -73,22 +72,19 @@ def load_aspect_files(
     check_distinct_columns(columns)
     contexts = {"aspect": aspect_column} | ({} if target_column is None else {"target": target_column})
     wanted = [name for name in (*columns.values(), id_column) if name is not None]
-    parsed: dict[str, Rows] = {}
     asked: dict[str, set[tuple]] = {split: set() for split in files}
-    for split, path in files.items():
-        parsed[split] = rows = Rows(path, on_bad_rows)
-        for line, row in valid_rows(path, rows, wanted, separator):
-            check_columns(path, line, row, wanted, ", ".join(columns))
-            row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
-            try:
-                context = {name: read_name(row[column], column) for name, column in contexts.items()}
-                if fill_none and isinstance(row[text_column], str):
-                    asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
-                label = read_name(row[label_column], label_column)
-            except BadRow as error:
-                rows.reject(line, str(error))
-                continue
-            rows.add(line, row[text_column], [label], row_id, **context)
+
+    def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
+        check_columns(files[split], line, row, wanted, ", ".join(columns))
+        context = {name: read_name(row[column], column) for name, column in contexts.items()}
+        if fill_none and isinstance(row[text_column], str):
+            asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
+        row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
+        rows.add(line, row[text_column], [read_name(row[label_column], label_column)], row_id, **context)
+
+    parsed = {
+        split: read_own(path, on_bad_rows, wanted, separator, partial(add, split)) for split, path in files.items()
+    }
     names = {"aspect": known_names(parsed, "aspect", aspects)}
     if target_column is not None:
         names["target"] = known_names(parsed, "target", targets)

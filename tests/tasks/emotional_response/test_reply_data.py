@@ -258,25 +258,6 @@ class TestMojitalk:
         rows = [("a\u2028b", "e\N{HORIZONTAL ELLIPSIS}f", JOY), ("c\x0bd", "g", SOB)]
         assert pairs(load_mojitalk(folder)["test"]) == rows
 
-    @pytest.mark.parametrize("ending", ["ori", "rep"])
-    def test_bad_rows(self, tmp_path, caplog, ending):
-        bad = [(("post", " ", JOY), "the reply is empty or no string")] * 2
-        if ending == "ori":
-            emojis = "expected one of the 4 emojis, a blank and a post"
-            bad = [(("post", "reply", "🤣"), f"{emojis}, got '🤣 post'"), (("", "reply", "post"), emojis)]
-            bad.append(((" ", "reply", JOY), "no post follows the emoji"))
-        folder = mojitalk_folder(tmp_path, test=[POSTS[0], *(row for row, _ in bad), POSTS[1]])
-        path, places = folder / "mojitalk" / f"test.{ending}", lines_from(2, (message for _, message in bad))
-        test = check_bad_rows(partial(load_mojitalk, folder), path, places, caplog)["test"]
-        assert pairs(test) == POSTS[:2] and test["id"][:] == ["test-1", f"test-{2 + len(bad)}"]
-
-    def test_files_of_two_lengths(self, tmp_path):
-        folder = mojitalk_folder(tmp_path)
-        with (folder / "mojitalk" / "test.rep").open("a") as file:
-            file.write("more\n")
-        with pytest.raises(ValueError, match=r"test.ori and .*test.rep must have one line per pair each, got 1 and 2"):
-            load_mojitalk(folder, on_bad_rows="skip")
-
     def test_a_part_without_rows(self, tmp_path):
         rows = [row for row in POSTS if part_of(row[0]) != "judge_b"]
         folder = mojitalk_folder(tmp_path, dev=rows)
@@ -284,19 +265,10 @@ class TestMojitalk:
         with pytest.raises(ValueError, match=rf"dev.ori: none of {len(rows)} rows falls to 'judge_b'"):
             load_mojitalk(folder, train_part="judge_b")
 
-    @pytest.mark.parametrize(
-        "content", [f"{JOY}\ta\n{JOY}\tb\n", f"{JOY}\ta\n\tb\n", f"{HEART}\ta\n{HEART}{VS16}\tb\n"]
-    )
-    def test_malformed_list_of_emojis(self, tmp_path, content):
-        folder = mojitalk_folder(tmp_path)
-        (folder / "mojitalk" / "emojis64.txt").write_text(content, encoding="utf-8")
-        with pytest.raises(ValueError, match="emojis64.txt, line 2: expected an emoji that no line before it has"):
-            load_mojitalk(folder)
-
     def test_nothing_is_downloaded(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
         message = (
-            "no licence is stated .*https://github.com/zlinao/Variational-Transformer.*`data_dir` .or HF_EMOTION_DATA"
+            "`data_dir` .or HF_EMOTION_DATA.*no licence is stated .*https://github.com/zlinao/Variational-Transformer"
         )
         for load in (load_mojitalk, lambda: load_dataset_for("mojitalk")):
             with pytest.raises(FileNotFoundError, match=message):
@@ -377,14 +349,6 @@ class TestDailyDialogReplies:
                 ids.append(f"{number}-{turn + 1}")
         assert pairs(dataset) == expected and dataset["id"][:] == ids
 
-    def test_bad_rows(self, tmp_path, caplog):
-        folder = write_daily_dialog(tmp_path) / "daily_dialog"
-        (folder / "dialogues_test.txt").write_text("a __eou__ b __eou__ c __eou__\n")
-        (folder / "dialogues_emotion_test.txt").write_text("0 9 4\n")
-        with pytest.raises(ValueError, match="dialogues_test.txt, line 1: unknown emotion '9'"):
-            load_daily_dialog_replies(tmp_path)
-        assert pairs(load_daily_dialog_replies(tmp_path, on_bad_rows="skip")["test"]) == [("a", "c", "happiness")]
-
 
 class TestEmpatheticDialogues:
     NAMES = (  # 32, alphabetical
@@ -405,14 +369,6 @@ class TestEmpatheticDialogues:
         check_columns(train, self.NAMES)
         assert pairs(train) == list(zip(contexts, "bdf", ["proud"] * 3, strict=True))
         assert train["id"][:] == ["hit:0_conv:1-2", "hit:0_conv:1-4", "hit:0_conv:1-6"]
-
-    @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-    def test_each_file_is_its_split(self, tmp_path, kind):
-        rows = {"train": [release_row(1, "said in train"), release_row(2, "b")]} if kind == "csv" else {}
-        splits = load_empathetic_replies(empathetic_folder(tmp_path, **rows))
-        assert list(splits) == ["train", "validation", "test"]
-        for split, stem in {"train": "train", "validation": "valid", "test": "test"}.items():
-            assert pairs(splits[split]) == [(f"said in {stem}", "b", "proud")]
 
     @pytest.mark.parametrize("kind", ["jsonl", "csv"])
     def test_commas(self, tmp_path, kind):
@@ -442,102 +398,21 @@ class TestEmpatheticDialogues:
         train = load_empathetic_replies(folder)["train"]
         assert pairs(train) == [("a b c", "d", "proud")]  # nothing comes before the first turn
 
-    FIRST = {
-        "jsonl": [conversation("first")],
-        "csv": [release_row(n, text, conversation="first") for n, text in ((1, "a"), (2, "b"))],
-    }
-
-    @pytest.mark.parametrize("stem", ["train", "valid", "test"])
-    def test_bad_conversations(self, tmp_path, caplog, stem):
-        bad = [
-            (conversation(emotion="glee"), r"unknown emotion 'glee'; known are \['afraid',"),
-            ({"conv_id": "x", "turns": [["speaker", "a"]]}, "unknown emotion None"),
-            (conversation(conv_id=" "), "'conv_id' must hold one name or number"),
-            (conversation("first"), "a conversation before it has the id 'first' too"),
-            (conversation(turns=[]), r"the column 'turns' must hold a list of turns, at least one, got \[\]"),
-            (
-                conversation(turns=[["speaker", "a"], ["Ann", "b"]]),
-                r"turn 2 must be \['speaker' or 'listener', text\]",
-            ),
-            (conversation(turns=["ab"]), "turn 1 must be"),
-            (conversation(texts=["a", " "]), "the text of the turn is empty or no string: ' '"),
-            (conversation(texts=["a", 1]), "the text of the turn is empty or no string: 1"),
-        ]
-        rows = [*self.FIRST["jsonl"], *(row for row, _ in bad), conversation("z")]
-        self.check(tmp_path, caplog, "jsonl", stem, rows, lines_from(2, (message for _, message in bad)))
-
-    @pytest.mark.parametrize("stem", ["train", "valid", "test"])
-    def test_bad_lines_of_the_release(self, tmp_path, caplog, stem):
-        bad = [
-            (release_row(3, "c", "glee", "first"), "unknown emotion 'glee'"),
-            (release_row(3, "c", "sad", "first"), "the conversation first has the emotion 'proud' before, and 'sad'"),
-            (release_row(2, "c", conversation="first"), "the conversation first has a turn 2 already"),
-            *((release_row(n, "c"), "expected a conversation and the number of its turn from 1") for n in ("two", 0)),
-            (release_row(1, "c", conversation=" "), "expected a conversation and the number"),
-            (release_row(3, " ", conversation="first"), "the text of the turn is empty"),
-            ("hit:0_conv:1,3,proud,s,7,c,5", "expected 8 or 9 columns, found 7"),
-            (release_row(3, "c", more=",a,b"), "expected 8 or 9 columns, found 10"),
-        ]
-        last = [release_row(n, "ab"[n - 1], conversation="z") for n in (1, 2)]
-        rows = [*self.FIRST["csv"], *(row for row, _ in bad), *last]
-        self.check(tmp_path, caplog, "csv", stem, rows, lines_from(4, (message for _, message in bad)))
-
-    def check(self, folder, caplog, kind, stem, rows, places) -> None:
-        empathetic_folder(folder, **{stem: rows})
-        path = folder / "empathetic_dialogues" / f"{stem}.{kind}"
-        splits = check_bad_rows(partial(load_empathetic_replies, folder), path, places, caplog)
-        found = splits["validation" if stem == "valid" else stem]
-        assert pairs(found) == [("a", "b", "proud")] * 2 and found["id"][:] == ["first-2", "z-2"]
-
-    def test_a_skipped_turn_of_the_release_does_not_move_the_actors(self, tmp_path):
-        rows = [self.LINES[0], release_row(2, " "), *self.LINES[2:4]]
-        train = load_empathetic_replies(empathetic_folder(tmp_path, train=rows), on_bad_rows="skip")["train"]
-        assert pairs(train) == [("a c", "d", "proud")] and train["id"][:] == ["hit:0_conv:1-4"]
-
-    def test_no_replies(self, tmp_path):
-        folder = empathetic_folder(tmp_path, valid=[conversation(texts=["alone"])])
-        with pytest.raises(ValueError, match="valid.jsonl has no rows"):
-            load_empathetic_replies(folder)
-
-    @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "conv_id,utterance_idx\n"])
-    def test_another_csv(self, tmp_path, content):
-        folder = empathetic_folder(tmp_path, train=self.LINES)
-        (folder / "empathetic_dialogues" / "valid.csv").write_text(content)
-        with pytest.raises(
-            ValueError, match="valid.csv must start with conv_id,utterance_idx,.*use the file of the release"
-        ):
-            load_empathetic_replies(folder)
-
-    def archive(self, folder: Path, names=("train", "valid", "test")) -> Path:
-        path = folder / "download"  # the cache gives it no ending
+    def test_download(self, tmp_path, monkeypatch):
+        path, asked = tmp_path / "download", []  # the cache gives it no ending
         with tarfile.open(path, "w:gz") as file:
-            for name in names:
+            for name in ("train", "valid", "test"):
                 rows = [release_row(1, f"said in {name}"), release_row(2, "b")]
                 content = "".join(f"{line}\n" for line in [RELEASE_HEADER, *rows]).encode()
                 member = tarfile.TarInfo(f"empatheticdialogues/{name}.csv")
                 member.size = len(content)
                 file.addfile(member, io.BytesIO(content))
-        return path
-
-    def test_download(self, tmp_path, monkeypatch):
-        asked = []
-        path = self.archive(tmp_path)
         monkeypatch.setattr(replies_module, "download", lambda *arguments: asked.append(arguments) or path)
         splits = load_empathetic_replies()
         assert [pairs(splits[split])[0][0] for split in splits] == ["said in train", "said in valid", "said in test"]
         ((address, sha256),) = asked
         assert address == "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
         assert re.fullmatch("[0-9a-f]{64}", sha256)
-
-    def test_another_archive(self, tmp_path, monkeypatch):
-        path = self.archive(tmp_path, ["train", "test"])
-        monkeypatch.setattr(replies_module, "download", lambda *arguments: path)
-        with pytest.raises(OSError, match="empatheticdialogues.tar.gz holds no valid.csv: delete .*HF_EMOTION_DATA"):
-            load_empathetic_replies()
-        for content in (b"", b"no archive", path.read_bytes()[:100]):
-            path.write_bytes(content)
-            with pytest.raises(OSError, match="(?s)is not a whole TAR file .*delete .*HF_EMOTION_DATA"):
-                load_empathetic_replies()
 
 
 class TestReplyFiles:
@@ -714,9 +589,6 @@ class TestRealMojitalk:
         ]
         assert len(changed) == 2177 and all(emojis & set(raw[number]) for number in changed)
         assert sum(bool(emojis & set(context)) for context in test["context"]) > 8000
-
-    def test_dedupe(self, parts):
-        assert len(remove_duplicates(parts["generator"])["train"]) == 18954
 
 
 class TestRealReplies:

@@ -122,15 +122,6 @@ class TestCorpora:
         found = load_conversations(folder, ["empathetic_dialogues"])["train"]
         assert rows_of(found) == [(f"empathetic_dialogues/{row_id}", turns) for row_id, turns in expected]
 
-    def test_bad_conversations_are_skipped(self, tmp_path, caplog):
-        train = [conversation("a"), conversation("b", emotion="glee"), conversation("c", texts=["x", "y", "z"])]
-        folder = empathetic_folder(tmp_path, train=train)
-        with pytest.raises(ValueError, match="train.jsonl, line 2: unknown emotion 'glee'"):
-            load_conversations(folder, ["empathetic_dialogues"])
-        found = load_conversations(folder, ["empathetic_dialogues"], on_bad_rows="skip")["train"]
-        assert rows_of(found) == [("empathetic_dialogues/a", ["a", "b"]), ("empathetic_dialogues/c", ["x", "y", "z"])]
-        assert "1 bad rows skipped" in caplog.text
-
 
 class TestTogether:
     def test_one_after_the_other(self, corpora):

@@ -2,7 +2,6 @@
 """Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
 
 import collections
-import itertools
 import json
 import os
 import re
@@ -14,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 from hf_emotion.modeling.text_processing import targets_in
-from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
+from toolkit_helpers import check_bad_rows, lines_from, write_csv
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
@@ -105,9 +104,6 @@ class TestPlaceholders:
         assert auxiliary_sentence("battery", "life") == "battery - life"
         assert auxiliary_sentence(None, "food") == "food"
 
-    def test_both_targets_have_a_text(self):
-        assert TARGET_TEXTS == {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}
-
 
 class TestSentiHood:
     def test_rows(self, tmp_path):
@@ -146,11 +142,6 @@ class TestSentiHood:
         assert train["auxiliary"][7] == "location - 2 - transit-location"
         assert len(set(train["id"])) == 12
 
-    def test_each_file_is_its_split(self, tmp_path):
-        splits = load_dataset_for("sentihood", sentihood_folder(tmp_path))
-        for split, name in (("train", "train"), ("validation", "dev"), ("test", "test")):
-            assert set(splits[split]["text"]) == {f"location - 1 in the {name} part"}
-
     def test_targets_and_texts(self, tmp_path):
         train = [
             place(1, "near LOCATION2e and inLOCATION1"),  # a target counts wherever it stands
@@ -165,76 +156,6 @@ class TestSentiHood:
             "location - 1",
         ]
         assert named(train)[12:] == ["none", "negative", "none", "none"]
-
-    @pytest.mark.parametrize("file", ["train", "dev", "test"])
-    def test_bad_sentences(self, tmp_path, caplog, file):
-        one, about = ("LOCATION1", "price"), {"target_entity": "LOCATION1"}
-        bad = [
-            ("LOCATION1", "a sentence must be an object .* got str"),
-            ({"text": "LOCATION1", "opinions": []}, "the sentence has no 'id'"),
-            ({"id": 3, "opinions": []}, "the sentence has no 'text'"),
-            ({"id": 3, "text": "LOCATION1"}, "the sentence has no 'opinions'"),
-            *((place(3, text), "the text is empty or no string") for text in (" \u3000", 5)),
-            *(
-                (place(n, "LOCATION1"), f"the id must be a number or a string, got {re.escape(repr(n))}")
-                for n in ([3], True)
-            ),
-            (place(1, "LOCATION1"), "a sentence before it has the id '1' too"),
-            (place(3, "somewhere"), r"the text has no target; the targets are \['LOCATION1', 'LOCATION2'\]"),
-            ({"id": 3, "text": "LOCATION1", "opinions": {}}, "opinions must be a list, got dict"),
-            (place(3, "LOCATION1", "good"), "an opinion must be an object, got str"),
-            (place(3, "LOCATION1", {**about, "aspect": "price"}), "an opinion has no 'sentiment'"),
-            (place(3, "LOCATION1", {**about, "sentiment": "Positive"}), "an opinion has no 'aspect'"),
-            (
-                place(3, "LOCATION1", opinion(*one, "Neutral")),
-                "unknown sentiment 'Neutral'; known are .'Positive', 'Neg",
-            ),
-            (place(3, "LOCATION1", opinion("LOCATION1", "dining", "positive")), "unknown sentiment 'positive'"),
-            (
-                place(3, "LOCATION1", opinion("LOCATION1", "prices", "Positive")),
-                "unknown aspect 'prices'; known .*'touristy'",
-            ),
-            (
-                place(3, "LOCATION1", opinion("LOCATION3", "price", "Positive")),
-                "unknown target 'LOCATION3'; known are",
-            ),
-            (
-                place(3, "LOCATION1", opinion("LOCATION2", "price", "Positive")),
-                "about LOCATION2, which the text lacks",
-            ),
-            (
-                place(3, "LOCATION1", opinion(*one, "Positive"), opinion(*one, "Negative")),
-                "two opinions on LOCATION1, price: positive and negative",
-            ),
-        ]
-        content = [place(1, "LOCATION1 a"), *(sentence for sentence, _ in bad), place(2, "LOCATION2 b")]
-        folder = sentihood_folder(tmp_path, **{file: content})
-        ids = [re.escape(repr(sentence.get("id") if isinstance(sentence, dict) else None)) for sentence, _ in bad]
-        places = {rf"sentence {n} \(id {i}\)": m for n, (i, (_, m)) in enumerate(zip(ids, bad, strict=True), 2)}
-        load, path = partial(load_dataset_for, "sentihood", folder), folder / "sentihood" / f"sentihood-{file}.json"
-        splits = check_bad_rows(load, path, places, caplog)
-        assert (
-            splits["validation" if file == "dev" else file]["text"][:]
-            == ["location - 1 a"] * 4 + ["location - 2 b"] * 4
-        )
-
-    def test_a_rejected_sentence_does_not_take_its_id(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "nowhere"), place(1, "LOCATION1")])
-        assert len(load_dataset_for("sentihood", folder, on_bad_rows="skip")["train"]) == 4
-
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            ('[{"id": 1,]', "no valid JSON: .*line 1"),
-            ('{"id": 1}', "must hold a JSON list of sentences, got dict"),
-            ("[]", "has no rows"),
-        ],
-    )
-    @pytest.mark.parametrize("on_bad_rows", ["error", "skip"])
-    def test_malformed_files(self, tmp_path, content, message, on_bad_rows):
-        folder = sentihood_folder(tmp_path, dev=content)
-        with pytest.raises(ValueError, match=f"sentihood-dev.json:? {message}"):
-            load_dataset_for("sentihood", folder, on_bad_rows=on_bad_rows)
 
 
 class TestSemEval2014:
@@ -271,80 +192,25 @@ class TestSemEval2014:
         assert test["text"][0] == "LOCATION1 caf\xe9"  # placeholders are no targets here
         assert named(test) == ["none", "none", "positive", "none", "none"]
 
-    @pytest.mark.parametrize("file", ["train", "test"])
-    def test_bad_sentences(self, tmp_path, caplog, file):
-        def raw(inner: str) -> str:
-            return f'<sentence id="3">{inner}</sentence>'
-
-        def category(attributes: str) -> str:
-            return raw(f"<text>a</text><aspectCategories><aspectCategory {attributes}/></aspectCategories>")
-
-        twice = (("food", "positive"), ("service", "neutral"), ("food", "neutral"))
-        bad = [
-            ("<sentence><text>a</text><aspectCategories/></sentence>", "the sentence has no 'id'"),
-            (sentence("1", "b"), "a sentence before it has the id '1' too"),
-            (raw("<aspectCategories/>"), "the sentence must have a <text> without elements in it"),
-            (raw("<text>a <b>c</b></text><aspectCategories/>"), "must have a <text> without elements in it"),
-            *((raw(f"<text>{text}</text><aspectCategories/>"), "the text is empty") for text in (" ", "")),
-            (raw("<text>a</text>"), "no <aspectCategories> .*gold"),
-            (
-                raw("<text>a</text><aspectCategories><aspectTerm/></aspectCategories>"),
-                "only <aspectCategory>, got <aspectTerm>",
-            ),
-            (category('category="food"'), "an aspectCategory has no 'polarity'"),
-            (category('polarity="neutral"'), "an aspectCategory has no 'category'"),
-            (
-                sentence("3", "a", ("anecdotes", "neutral")),
-                "unknown category 'anecdotes'; known are .'price', 'anecdotes/mis",
-            ),
-            (
-                sentence("3", "a", ("food", "none")),
-                "unknown polarity 'none'; known are .'positive', 'neutral', 'negative'",
-            ),
-            (sentence("3", "a", *twice), "two opinions on food: positive and neutral"),
-        ]
-        content = [sentence("1", "a"), *(given for given, _ in bad), sentence("2", "b")]
-        folder = semeval_folder(tmp_path, **{file: content})
-        path = folder / "semeval2014" / f"Restaurants_{'Train' if file == 'train' else 'Test_Gold'}.xml"
-        places = {rf"sentence {n} \(id '.?'\)": message for n, (_, message) in enumerate(bad, 2)}
-        options = {"validation_fraction": 0.5}  # of two sentences
-        splits = check_bad_rows(partial(load_dataset_for, "semeval2014", folder, **options), path, places, caplog)
-        texts = (
-            splits["test"]["text"][:]
-            if file == "test"
-            else splits["train"]["text"][:] + splits["validation"]["text"][:]
-        )
-        assert sorted(texts) == ["a"] * 5 + ["b"] * 5
-
     DOCTYPE = '<!DOCTYPE sentences [<!ENTITY name "value">]>'
-    MALFORMED = {
-        "no XML": (b"<sentences><sentence></sentences>", "no valid XML: mismatched tag: line 1"),
-        "an entity that nobody declared": (
-            b'<sentences><sentence id="1"><text>&name;</text></sentence></sentences>',
-            "no valid XML: undefined entity",
-        ),
-        "an encoding that nobody knows": (b'<?xml version="1.0" encoding="none-such"?><sentences/>', "no valid XML"),
-        "another root": (b'<reviews><sentence id="1"/></reviews>', "must hold <sentences>, got <reviews>"),
-        "another child": (b'<sentences><review id="1"/></sentences>', "must hold only <sentence>, got <review>"),
-        "nothing": (b"<sentences/>", "has no rows"),
-        "a doctype": (b"<!DOCTYPE sentences><sentences/>", "a DOCTYPE, .* is not allowed"),
-        "an entity": (f"{DOCTYPE}<sentences>&name;</sentences>".encode(), "a DOCTYPE, .* is not allowed"),
-        "an entity in UTF-16": (
-            f'<?xml version="1.0" encoding="utf-16"?>{DOCTYPE}<sentences/>'.encode("utf-16"),
-            "a DOCTYPE, .* is not allowed",
-        ),
-        "an external doctype": (
-            b'<!DOCTYPE sentences SYSTEM "file:///etc/hostname"><sentences/>',
-            "a DOCTYPE, .* is not allowed",
-        ),
-    }
 
-    @pytest.mark.parametrize("content, message", MALFORMED.values(), ids=MALFORMED)
-    @pytest.mark.parametrize("on_bad_rows", ["error", "skip"])
-    def test_malformed_files(self, tmp_path, content, message, on_bad_rows):
-        folder = semeval_folder(tmp_path, test=content)
-        with pytest.raises(ValueError, match=f"Restaurants_Test_Gold.xml:? .*{message}"):
-            load_dataset_for("semeval2014", folder, on_bad_rows=on_bad_rows)
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"<!DOCTYPE sentences><sentences/>",
+            f"{DOCTYPE}<sentences>&name;</sentences>".encode(),
+            f'<?xml version="1.0" encoding="utf-16"?>{DOCTYPE}<sentences/>'.encode("utf-16"),
+            b'<!DOCTYPE sentences SYSTEM "file:///etc/hostname"><sentences/>',
+        ],
+    )
+    def test_no_doctype_and_no_entity(self, tmp_path, content):
+        with pytest.raises(ValueError, match="Restaurants_Test_Gold.xml: malformed .*a DOCTYPE, .* is not allowed"):
+            load_dataset_for("semeval2014", semeval_folder(tmp_path, test=content))
+
+    def test_a_file_without_gold_labels(self, tmp_path):
+        content = b'<sentences><sentence id="1"><text>a</text></sentence></sentences>'
+        with pytest.raises(ValueError, match="Restaurants_Test_Gold.xml, sentence 1: malformed"):
+            load_dataset_for("semeval2014", semeval_folder(tmp_path, test=content))
 
 
 class TestValidationPart:
@@ -443,21 +309,6 @@ class TestOwnFiles:
         assert splits[split].features[column].names == known
         given = load(folder, **COLUMNS, **{f"{column}s": [*known, name]})
         assert given[split].features[column].names == [*known, name]
-
-    @pytest.mark.parametrize("column", ["target", "aspect"])
-    def test_names_that_look_alike(self, folder, column, caplog):
-        row = dict(zip(HEADER, ROWS[0], strict=True))
-        other = row | {column: row[column].capitalize()}
-        write_csv(folder / "train.csv", HEADER, [*ROWS, list(other.values())])
-        load(folder, **COLUMNS)
-        assert re.search(rf"{column}s .*'{other[column]}' and '{row[column]}'", caplog.text)
-
-    def test_white_space_around_names(self, tmp_path):
-        rows = [["a", " phone", "screen ", "good"], ["b", "phone", " screen", "bad"]]
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
-        train = load(tmp_path, **COLUMNS)["train"]
-        assert context_names(train) == (["phone"], ["screen"]) and train["context_id"][:] == [0, 0]
 
     @pytest.mark.parametrize("given", [{}, {"targets": ["cafe\u0301"], "aspects": ["prix\u0301"]}])
     def test_targets_are_found_in_their_own_texts(self, tmp_path, given):
@@ -608,17 +459,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match=r"`fill_none` needs .*'none'.*`labels`.*\['good', 'bad'\]"):
             load(folder, **COLUMNS, labels=["good", "bad"], fill_none=True)
 
-    def test_lists_in_a_row(self, tmp_path):
-        good = {"text": "a", "aspect": "screen", "label": "good"}
-        for bad, message in (
-            ({**good, "label": ["good"]}, r"'label' must hold one name or number, got \['good'\]"),
-            ({**good, "aspect": ["screen"]}, r"'aspect' must hold one name or number, got \['screen'\]"),
-            ({**good, "aspect": None}, "'aspect' must hold one name or number, got None"),
-        ):
-            write_jsonl(tmp_path / "train.jsonl", [good, bad])
-            with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
-                load(tmp_path)
-
     def test_placeholders(self, tmp_path):
         rows = [[" wLOCATION1dential ", "LOCATION1", "price", "good"]]
         for split in ("train", "dev"):
@@ -711,46 +551,13 @@ class TestDuplicates:
         assert len(splits["validation"]) == 8 and len(splits["test"]) == 4
         assert remove_duplicates(splits)["train"]["id"][:] == splits["train"]["id"][:]
 
-    def test_a_text_of_two_parts_in_another_form(self, tmp_path):
-        folder = sentihood_folder(
-            tmp_path, train=[place(1, "LOCATION1 cafe\u0301")], dev=[place(1, "LOCATION1 caf\xe9  ")]
-        )
-        assert duplicates_between_splits(load_dataset_for("sentihood", folder))["train & validation"] == 1
 
-
-def groups_of(dataset: Dataset) -> list[list[tuple]]:
-    """Consecutive rows with one sentence (and target): [(text, aspect)]."""
-    keys = [tuple(row_id.split("/")[:-1]) for row_id in dataset["id"]]
-    rows = list(zip(keys, dataset["text"], dataset["aspect"], strict=True))
-    return [[row[1:] for row in group] for _, group in itertools.groupby(rows, key=lambda row: row[0])]
-
-
-real_data = [
-    pytest.mark.real_data,
-    pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora"),
-]
-
-
+@pytest.mark.real_data
+@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
 class TestRealSentiHood:
-    pytestmark = real_data
-
     @pytest.fixture(scope="class")
     def splits(self):
         return load_dataset_for("sentihood")
-
-    def test_groups(self, splits):
-        sentences = {"train": (2977, 775), "validation": (747, 190), "test": (1491, 388)}
-        for split, (first, second) in sentences.items():
-            dataset = splits[split]
-            groups = groups_of(dataset)
-            assert len(groups) == first + second
-            assert all([aspect for _, aspect in group] == [0, 1, 2, 3] for group in groups)
-            assert all(len({text for text, _ in group}) == 1 for group in groups)
-            assert collections.Counter(dataset["target"]) == {0: 4 * first, 1: 4 * second}
-            assert dataset["context_id"][:] == [
-                4 * target + aspect for target, aspect in zip(dataset["target"], dataset["aspect"], strict=True)
-            ]
-            assert len(set(dataset["id"])) == len(dataset)
 
     def test_texts(self, splits):
         apart = 0
@@ -771,25 +578,3 @@ class TestRealSentiHood:
                     apart += 1
                     assert plain.replace(" ", "") == text.replace(" ", "") and len(plain) < len(text)
         assert apart == 11
-
-
-class TestRealSemEval2014:
-    pytestmark = real_data
-
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("semeval2014")
-
-    def test_groups(self, splits):
-        for dataset in splits.values():
-            groups = groups_of(dataset)
-            assert all([aspect for _, aspect in group] == [0, 1, 2, 3, 4] for group in groups)
-            assert all(len({text for text, _ in group}) == 1 for group in groups)
-            assert dataset["context_id"][:] == dataset["aspect"][:]
-            assert all(text == text.strip() and "&amp;" not in text for text in dataset["text"])
-            assert len(set(dataset["id"])) == len(dataset)
-
-    def test_no_sentence_in_train_and_validation(self, splits):
-        train, validation = (set(splits[split]["text"]) for split in ("train", "validation"))
-        assert not train & validation
-        assert len(train) + len(validation) == 3038 and len(validation) == 304
