@@ -152,7 +152,7 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
     without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
     """
-    fewest = min((count for count in class_counts if count > 0), default=1)
+    fewest = min([count for count in class_counts if count > 0] or [1])
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     return (weights / weights.mean() if normalize else weights).float()

@@ -13,9 +13,10 @@ from toolkit_helpers import write_csv
 
 from hf_emotion.data.files import read_rows
 from hf_emotion.data.splits import label_names
-from hf_emotion.runtime.attribution import METHODS, Explained, one_text
+from hf_emotion.runtime.attribution import Explained, one_text
 from hf_emotion.runtime.batching import as_texts, check_top_k
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
+from hf_emotion.runtime.names import METHODS
 from hf_emotion.runtime.unread import warn_unread
 from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table, Task
 from hf_emotion.tasks.cards import MODEL, Card, code

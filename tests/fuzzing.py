@@ -222,7 +222,7 @@ option_values = st.one_of(
 
 @st.composite
 def own_files(draw):
-    name = draw(st.sampled_from(["files", "dialogue_files", "reply_files"]))
+    name = draw(st.sampled_from(["files", "aspect_files", "dialogue_files", "reply_files"]))
     known = options_of(name)
     chosen = draw(st.lists(st.sampled_from([*known, "dedupe", "oversample"]), max_size=3, unique=True))
     if draw(st.booleans()):

@@ -88,6 +88,7 @@ def evaluate(
     if replies is not None and predictor.task.selects_labels:
         unfit.append("--replies")
     if unfit:
+        unfit = ["--judge" if name == "--judges" else name for name in unfit]
         raise typer.BadParameter(f"{', '.join(unfit)} does not go with a model for {predictor.task.name}.")
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)

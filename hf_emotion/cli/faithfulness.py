@@ -24,7 +24,7 @@ def faithfulness(
     """Measure how faithful the methods of `explain` are: comprehensiveness and sufficiency (ERASER), against random rankings."""
     quiet()
     from ..reports.faithfulness import faithfulness as run
-    from ..runtime.attribution import METHODS
+    from ..runtime.names import METHODS
 
     options = read_options(option)
     result = run(

@@ -40,8 +40,10 @@ def generate(
     of_file = input_ is not None
     if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
         raise typer.BadParameter("give contexts with --emotion or --all-emotions, or --input and --output alone.")
-    if (greedy or (num_beams or 1) > 1) and (top_k or top_p):
-        raise typer.BadParameter("--greedy and --num-beams sample nothing: leave out --top-k and --top-p.")
+    if (greedy or (num_beams or 1) > 1) and (top_k or top_p) or greedy and num_beams:
+        raise typer.BadParameter("of --greedy, --num-beams and sampling with --top-k and --top-p give one.")
+    if output is not None and (as_json or output.suffix != ".jsonl"):
+        raise typer.BadParameter("--output writes JSON lines: name a .jsonl file, and leave out --json.")
     refuse_files(contexts)
     refuse_existing(output)
     values = {"top_k": top_k, "top_p": top_p, "num_beams": num_beams, "max_new_tokens": max_new_tokens}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..io.names import did_you_mean
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, separator_hint, split_files, valid_rows
 from .lazily import datasets
@@ -147,6 +148,7 @@ def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str
     return (
         f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; the {kind}s are {list(known)}"
         f"{'' if given else f'; to allow it, list all {kind}s in `{kind}s`'}."
+        f"{did_you_mean(folded(name), {folded(other): other for other in known})}"
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runtime.attribution import METHODS, Explanation, Merge, captum_attr, refuse_exported
+from ..runtime.attribution import Explanation, Merge, captum_attr, refuse_exported
+from ..runtime.names import METHODS
 from ..runtime.ready import with_weights
 from . import load_predictor
 

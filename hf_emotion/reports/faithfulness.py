@@ -9,8 +9,9 @@ import numpy as np
 
 from ..inference import load_predictor
 from ..io.progress import progress_bar
-from ..runtime.attribution import METHODS, Reading, check_names, refuse_exported
+from ..runtime.attribution import Reading, check_names, refuse_exported
 from ..runtime.classifying import Encoded, encoded_probabilities
+from ..runtime.names import METHODS
 from ..runtime.ready import with_weights
 from ..runtime.unread import Unread
 from ..tasks import task_of_rows

@@ -38,7 +38,8 @@ def evaluate(
     task = predictor.task
     settings = {name: value for name, value in settings.items() if value is not None}
     if not set(settings) <= set(task.settings):
-        raise ValueError(f"a model of {task.name} takes the settings {sorted(task.settings)}, got {settings}.")
+        unfit = ", ".join(f"`{name}` {value}" for name, value in settings.items() if name not in task.settings)
+        raise ValueError(f"{unfit} does not go with a model for {task.name}: leave it out.")
     with said_once():
         return task.evaluate(predictor, dataset, split, data_dir, options_for(predictor, dataset, options), **settings)
 

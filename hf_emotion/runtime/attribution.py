@@ -19,7 +19,6 @@ from .batching import as_texts
 
 
 Merge = Literal["sum", "max", "none"]
-METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`
 # Steps of the integral, by Gauss-Legendre quadrature. The remaining gap is part of the result.
 STEPS = 64
 TOKENS_AT_ONCE = 4096

@@ -35,7 +35,9 @@ class Kind(Protocol):
 def device_name(device: "str | int | torch.device | None") -> str | None:
     """The name of a device; a number is the one of a GPU, and -1 the CPU, as `pipeline` takes them."""
     if isinstance(device, int):
-        return "cpu" if device < 0 else f"cuda:{device}"
+        if device < -1:
+            raise ValueError(f"`device` must be a name, the number of a GPU, or -1 for the CPU; got {device}.")
+        return "cpu" if device == -1 else f"cuda:{device}"
     return None if device is None else str(device)
 
 
@@ -63,7 +65,9 @@ def load_checkpoint(
     checkpoint = for_prediction(checkpoint, device, dtype)
     folder = Path(checkpoint)
     if folder.exists() and not (folder / "config.json").is_file():
-        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.")
+        inner = sorted(path.parent.name for path in folder.glob("*/config.json"))
+        hint = f" Its folders {inner} are checkpoints." if inner else ""
+        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.{hint}")
     if is_exported(checkpoint):
         if dtype is not None or (device or "cpu").partition(":")[0] != "cpu":
             raise ValueError(

@@ -32,3 +32,6 @@ def is_path(name: str) -> bool:
         or name.count("/") > 1
         or (parent != Path() and any(parent.glob(f"*/{RECIPE}")))
     )
+
+
+METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`

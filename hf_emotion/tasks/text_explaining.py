@@ -18,7 +18,6 @@ from ..modeling.text_processing import special_borders
 from ..runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
-    METHODS,
     STEPS,
     HeatMap,
     Merge,
@@ -37,6 +36,7 @@ from ..runtime.attribution import (
 from ..runtime.batching import encode_texts, pad_rows
 from ..runtime.checkpoints import to_probabilities
 from ..runtime.classifying import label_names
+from ..runtime.names import METHODS
 from ..runtime.plain import text_processing
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Counts, Unread

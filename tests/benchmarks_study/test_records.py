@@ -173,7 +173,7 @@ class TestRecords:
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.5})
         with pytest.raises(ValueError, match="'goemotions_laa_ce', but the table 'esa' has"):
             records.collect("esa", run, tmp_path / "records")
-        with pytest.raises(ValueError, match="`table` must be one of"):
+        with pytest.raises(ValueError, match="`table` and `recipes` must be some of"):
             records.collect("tables", run, tmp_path / "records")
         assert not (tmp_path / "records").exists()
 
@@ -469,7 +469,7 @@ class TestPlan:
     def test_what_is_wrong_is_named(self, tmp_path):
         for changes, message in (
             ({"encoder": "large"}, "`encoder` must be one of .*small.*'large'"),
-            ({"table": "goemotion"}, "`table` must be one of"),
+            ({"table": "goemotion"}, "`table` and `recipes` must be some of"),
             ({"recipe": "goemotions/laa_ce"}, "`recipe`.*Did you mean 'recipes'"),
             ({"seeds": 0}, "`seeds` must be .* at least 1, got 0"),
             ({"recipes": ["goemotions/laa_ce"] * 2}, "goemotions/laa_ce over small, seed .* twice .*'ahead\\?'"),

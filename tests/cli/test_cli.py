@@ -68,7 +68,10 @@ class TestExitCodes:
                 "taxonomy 'ekman' groups the 28 GoEmotions labels",
             ),
             (["predict", "{run}", " "], "text 1 of 1 is empty"),
-            (["predict", "{run}", "sun", "--max-length", "1000"], "`max_length` must lie between 3 and .* 40"),
+            (
+                ["predict", "{run}", "sun", "--max-length", "1000"],
+                "`max_length` must be a whole number between 3 and .* 40",
+            ),
         ],
         ids=lambda value: "-".join(value[:2]).replace("/", "-") if isinstance(value, list) else None,
     )

@@ -274,7 +274,9 @@ class TestPositions:
         assert predictor.max_length == 8
         found = torch.from_numpy(predictor.probabilities([self.LONG, "rain"])[0])
         assert_close(found, self.expected(model, tokenizer), rtol=0, atol=1e-5)
-        with pytest.raises(ValueError, match="`max_length` must lie between 3 and the model's 8 positions, got 9"):
+        with pytest.raises(
+            ValueError, match="`max_length` must be a whole number between 3 and the model's 8 positions, got 9"
+        ):
             Predictor(model, tokenizer, max_length=9)
 
     def test_a_long_text_is_cut_by_the_pipeline(self, classifier):

@@ -514,7 +514,10 @@ def test_modulators_go_over_no_other_language_model(bases, tmp_path):
     for name, value in (("num_hidden_layers", 1), ("num_hidden_layers", 3), ("hidden_size", 24)):
         other = LlamaConfig(**{**WITHOUT_HEAD_SIZE, name: value})
         AutoModelForCausalLM.from_config(other).save_pretrained(tmp_path / "other")
-        with pytest.raises(ValueError, match=f"`base_model_name_or_path` must .*`{name}`.* has {value}"):
+        with pytest.raises(
+            ValueError,
+            match=f"other.* must have the `{name}` .* of the modulators .* got {value}: name another language model",
+        ):
             EmotionModulatedForCausalLM.from_pretrained(
                 tmp_path / "run", base_model_name_or_path=str(tmp_path / "other")
             )

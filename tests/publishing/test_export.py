@@ -484,7 +484,7 @@ class TestErrors:
             load_predictor(folder)
 
     def test_another_device(self, label_aware_onnx):
-        with pytest.raises(ValueError, match="`device` must be 'cpu'"):
+        with pytest.raises(ValueError, match="runs on the CPU as it is"):
             Predictor(label_aware_onnx, device="cuda")
 
     def test_the_wrong_predictor(self, label_aware_onnx):

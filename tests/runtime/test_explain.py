@@ -37,7 +37,8 @@ from hf_emotion import (
     faithfulness,
 )
 from hf_emotion.reports.explain_views import print_explanation, to_html, write_explanation
-from hf_emotion.runtime.attribution import METHODS, HeatMap
+from hf_emotion.runtime.attribution import HeatMap
+from hf_emotion.runtime.names import METHODS
 from hf_emotion.tasks import language_modeling
 from hf_emotion.tasks.text_explaining import chosen_labels
 

@@ -148,7 +148,7 @@ class TestErrors:
     def test_a_full_queue(self, recorder, held):
         batching, _ = held
         futures = [batching.submit([n, n, n]) for n in (1, 2)]
-        with pytest.raises(queue.Full, match="6 inputs wait already, of at most 6"):
+        with pytest.raises(queue.Full, match=r"6 inputs wait already, at most 6: try again later\."):
             batching.submit([3])
         recorder.leave.set()
         assert [future.result(10) for future in futures] == [[2] * 3, [4] * 3]

@@ -106,7 +106,7 @@ def test_finished_runs_are_kept(tmp_path, base_bert, no_plots):
 
 
 def test_errors(tmp_path, trained):
-    with pytest.raises(ValueError, match="`table` must be one of"):
+    with pytest.raises(ValueError, match="`table` and `recipes` must be some of"):
         reproduce("tables")
     with pytest.raises(ValueError, match="`recipes` must be some of"):
         reproduce("goemotions", recipes=["goemotions/laa"])

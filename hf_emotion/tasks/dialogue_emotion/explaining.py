@@ -11,7 +11,6 @@ from ...modeling.text_processing import number_speakers, read_turn
 from ...runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
-    METHODS,
     STEPS,
     Explained,
     HeatMap,
@@ -23,6 +22,7 @@ from ...runtime.attribution import (
 )
 from ...runtime.batching import as_texts
 from ...runtime.checkpoints import to_probabilities
+from ...runtime.names import METHODS
 from ...runtime.plain import text_processing
 from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
 

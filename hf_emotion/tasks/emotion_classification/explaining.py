@@ -13,7 +13,6 @@ from datasets import Dataset
 from transformers import PreTrainedModel
 
 from ...runtime.attribution import (
-    METHODS,
     Explained,
     HeatMap,
     Merge,
@@ -26,6 +25,7 @@ from ...runtime.attribution import (
     to_numpy,
 )
 from ...runtime.classifying import label_names
+from ...runtime.names import METHODS
 from ..text_explaining import (
     Question,
     attention_note,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.attribution import METHODS
+from ...runtime.names import METHODS
 from ...runtime.plain import text_processing
 from ..base import Page, Table
 from .predictor import Predictor

@@ -13,7 +13,6 @@ from datasets import Dataset
 from ...data.splits import label_names
 from ...modeling.text_processing import model_inputs
 from ...runtime.attribution import (
-    METHODS,
     Explained,
     HeatMap,
     Merge,
@@ -26,6 +25,7 @@ from ...runtime.attribution import (
     outputs_with_attention,
     to_numpy,
 )
+from ...runtime.names import METHODS
 from ..text_explaining import (
     Question,
     left_out,

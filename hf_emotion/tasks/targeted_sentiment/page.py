@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ...runtime.attribution import METHODS
+from ...runtime.names import METHODS
 from ...runtime.plain import text_processing
 from ..base import Page, Table
 from .predictor import TargetedPredictor

@@ -290,7 +290,7 @@ class TestLongUtterances:
 
     @pytest.mark.parametrize("max_length", [2, 41, 0, -1])
     def test_lengths_that_cannot_be(self, folder, max_length):
-        message = f"`max_length` must lie between 3 and the encoder's 40 positions, got {max_length}"
+        message = f"`max_length` must be a whole number between 3 and the encoder's 40 positions, got {max_length}"
         with pytest.raises(ValueError, match=message):
             DialoguePredictor(folder, max_length=max_length)
 
@@ -805,7 +805,7 @@ class TestCommand:
             (
                 ["a day", "--max-length", "100"],
                 1,
-                "error: `max_length` must lie between 3 and the encoder's 40 positions",
+                "error: `max_length` must be a whole number between 3 and the encoder's 40 positions",
             ),
             (["a day", "--target", "home"], 2, "--target does not go with a model for dialogue-emotion"),
         ],

@@ -535,15 +535,19 @@ class TestOtherForms:
             (
                 {"model_type": None, "model_config": {}},
                 ValueError,
-                "`model_type` None does not fit .*corpus holds dialogues.*'dialogue-bilstm'",
+                r"`model_type` None reads texts, and `dataset` 'meld' holds dialogues\. For it these fit:",
             ),
             (
                 {"model_type": "label-aware-bert", "model_config": {}},
                 ValueError,
-                "`model_type` 'label-aware-bert' does not fit .*corpus holds dialogues.*'dialogue-bilstm'",
+                r"`model_type` 'label-aware-bert' reads texts, and `dataset` 'meld' holds dialogues\. For it",
             ),
             ({"max_length": 41}, ValueError, "`max_length` is 41, but .* has 40 positions"),
-            ({"inverse_frequency_sampling": True}, ValueError, "needs one label per row"),
+            (
+                {"inverse_frequency_sampling": True},
+                ValueError,
+                "`inverse_frequency_sampling` is for rows with one label, and those of this corpus have",
+            ),
             (
                 {"base_model": "nobody/no-such-model"},
                 OSError,
@@ -566,7 +570,8 @@ class TestOtherForms:
     def test_dialogues_are_no_texts(self, base, tmp_path, feelings):
         recipe = dialogue_recipe(base, dataset="files", dataset_options={"label_separator": "|"})
         with pytest.raises(
-            ValueError, match="'dialogue-bilstm' .*'files': it reads dialogues, and the corpus holds texts"
+            ValueError,
+            match=r"`model_type` 'dialogue-bilstm' reads dialogues, and `dataset` 'files' holds texts\. For it",
         ):
             train(recipe, tmp_path / "run", data_dir=feelings)
 

@@ -303,7 +303,7 @@ class TestFormats:
         pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
         (tmp_path / "b.jsonl").write_text('{"text": "a day", "label": "joy", "label": "anger"}\n')
         for name in ("b.parquet", "b.jsonl"):
-            with pytest.raises(ValueError, match=rf"{name}.*'label'.*(2 times|more than once)"):
+            with pytest.raises(ValueError, match=rf"{name}.*(2 times|more than once)"):
                 list(read_rows(tmp_path / name))
         with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
             read(path)
@@ -572,7 +572,10 @@ class TestLanguages:
             with pytest.raises(ValueError, match=r"no split 'train': it has \['test'\]"):
                 load_dataset_for("languages", **{option: True})
         recipe = load_recipe("quickstart", ["dataset=languages"])
-        with pytest.raises(ValueError, match=r"needs the part 'train'; the corpus has \['test'\]"):
+        with pytest.raises(
+            ValueError,
+            match=r"a training needs rows in the part 'train'; the corpus has \{'test': 504\} \(after `dedupe`,",
+        ):
             train(recipe, tmp_path / "run")
         assert not (tmp_path / "run").exists()
 

@@ -153,7 +153,10 @@ class TestProbabilities:
             ValueError, match=r"`dtype` must be one of \['float32', 'bfloat16', 'float16'\], got 'int8'"
         ):
             Predictor(middling, dtype="int8")
-        with pytest.raises(ValueError, match="`dtype` 'float16' is for checkpoints"):
+        with pytest.raises(
+            ValueError,
+            match="pass `tokenizer` together with a model object, and neither `dtype` nor another `device`:",
+        ):
             Predictor(predictor.model, predictor.tokenizer, dtype="float16")
 
     def test_of_a_single_label_model(self, single_run):
@@ -410,7 +413,8 @@ class TestLongTexts:
     @pytest.mark.parametrize("max_length", [2, 41, 0, -1])
     def test_lengths_that_cannot_be(self, middling, max_length):
         with pytest.raises(
-            ValueError, match=f"`max_length` must lie between 3 and the model's 40 positions, got {max_length}"
+            ValueError,
+            match=f"`max_length` must be a whole number between 3 and the model's 40 positions, got {max_length}",
         ):
             Predictor(middling, max_length=max_length)
 
@@ -430,7 +434,7 @@ class TestWrongInput:
     @pytest.mark.parametrize("device", ["cuda", 0, "cuda:7", 7, torch.device("cuda")])
     def test_no_gpu(self, tiny_run, device, monkeypatch):
         monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-        with pytest.raises(ValueError, match="`device` is 'cuda.*no GPU"):
+        with pytest.raises(ValueError, match="`device` 'cuda.* is not there"):
             Predictor(tiny_run, device=device)
 
     @pytest.mark.parametrize("device", ["gpu", True, -2])
@@ -443,7 +447,10 @@ class TestWrongInput:
 
     def test_a_model_object_elsewhere(self, tiny_run):
         predictor = Predictor(tiny_run, device="cpu")
-        with pytest.raises(ValueError, match="`device` 'cuda:0'.*model.to"):
+        with pytest.raises(
+            ValueError,
+            match="pass `tokenizer` together with a model object, and neither `dtype` nor another `device`:",
+        ):
             Predictor(predictor.model, predictor.tokenizer, device=0)
 
     def test_no_tokenizer(self, tmp_path, tiny_run):
@@ -766,7 +773,9 @@ class TestFiles:
     def test_a_file_that_is_cut_off(self, predictor, tmp_path):
         path = write_csv(tmp_path / "in.csv.gz", ["text"], [[f"sun {number}"] for number in range(99)])
         path.write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(ValueError, match=r"in.csv.gz is not a whole gzip file"):
+        with pytest.raises(
+            ValueError, match=r"in\.csv\.gz cannot be read \(Compressed file ended before the end-of-stream marker was"
+        ):
             run_file(predictor, path, tmp_path / "out.csv")
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv.gz"]
 

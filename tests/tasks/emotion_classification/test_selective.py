@@ -223,8 +223,8 @@ class TestMistakes:
             (["--abstain", "coverage=1.2"], "`abstain.coverage` must lie in (0, 1], got 1.2"),
             (["--abstain", "risk=0.1"], "takes one of coverage and accuracy"),
             (["--abstain", "coverage=nan"], "must lie in (0, 1], got nan"),
-            (["--prediction-sets", "1"], "must lie in (0, 1), got 1.0"),
-            (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "exclude each other"),
+            (["--prediction-sets", "1"], "lie in (0, 1), got 1.0"),
+            (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "excludes `prediction_sets`"),
             (["--abstain", "accuracy=1.0"], "is not reached on the validation rows"),
         ],
     )

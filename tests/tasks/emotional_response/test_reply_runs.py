@@ -363,7 +363,8 @@ class TestEncoding:
         model, tokenizer, _ = self.build(lm_run)
         rows = load_dataset_for("reply_files", pairs)["test"]
         with pytest.raises(
-            ValueError, match=f"`max_length` must lie between 3 and the model's 48 positions, got {length}"
+            ValueError,
+            match=f"`max_length` must be a whole number between 3 and the model's 48 positions, got {length}",
         ):
             encode_replies(rows, tokenizer, model.config, length)
 
@@ -516,7 +517,10 @@ class TestModelAndCorpus:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"model_type": "gpt2"}, "'gpt2' .*'reply_files': it reads conversations, and the corpus holds replies"),
+            (
+                {"model_type": "gpt2"},
+                r"`model_type` 'gpt2' reads conversations, and `dataset` 'reply_files' holds replies\. For",
+            ),
             (
                 {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}},
                 "'gpt2-mod-ln' .*'conversations': it reads replies, and the corpus holds conversations",
@@ -532,7 +536,7 @@ class TestModelAndCorpus:
             *(
                 (
                     {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "model_type": name},
-                    rf"`model_type` {name!r} .*'conversations': .* the corpus holds conversations. These fit: 'gpt2'\.",
+                    rf"`model_type` {name!r} reads .*, and `dataset` 'conversations' holds conversations. For it these fit: 'gpt2'\.",
                 )
                 for name in (None, "label-aware-bert", "dialogue-bilstm")
             ),
@@ -547,7 +551,7 @@ class TestModelAndCorpus:
             ({"inverse_frequency_sampling": True}, "`inverse_frequency_sampling` is for classifiers.*: leave it out"),
             (
                 {"model_type": "cg-bert"},
-                "'cg-bert' .*texts with aspects, and the corpus holds replies. These fit: 'gpt2-mod-ln', .*'label-aware-bert', .*null",
+                "`model_type` 'cg-bert' reads texts with aspects, and `dataset` 'reply_files' holds",
             ),
             (
                 {"model_type": "dialogue-bilstm"},
@@ -989,7 +993,9 @@ class TestReplyGenerator:
         losses = [one.token_losses(["the sun the rain the sun"], ["so sad"], ["joy"]) for one in (short, sharp)]
         assert not np.allclose(*losses, rtol=1e-3)
         for length in (2, 65):
-            with pytest.raises(ValueError, match=f"must lie between 3 and the model's 64 positions, got {length}"):
+            with pytest.raises(
+                ValueError, match=f"must be a whole number between 3 and the model's 64 positions, got {length}"
+            ):
                 ReplyGenerator(sharp.model, sharp.tokenizer, max_length=length)
 
     @EACH_GENERATOR

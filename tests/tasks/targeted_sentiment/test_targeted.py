@@ -607,7 +607,9 @@ class TestTargetedPredictor:
             predictor(["LOCATION1", "no place"])
         with pytest.raises(ValueError, match=r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"):
             predictor("LOCATION1", targets=["LOCATION1", "LOCATION3"])
-        with pytest.raises(ValueError, match=r"unknown target 'food': the model's aspects are .*no targets"):
+        with pytest.raises(
+            ValueError, match=r"unknown target 'food': targets are None, aspects \['price', 'anecdotes', 'food',"
+        ):
             TargetedPredictor(cg_run, device="cpu")("so happy", targets=["food"])
 
     @pytest.mark.parametrize("text", ["", "  \n", None])
@@ -671,7 +673,7 @@ class TestKindsOfModels:
         self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
     ):
         """Refused before anything is written, so that the same command can be given again."""
-        message = "`model_type` '{}' does not fit `dataset`.*: it reads texts.*, and the corpus holds texts.*These fit: '.*', null"
+        message = "`model_type` '{}' reads texts.*, and `dataset` '.*' holds texts.* For it these fit: '.*', null"
         for recipe, data in (
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
