@@ -88,10 +88,14 @@ def emotion_or_mixture(text: str) -> str | dict[str, float]:
     """A name, or a mixture "joy=0.7,surprise=0.3"."""
     if "=" not in text:
         return text
+    parts = [part.rpartition("=") for part in text.split(",")]
     try:
-        return {name.strip(): float(weight) for name, weight in (part.rsplit("=", 1) for part in text.split(","))}
+        mixture = {name.strip(): float(weight) for name, _, weight in parts}
     except ValueError:
-        raise ValueError(f"a mixture of emotions has the form joy=0.7,surprise=0.3, got {text!r}.") from None
+        mixture = {}
+    if len(mixture) < len(parts) or "" in mixture:
+        raise ValueError(f"a mixture of emotions has the form joy=0.7,surprise=0.3, each once, got {text!r}.")
+    return mixture
 
 
 def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:

@@ -71,11 +71,18 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
     if not table:
         return None
     check_file(path)
-    for separator in (default_separator(path), *SEPARATORS):
+    headers = {}
+    for separator in dict.fromkeys((default_separator(path), *SEPARATORS)):
         with _reading(shown(path)), open_file(path, "r", encoding="utf-8-sig", newline="") as file:
-            if set(needed) <= set(next(csv.reader(file, delimiter=separator), [])):
-                return separator
-    return default_separator(path)
+            headers[separator] = next(csv.reader(file, delimiter=separator), [])
+    fitting = [separator for separator, header in headers.items() if set(needed) <= set(header)]
+    if any(headers[separator] != headers[fitting[0]] for separator in fitting):
+        raise ValueError(
+            f"{shown(path)} fits several separators, {sorted(fitting)}: name yours.{separator_hint(path)}"
+        )
+    return (fitting or [max(headers, key=lambda separator: len(headers[separator]))])[
+        0
+    ]  # else an error lists its columns
 
 
 def separator_hint(path: str | Path) -> str:

@@ -45,9 +45,12 @@ def read_config(
 
 def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint, a local folder or a Hub id."""
-    with reading(checkpoint, "tokenizer"):
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # as for a folder without a tokenizer
+    folder, tokenizer = Path(checkpoint), None
+    files = [path for name in ("tokenizer*", "vocab*", "*.model", "spiece*") for path in folder.glob(name)]
+    if files or not folder.is_dir():
+        with reading(checkpoint, "tokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    if tokenizer is None or not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} has no tokenizer: save the one it was trained with into it."
         )

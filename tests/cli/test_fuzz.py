@@ -102,12 +102,12 @@ def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys, tmp_p
         ("x.jsonl", b'{"text": "\\ud83d"}\n', "line 1: no valid JSON"),  # half an emoji
         ("x.jsonl", b"[" * 100_000, "line 1: no valid JSON: maximum recursion"),
         ("x.jsonl", b'{"a": ' + b"9" * 5000 + b"}", "line 1: no valid JSON: Exceeds the limit"),
-        ("x.parquet", b"PAR1 no parquet PAR1", "is not a whole Parquet file"),
-        ("x.parquet", b"", "is not a whole Parquet file"),
+        ("x.parquet", b"PAR1 no parquet PAR1", "cannot be read .*Parquet"),
+        ("x.parquet", b"", "cannot be read .*Parquet"),
         (
             "x.csv",
             b'text\n"' + b"a" * 200_000 + b'"\n',
-            r"field larger than field limit \(131072\) \(a quote that is never closed",
+            r"a quote that is not closed",
         ),
         ("x.csv", b"text\n\xff\n", "UTF-8"),
     ],
@@ -157,10 +157,10 @@ def test_options_of_another_type(name, options, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff", "is not valid YAML: 'utf-8' codec can't decode"),
-        (b"[" * 500, "is not valid YAML: RecursionError"),
-        (b"name: 2024-13-45", "is not valid YAML: ValueError: month must be"),
-        (b"name: !!bool x", "is not valid YAML: KeyError"),
+        (b"\xff", "'utf-8' codec can't decode"),
+        (b"[" * 500, "must hold YAML .*RecursionError"),
+        (b"name: 2024-13-45", "must hold YAML .*month must be"),
+        (b"name: !!bool x", "must hold YAML .*KeyError"),
         (b"name: !!python/object:os.system x", "could not determine a constructor"),
     ],
 )

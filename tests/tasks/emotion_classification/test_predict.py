@@ -363,7 +363,7 @@ class TestAddedLabels:
         [
             ("tied_run", "sun", r"`add_labels` \(--label\) must be a list of names, got the string 'sun'"),
             ("tied_run", ["sun", " "], "`add_labels`.*text 2 of 2 is empty or no string"),
-            ("tied_run", ["x\udc80"], "`add_labels`.*half a character"),
+            ("tied_run", ["x\udc80"], "`add_labels`"),
             ("tied_run", ["sun", "joy"], r"new names.*\['joy'\]"),
             ("tied_run", ["sun", "sun"], r"each once.*\['sun'\]"),
             ("tied_run", ["xylophone"], "'xylophone'.*choose others"),
@@ -455,7 +455,7 @@ class TestWrongInput:
 
     def test_no_tokenizer(self, tmp_path, tiny_run):
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
-        with pytest.raises(OSError, match="model' has no tokenizer .*tokenizer.save_pretrained"):
+        with pytest.raises(OSError, match="model' has no tokenizer: save the one"):
             Predictor(tmp_path / "model")
 
     def test_no_checkpoint(self, tmp_path):

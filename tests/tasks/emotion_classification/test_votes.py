@@ -64,14 +64,14 @@ PEOPLE = ["text", *VOTES, "people"]
 @pytest.mark.parametrize(
     ("row", "options", "reason"),
     [
-        (["x", -1, 2, 0], {}, r"votes must be numbers, 0 or more, got \{'joy': '-1'\}"),
-        (["x", "two", "", 1], {}, r"got \{'joy': 'two', 'anger': ''\}"),
+        (["x", -1, 2, 0], {}, r"votes must be numbers, 0 or more, got .'-1'"),
+        (["x", "two", "", 1], {}, r"got .'two', '', '1'"),
         (["x", "inf", 0, 1], {}, "numbers, 0 or more"),
         (["x", 0, 0, 0], {}, "all votes are 0"),
         (["x", 0.5, 0.1, 0.1], {}, "must sum to 1, got 0.7"),
-        (["x", 3, 0, 0, 2], {"annotators": "people"}, r"each of the 2 annotators, got \{'joy': 3.0\}"),
+        (["x", 3, 0, 0, 2], {"annotators": "people"}, r"votes be whole numbers up to it, got '2' and .3.0"),
         (["x", 0.5, 0, 0, 2], {"annotators": "people"}, "whole numbers.*0.5"),
-        (["x", 0, 0, 0, 0], {"annotators": "people"}, "'people' must hold the number of annotators, got '0'"),
+        (["x", 0, 0, 0, 0], {"annotators": "people"}, "'people' must hold the number of annotators, .* got '0'"),
         (["x", 2, 0, 0], {"multi_label": True}, r"\[0, 1\], got 2.*`annotators`"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_number_that_is_missing(tmp_path):
     [
         ({"votes": "joy"}, "`votes` must be a list"),
         ({"votes": ["joy"]}, "at least two columns"),
-        ({"votes": ["joy", "joy"]}, "`votes` names 'joy' twice"),
+        ({"votes": ["joy", "joy"]}, "`votes` must be different names"),
         ({"votes": ["joy", "angr"]}, "no column 'angr'"),
         ({"votes": None, "annotators": "people"}, "`annotators` needs `votes`"),
         ({"votes": None, "multi_label": True}, "`multi_label` needs `votes`"),

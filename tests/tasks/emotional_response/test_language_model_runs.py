@@ -196,12 +196,12 @@ class TestPublish:
     def test_a_base_model_on_this_machine(self, run, cached):
         options = {"repo_id": "me/tiny", "dry_run": True}
         with pytest.raises(
-            ValueError, match="the run holds only what is new over the folder tiny-llama: publish all weights with"
+            ValueError, match="the run holds only what is new over the folder .*tiny-llama: publish all weights with"
         ):
             push(run, **options)
-        with pytest.raises(ValueError, match="neither on the Hub nor in this machine's cache"):
+        with pytest.raises(ValueError, match="cannot be read from the Hub"):
             push(run, base_model="me/unknown", **options)
-        with pytest.raises(ValueError, match="leave out one"):
+        with pytest.raises(ValueError, match="leave out --merge or --base-model"):
             push(run, merge=True, base_model=HUB_ID, **options)
         torch.manual_seed(1)
         LlamaForCausalLM(LlamaConfig.from_pretrained(cached)).save_pretrained(cached)

@@ -523,15 +523,15 @@ class TestModelAndCorpus:
             ),
             (
                 {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}},
-                "'gpt2-mod-ln' .*'conversations': it reads replies, and the corpus holds conversations",
+                "'gpt2-mod-ln' reads replies, and `dataset` .* holds conversations",
             ),
             (
                 {"dataset": "quickstart"},
-                "'gpt2-mod-ln' .*'quickstart': it reads replies, and the corpus holds texts",
+                "'gpt2-mod-ln' reads replies, and `dataset` .* holds texts",
             ),
             (
                 {"dataset": "quickstart", "model_type": "gpt2"},
-                "'gpt2' .*'quickstart': it reads conversations, and the corpus holds texts",
+                "'gpt2' reads conversations, and `dataset` .* holds texts",
             ),
             *(
                 (
@@ -548,14 +548,17 @@ class TestModelAndCorpus:
                 },
                 "`emotion_tokens` does not fit .*: leave it out",
             ),
-            ({"inverse_frequency_sampling": True}, "`inverse_frequency_sampling` is for classifiers.*: leave it out"),
+            (
+                {"inverse_frequency_sampling": True},
+                "`inverse_frequency_sampling` is for rows with one label.*: leave it out",
+            ),
             (
                 {"model_type": "cg-bert"},
                 "`model_type` 'cg-bert' reads texts with aspects, and `dataset` 'reply_files' holds",
             ),
             (
                 {"model_type": "dialogue-bilstm"},
-                "'dialogue-bilstm' .*: it reads dialogues, and the corpus holds replies",
+                "'dialogue-bilstm' reads dialogues, and `dataset` .* holds replies",
             ),
         ],
     )
@@ -1536,11 +1539,11 @@ class TestGenerateCommand:
             (("the sun", "-e", "joyy"), "unknown emotion 'joyy': did you mean 'joy'"),
             (
                 ("the sun", "-e", "joy=0.5,fear"),
-                "a mixture of emotions has the form joy=0.7,surprise=0.3, got 'joy=0.5,fear'",
+                "has the form joy=0.7,surprise=0.3, each once, got 'joy=0.5,fear'",
             ),
             (("the sun", "-e", "joy=much"), "a mixture of emotions has the form"),
             (("the sun", "-e", "joy=nan"), "the weight of 'joy' must be a finite number"),
-            (("the sun", "-e", "joy=0.5,joy=0.2"), "a mixture names each emotion once, got 'joy=0.5,joy=0.2'"),
+            (("the sun", "-e", "joy=0.5,joy=0.2"), "each once, got 'joy=0.5,joy=0.2'"),
             (("", "-e", "joy"), "text 1 of 1 is empty"),
             (("the sun", "-e", "joy", "--max-new-tokens", "99"), "`max_new_tokens` must be at most 48"),
         ],
