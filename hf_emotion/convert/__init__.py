@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
@@ -78,7 +79,10 @@ def convert_checkpoint(
     for size, name in sizes.items():
         if settings.get(size) is None and name in state_dict:
             settings[size] = next(iter(state_dict[name].shape), None)
-    model, ignored = read(state_dict, settings)
+    try:
+        model, ignored = read(state_dict, settings)
+    except StrictDataclassError as error:
+        raise ValueError(f"the configuration does not fit: {error.__cause__ or error}") from error
     tokenizer = _load_tokenizer(reference.parent, model.config)
     with filling(output) as folder:
         if tokenizer is None:

@@ -1066,7 +1066,7 @@ class TestConvertCommand:
             ("config", "No such file or directory: .*config.json"),
             ("lacks", r"it lacks classifier\.bias"),
             ("key", "unknown configuration key `aspect`: the keys are .*'aspects'"),
-            ("contexts", ".*`num_contexts` is 6"),
+            ("contexts", "the configuration does not fit: .*`num_contexts` is 6"),
             ("output", "exists and is not an empty folder"),
         ],
     )
