@@ -5,8 +5,7 @@ from pathlib import Path
 
 from ..io.files import creating, refuse_taken
 from ..io.names import did_you_mean
-from ..runtime.ready import PLACE, ReadyModel, ready_models
-from ..runtime.ready_checkpoint import write_checkpoint
+from ..runtime.ready import PLACE, ReadyModel, ready_models, write_checkpoint
 
 
 def write_ready(name: str, output: str | Path) -> None:

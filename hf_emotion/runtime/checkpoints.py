@@ -4,11 +4,11 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .exported import ExportedTokenizer, is_light, read_exported_config
+from .exported import ExportedTokenizer, Kind, is_light, read_exported_config
 from .onnx import OnnxClassifier, is_exported
 from .plain import text_processing
 from .ready import for_prediction
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DTYPES = ("float32", "bfloat16", "float16")
-
-
-class Kind(Protocol):
-    """What a task says about loading: the class of transformers that loads its checkpoints, and the class of exported models."""
-
-    @property
-    def auto_class(self) -> str: ...
-
-    def exported(self, folder: Path) -> Any: ...
 
 
 def device_name(device: "str | int | torch.device | None") -> str | None:

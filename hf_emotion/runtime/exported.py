@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from ..io.files import read_object, write_text
 
@@ -15,6 +15,15 @@ from ..io.files import read_object, write_text
 TOKENIZER_FACTS = "prediction.json"
 AGAIN = "export the model again"  # what to do with damaged files
 FACTS = ("model_max_length", "padding_side", "pad_token_id", "pad_token_type_id", "unk_token_id")
+
+
+class Kind(Protocol):
+    """What a task says about loading: the class of transformers that loads its checkpoints, and the class of exported models."""
+
+    @property
+    def auto_class(self) -> str: ...
+
+    def exported(self, folder: Path) -> Any: ...
 
 
 def is_light(folder: Path) -> bool:

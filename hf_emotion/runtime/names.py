@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the name of a model without asking the Hub. Needs neither torch nor transformers."""
+"""Names of methods, and of models, which are checked without asking the Hub. Needs neither torch nor transformers."""
 
 import re
 from pathlib import Path
 
 
+METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`
 RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"
 
 
@@ -32,6 +33,3 @@ def is_path(name: str) -> bool:
         or name.count("/") > 1
         or (parent != Path() and any(parent.glob(f"*/{RECIPE}")))
     )
-
-
-METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`

@@ -144,8 +144,6 @@ def with_weights(checkpoint: Any) -> Any:
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
         return checkpoint if model is None else str(model)
-    from .ready_checkpoint import write_checkpoint
-
     return _cached(model, "checkpoint", write_checkpoint)
 
 
@@ -265,3 +263,21 @@ def _check_file(path: Path, expected: str, remedy: str) -> None:
         raise ValueError(
             f"{path} is missing, damaged or another file (SHA-256 {digest}, expected {expected}): {remedy}"
         )
+
+
+def write_checkpoint(model: ReadyModel, folder: Path) -> None:
+    """Write the merged model with its tokenizer, card and code into a folder, as a training does."""
+    import torch
+    import transformers
+
+    from .loading import loading, read_config, read_tokenizer
+
+    weights = {name: torch.from_numpy(value) for name, value in model.weights().items()}
+    with loading:
+        merged = getattr(transformers, model.facts["auto_class"]).from_config(read_config(model.folder))
+    names = merged.state_dict().keys()
+    merged.load_state_dict({name: value for name, value in weights.items() if name in names})
+    tokenizer = read_tokenizer(model.folder)
+    transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
+    for name in (CARD, METRICS):
+        shutil.copyfile(model.folder / name, folder / name)

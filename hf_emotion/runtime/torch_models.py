@@ -12,7 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .checkpoints import Kind
+from .exported import Kind
 from .loading import auto_class_of, read_config, read_model, read_tokenizer
 from .plain import text_processing
 
