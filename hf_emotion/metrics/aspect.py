@@ -84,7 +84,7 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
     }
     for name, subset in SEMEVAL2014_SUBSETS.items():
         rows = np.isin(labels, subset)
-        chosen = np.array(subset)[probabilities[np.ix_(rows, subset)].argmax(axis=1)]
+        chosen = np.array(subset)[probabilities[rows][:, subset].argmax(axis=1)]
         result[name] = mean(labels[rows] == chosen)
     return result
 

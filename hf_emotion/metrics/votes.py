@@ -77,7 +77,7 @@ def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[s
     dissent = (votes > 1e-6) & (votes < 1 - 1e-6)
     result: dict = {
         "annotators": float(annotators.mean()) if known else float("nan"),
-        "unanimous": mean(~dissent.any(axis=1)),
+        "unanimous": mean(np.asarray(~dissent.any(axis=1))),
         "alpha": float("nan"),
     }
     counts = np.rint(votes * annotators[:, None])

@@ -251,8 +251,8 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
     # As objects: numpy would give every text the width of the longest.
     plain = np.array([" ".join(text.casefold().split()) for text in texts], dtype=object)
     _, first, places = np.unique(plain, return_index=True, return_inverse=True)
-    for label, name in enumerate(names):
-        count = len(np.unique(places[gold[:, label] > 0 if gold.ndim == 2 else gold == label]))
+    for number, name in enumerate(names):
+        count = len(np.unique(places[gold[:, number] > 0 if gold.ndim == 2 else gold == number]))
         if count < folds:
             raise ValueError(
                 f"the label {name!r} has too few different texts, {count}, for {folds} folds: give fewer."

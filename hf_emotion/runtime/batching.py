@@ -120,11 +120,11 @@ def encode_texts(
         encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
         unread = Unread(cut, unknown_shares(tokenizer, texts, encoded), foreign)
-        rows = np.flatnonzero(cut)
+        rows = np.flatnonzero(cut).tolist()
         borders = {}
         if windows is not None:
-            borders = {int(row): text_processing.special_borders(tokenizer, encoded, row) for row in rows}
-        elif rows.size:
+            borders = {row: text_processing.special_borders(tokenizer, encoded, row) for row in rows}
+        elif rows:
             options |= {"truncation": "only_first", "max_length": max_length}
             parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]
             shorter = tokenizer(*parts, return_offsets_mapping=scaled, **options)

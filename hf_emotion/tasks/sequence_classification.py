@@ -222,7 +222,7 @@ def tokenize(
             encoded.setdefault("pooling_mask", [[1] * length for length in lengths])
             encoded = {name: _grouped(rows, documents) for name, rows in encoded.items()}
             lengths = [sum(map(len, parts)) for parts in encoded["input_ids"]]
-        language = [code or "" for code in unread.language]  # a column of None has no type
+        language = np.array([code or "" for code in unread.language])  # a column of None has no type
         return {**encoded, "length": lengths, **unread._replace(language=language)._asdict()}
 
     columns = [name for name in dataset.column_names if name not in ("labels", VOTES)]

@@ -254,7 +254,7 @@ def _train_parts(
         data=fingerprint(splits),
         epochs=entries[0].epochs,
         # A mean over fewer models says something else.
-        best_dev_metric=None if None in metrics else float(np.mean(metrics)),
+        best_dev_metric=None if None in metrics else float(np.mean(np.array(metrics, dtype=np.float64))),
         selected_by=entries[0].selected_by,
         best_step=None,
         history=[],

@@ -181,7 +181,7 @@ class Predictor:
                 results.append([{"label": text_processing.ABSTAINED, "score": sure}])
                 continue
             order = np.argsort(-scores[row], kind="stable")
-            order = order[:top_k] if top_k else [i for i in order if chosen[row, i]]
+            order = order[:top_k] if top_k else order[chosen[row, order]]
             results.append([{"label": self.labels[i], "score": float(scores[row, i])} for i in order])
         return results
 

@@ -144,7 +144,7 @@ def _guided_maps(
             values[name].append(row[: len(words)])
     where = f"layer {layer}, head {head}"
     maps = []
-    for name, found in values.items():
+    for name, scored in values.items():
         unit = "attention, summed over the queries"
         if name in gates:
             unit = (
@@ -157,7 +157,7 @@ def _guided_maps(
             if name == "A_quasi":
                 unit += "; before the gate λ_A takes its share: values here may be far above 1"
         axes = (row_axis(questions, "label"), column_axis(merge))
-        maps.append(HeatMap(f"{name}, {where}", unit, axes, rows, words, np.array(found), scores, "probability"))
+        maps.append(HeatMap(f"{name}, {where}", unit, axes, rows, words, np.array(scored), scores, "probability"))
     return maps
 
 
