@@ -151,7 +151,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
     ]
     if not 3 <= max_length <= text_positions(config):
         raise ValueError(
-            f"`max_length` must lie between 3 and the model's {text_positions(config)} positions, got {max_length}."
+            f"`max_length` must be a whole number between 3 and the model's {text_positions(config)} positions, got {max_length}."
         )
     dataset = map_rows(dataset, encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
     cut = sum(dataset["cut"])
