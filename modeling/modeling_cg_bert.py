@@ -333,7 +333,10 @@ class CGBertLayer(bert.BertLayer):
 
     # E_c as a positional argument: reentrant gradient checkpointing gives no gradients to named ones.
     def forward(self, hidden_states, context_embeds, **kwargs):
-        return super().forward(hidden_states, context_embeds=context_embeds, **kwargs)
+        states, _ = self.attention(hidden_states, context_embeds=context_embeds, **kwargs)
+        return bert.apply_chunking_to_forward(
+            self.feed_forward_chunk, self.chunk_size_feed_forward, self.seq_len_dim, states
+        )
 
 
 class CGBertEncoder(nn.Module):
