@@ -2,7 +2,6 @@
 """The command line, one file per command. Exit codes: 0 done, 1 the work failed, 2 wrong usage."""
 
 import gc
-import importlib
 import logging
 import sys
 from typing import Annotated
@@ -10,6 +9,30 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+
+# The modules, not their functions: `hf_emotion.cli.train` stays the module.
+from . import (
+    analyze,
+    check_labels,
+    compare,
+    convert,
+    demo,
+    evaluate,
+    explain,
+    export,
+    faithfulness,
+    fold,
+    generate,
+    predict,
+    push,
+    ready,
+    recipes,
+    release,
+    reproduce,
+    serve,
+    sweep,
+    train,
+)
 from .printing import visible
 
 
@@ -40,12 +63,29 @@ def _common(debug: Debug = False, version: Version = False) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
 
 
-# In the order of `--help`.
-for name in (
-    "recipes train sweep reproduce evaluate predict ready generate explain demo serve faithfulness compare analyze check_labels push release "
-    "convert export fold"
-).split():
-    app.command()(getattr(importlib.import_module(f".{name}", __name__), name))
+for command in (  # in the order of `--help`
+    recipes.recipes,
+    train.train,
+    sweep.sweep,
+    reproduce.reproduce,
+    evaluate.evaluate,
+    predict.predict,
+    ready.ready,
+    generate.generate,
+    explain.explain,
+    demo.demo,
+    serve.serve,
+    faithfulness.faithfulness,
+    compare.compare,
+    analyze.analyze,
+    check_labels.check_labels,
+    push.push,
+    release.release,
+    convert.convert,
+    export.export,
+    fold.fold,
+):
+    app.command()(command)
 
 
 def main() -> None:

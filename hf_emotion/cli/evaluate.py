@@ -26,6 +26,14 @@ from .reading import read_options, refuse_existing
 
 
 LABELLED = labelled_corpora()
+# Setting of a task -> the option that gives it.
+OPTIONS = {
+    "threshold": "--threshold",
+    "judges": "--judge",
+    "bertscore_model": "--bertscore-model",
+    "intensity": "--intensity",
+    "contexts": "--contexts",
+}
 
 
 def evaluate(
@@ -82,13 +90,10 @@ def evaluate(
         **{"intensity": intensity, "contexts": contexts},
     }
     takes = {*predictor.task.settings, "threshold"}  # `run` itself refuses a threshold, and names its value
-    unfit = [
-        f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None and name not in takes
-    ]
+    unfit = [OPTIONS[name] for name, value in settings.items() if value is not None and name not in takes]
     if replies is not None and predictor.task.selects_labels:
         unfit.append("--replies")
     if unfit:
-        unfit = ["--judge" if name == "--judges" else name for name in unfit]
         raise typer.BadParameter(f"{', '.join(unfit)} does not go with a model for {predictor.task.name}.")
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)

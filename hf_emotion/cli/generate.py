@@ -40,7 +40,8 @@ def generate(
     of_file = input_ is not None
     if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
         raise typer.BadParameter("give contexts with --emotion or --all-emotions, or --input and --output alone.")
-    if (greedy or (num_beams or 1) > 1) and (top_k or top_p) or greedy and num_beams:
+    searches = greedy or (num_beams or 1) > 1  # and samples nothing
+    if (searches and (top_k or top_p)) or (greedy and num_beams):
         raise typer.BadParameter("of --greedy, --num-beams and sampling with --top-k and --top-p give one.")
     if output is not None and (as_json or output.suffix != ".jsonl"):
         raise typer.BadParameter("--output writes JSON lines: name a .jsonl file, and leave out --json.")
@@ -48,7 +49,7 @@ def generate(
     refuse_existing(output)
     values = {"top_k": top_k, "top_p": top_p, "num_beams": num_beams, "max_new_tokens": max_new_tokens}
     options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    if greedy or (num_beams or 1) > 1:
+    if searches:
         options["do_sample"] = False
     if top_p is not None and top_k is None:
         options["top_k"] = 0  # otherwise the checkpoint's own `top_k` would cut first
