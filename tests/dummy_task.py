@@ -22,7 +22,6 @@ from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table, Task
 from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
 from hf_emotion.tasks.classifier_cards import classifier_card
-from hf_emotion.tasks.classifier_evaluating import evaluate_single, figures
 from hf_emotion.tasks.corpus import Corpus
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
@@ -216,12 +215,6 @@ class TextMatching(Task[PairPredictor]):
 
     def answer(self, predictor, lines, *, stream=False, **options):
         return answer(predictor, lines, **options)
-
-    def evaluate(self, *arguments, **settings):
-        return evaluate_single(*arguments, **settings)
-
-    def figures(self, *arguments):
-        return figures(self, *arguments)
 
     def explain(self, predictor, text, merge, **options):
         return explain(predictor, text, merge, **options)

@@ -413,12 +413,16 @@ class Task(Generic[P]):
         options: dict[str, Any],
         **settings: Any,
     ) -> dict[str, Any]:
-        """Figures of a predictor on a split of a corpus; `options` are those of the loader."""
-        raise NotImplementedError
+        """Figures of a predictor on a split of a corpus; `options` are those of the loader. Here: of one that gives each unit one label."""
+        from .classifier_evaluating import evaluate_single
+
+        return evaluate_single(predictor, dataset, split, data_dir, options, **settings)
 
     def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
-        """Lines and tables for a terminal: all figures of `evaluate`, or the headline."""
-        raise NotImplementedError
+        """Lines and tables for a terminal: all figures of `evaluate`, or the headline. Here: those of a classifier."""
+        from .classifier_evaluating import figures
+
+        return figures(self, result, dataset, split, all_figures)
 
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray

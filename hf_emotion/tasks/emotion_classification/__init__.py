@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...run_report import RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
-    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared, Table
+    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared
     from ..cards import Card
     from ..exporting import Exporter
     from ..service import Service
@@ -148,11 +148,6 @@ class EmotionClassification(Task["Predictor"]):
         from .evaluating import evaluate
 
         return evaluate(predictor, dataset, split, data_dir, options, **settings)
-
-    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
-        from ..classifier_evaluating import figures
-
-        return figures(self, result, dataset, split, all_figures)
 
     def explain(self, predictor: Predictor, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
         from .explaining import explain

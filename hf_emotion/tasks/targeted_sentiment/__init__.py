@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...run_report import RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
-    from ..base import Answer, Guidance, HeldOut, MainProcessFirst, Page, Part, PipelineFunction, Prepared, Table
+    from ..base import Answer, Guidance, HeldOut, MainProcessFirst, Page, Part, PipelineFunction, Prepared
     from ..cards import Card
     from ..exporting import Exporter
     from ..service import Service
@@ -153,24 +153,6 @@ class TargetedSentiment(Task["TargetedPredictor"]):
         from .evaluating import loader_options
 
         return loader_options(predictor, dataset)
-
-    def evaluate(
-        self,
-        predictor: TargetedPredictor,
-        dataset: str,
-        split: str,
-        data_dir: str | Path | None,
-        options: dict[str, Any],
-        **settings: Any,
-    ) -> dict[str, Any]:
-        from ..classifier_evaluating import evaluate_single
-
-        return evaluate_single(predictor, dataset, split, data_dir, options, **settings)
-
-    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
-        from ..classifier_evaluating import figures
-
-        return figures(self, result, dataset, split, all_figures)
 
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
