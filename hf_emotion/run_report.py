@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
 from .io.files import read_object, write_json
+from .runtime.names import METRICS
 
-
-METRICS = "metrics.json"  # the file in a run folder
 
 # "argmax", "fixed" and "tuned" thresholds or "teacher_forcing" -> metric -> figure; "per_label" and "confusion" are no plain figures
 Figures: TypeAlias = dict[str, dict[str, Any]]

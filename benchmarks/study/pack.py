@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, write_text
 from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
 from hf_emotion.runtime.loading import read_config, read_tokenizer
+from hf_emotion.runtime.names import METRICS
 from hf_emotion.runtime.onnx import MODEL
 from hf_emotion.runtime.ready import (
     ADAPTER,
@@ -20,7 +21,6 @@ from hf_emotion.runtime.ready import (
     FACTS,
     GRAPH,
     HUB_IDS,
-    METRICS,
     WEIGHTS,
     ReadyModel,
     encoder_file,

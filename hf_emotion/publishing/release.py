@@ -31,9 +31,9 @@ import hf_emotion.modeling
 from ..io.files import filling, read_object, refuse_taken, sha256_of, write_json, write_text
 from ..recipes import check_name, make_recipe, read_yaml
 from ..reports.card import licence_fields, write_collection_card
-from ..run_report import METRICS, RunReport
+from ..run_report import RunReport
 from ..runtime.base_models import hub_id
-from ..runtime.names import RECIPE
+from ..runtime.names import CONFIG, METRICS, RECIPE
 from ..tasks import task_of_pipeline
 from ..tasks.cards import MODEL, named_terms
 from ..tasks.corpus import OWN_TERMS
@@ -59,7 +59,7 @@ TOKENIZER_FILES = (
 WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 MODEL_FILES = ("config.json", "generation_config.json", "tfidf_gate.json", *WEIGHT_FILES, *TOKENIZER_FILES)
 PLOTS = ("training_curve.png", "per_label_f1.png", "confusion_matrix.png")
-RUN_FILES = ("README.md", "metrics.json", *PLOTS)
+RUN_FILES = ("README.md", METRICS, *PLOTS)
 
 SUMS = "SHA256SUMS"
 SHIPPED = Path(hf_emotion.modeling.__file__).parent  # the code that is saved beside the weights
@@ -360,7 +360,7 @@ SECRETS = {  # what is found: how it looks
 MOST_NOTES = 100_000_000  # bytes before the weights; safetensors reads no more
 # After "//" and a host, or in "</tag>" and "../", a slash begins no path of this machine.
 LOCAL_PATH = re.compile(r"(?:(?<![\w/.~-])|(?<=file://))/([\w.-]+)/[\w.+-]|\b[A-Za-z]:\\+Users\\")
-WITHOUT_PATHS = ("README.md", "metrics.json", "config.json", "generation_config.json", "tokenizer_config.json")
+WITHOUT_PATHS = ("README.md", METRICS, CONFIG, "generation_config.json", "tokenizer_config.json")
 
 
 def _check_secrets(folder: Path) -> None:

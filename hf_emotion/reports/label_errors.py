@@ -24,9 +24,10 @@ from ..io.files import as_text, creating, refuse_taken, write_csv
 from ..io.progress import progress_bar
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
 from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
+from ..runtime.names import METRICS
 from ..runtime.onnx import is_exported
 from ..runtime.plain import text_processing
-from ..runtime.ready import METRICS, ReadyModel, find_ready
+from ..runtime.ready import ReadyModel, find_ready
 from ..runtime.torch_models import to_tensors
 from ..tasks import corpora, corpus_of, options_of, task_of_rows
 from ..tasks.loading import load_split

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`
-RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"
+RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"  # files of a run folder
 
 
 def check_local(name: str | Path, argument: str) -> None:

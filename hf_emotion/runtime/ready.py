@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..io.files import creating, sha256_of
+from .names import METRICS
 from .onnx import MODEL
 
 
@@ -35,7 +36,6 @@ logger = logging.getLogger(__name__)
 PLACE = Path(__file__).parents[1] / "ready"
 FACTS = "ready.json"
 ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_config.json", "graph.onnx", "README.md"
-METRICS = "metrics.json"  # the file of figures in a run folder
 WEIGHTS = "weights.bin"  # where the graph looks for its weights
 SUMS = "sha256.json"
 HUB_IDS = {  # of encoders that have a short name

@@ -16,6 +16,7 @@ from typing import Any
 from ..data.lazily import datasets
 from ..data.splits import check_split, oversample_minorities
 from ..io.names import did_you_mean
+from ..runtime.names import METRICS
 from . import corpus_of, options_of
 from .base import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
@@ -98,7 +99,7 @@ def load_split(name: str, split: str, data_dir: str | Path | None = None, **opti
 def trained_on(predictor: AnyPredictor) -> tuple[str, dict[str, Any]] | None:
     """The corpus of a model's run and its options; None for a model from elsewhere."""
     folder = Path(predictor.model.config._name_or_path or os.devnull)
-    for path in (folder / "metrics.json", folder / "parity.json"):  # of a run, of an exported model
+    for path in (folder / METRICS, folder / "parity.json"):  # of a run, of an exported model
         if path.is_file():
             report = json.loads(path.read_text(encoding="utf-8"))
             return (report["dataset"], report["dataset_options"]) if "dataset_options" in report else None
