@@ -27,7 +27,11 @@ class Lines(AbstractContextManager):
         self.said = now
         spent, more = now - self.began, self.total - self.done
         share = f"{100 * self.done // max(self.total, 1)} %"
-        left = f", about {duration(spent / (self.done - self.before) * more)} left" if more else ""
+        left = (
+            f", about {duration(spent / (self.done - self.before) * more)} left"
+            if more and self.done > self.before
+            else ""
+        )
         print(
             f"{self.done} of {self.total} {self.unit} ({share}) in {duration(spent)}{left}",
             file=sys.stderr,
