@@ -56,7 +56,7 @@ def convert_checkpoint(
     `AutoModel` can load, with the code of the model, and its tokenizer if `vocab.txt` or `tokenizer.json` lies beside it.
 
     Args:
-        reference: a file, of which only tensors are loaded and no code is run.
+        reference: a file; only its tensors are loaded, and no code is run.
         output: a new or empty folder.
         config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the reference.
         overrides: configuration entries that replace those of the file, see `quasi_attention_absa` and `label_aware_attention`.

@@ -58,7 +58,10 @@ def default_separator(path: str | Path) -> str:
 
 
 def find_separator(path: str | Path, needed: Sequence[str], given: str | None = None) -> str | None:
-    """The given separator of a CSV or TSV file, else the first with which the header names the needed columns; None for others."""
+    """
+    The separator of a CSV or TSV file: the given one; else the one with which the header names the needed columns; else, so that an error can
+    list its columns, the one that finds most. None for other formats.
+    """
     path = as_path(path)
     table = FORMATS.get(ending(path)) == "csv"
     if given is not None:
@@ -80,9 +83,7 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
         raise ValueError(
             f"{shown(path)} fits several separators, {sorted(fitting)}: name yours.{separator_hint(path)}"
         )
-    return (fitting or [max(headers, key=lambda separator: len(headers[separator]))])[
-        0
-    ]  # else an error lists its columns
+    return fitting[0] if fitting else max(headers, key=lambda separator: len(headers[separator]))
 
 
 def separator_hint(path: str | Path) -> str:

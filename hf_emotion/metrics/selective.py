@@ -16,7 +16,7 @@ from .checks import check_decisions, check_finite, check_probabilities, check_sh
 from .numbers import mean
 
 
-ROUNDING = 1e-9  # 0.9 · 10 shall be 9 rows
+ROUNDING = 1e-9  # 0.9 · 10 must be 9 rows
 
 
 class RiskCoverage(TypedDict):

@@ -7,7 +7,7 @@ import torch
 from transformers import pipeline
 
 
-# The function of the model's task, instead of which `push --handler` writes `Task.respond`.
+# The function of the model's task: `push --handler` writes `Task.respond` in its place.
 
 
 def respond(run, inputs, parameters: dict) -> Any:
@@ -26,7 +26,7 @@ class EndpointHandler:
 
     def __call__(self, data: dict[str, Any]) -> list:
         """
-        Answer to `{"inputs": ..., "parameters": {...}}`; see `respond`. ValueError, of which an endpoint makes status 400: what is wrong
+        Answer to `{"inputs": ..., "parameters": {...}}`; see `respond`. ValueError, which an endpoint answers with status 400: what is wrong
         with the inputs.
         """
         inputs, parameters = data.get("inputs"), data.get("parameters") or {}

@@ -35,7 +35,7 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
         checkpoint: the folder, which is changed.
         weight_files: patterns of the names of files with weights.
         merge: write all weights into it.
-        base_model: the Hub id that config.json shall name.
+        base_model: the Hub id that config.json will name.
 
     Raises:
         ValueError: the base model is a folder of this machine; the checkpoint is whole; `base_model` has other weights.

@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def as_list(texts: Any) -> list[Any]:
-    """A list of inputs, of which a string counts as one; TypeError for a table, a dictionary, a set, bytes and what is no list."""
+    """A list of inputs; a string counts as one. TypeError for a table, a dictionary, a set, bytes and what is no list."""
     if hasattr(texts, "to_pylist") and not hasattr(
         texts, "columns"
     ):  # an array of pyarrow, whose items are no strings
@@ -45,7 +45,7 @@ def as_list(texts: Any) -> list[Any]:
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts in composed characters (NFC), of which a string counts as one; ValueError for one that is empty or no string."""
+    """A list of texts in composed characters (NFC); a string counts as one. ValueError for one that is empty or no string."""
     texts = as_list(texts)
     for row, text in enumerate(texts, 1):
         if not text_processing.is_readable(text):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ..io.files import read_object, write_text
 
 
-# what tokenizer.json does not say; folders exported by older versions lack this file
+# what tokenizer.json does not say; only with a fast tokenizer
 TOKENIZER_FACTS = "prediction.json"
 AGAIN = "export the model again"  # what to do with damaged files
 FACTS = ("model_max_length", "padding_side", "pad_token_id", "pad_token_type_id", "unk_token_id")

@@ -23,7 +23,7 @@ Result: TypeAlias = dict[str, Any]  # the answer for one input; its task says wh
 
 AT_ONCE = 64  # inputs of a request
 CONNECTIONS = 4  # requests at the same time: the service reads them together
-BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
+BUSY = (429, 503)  # HTTP statuses of a service that is asked again
 PATIENCE = 60.0  # seconds during which a busy service is asked again
 OF_THE_SERVICE = ("timeout", "max_inputs", "max_body_bytes", "max_windows", "max_tokens", "page")
 SPARE = 10.0  # seconds for the way to the service and back

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-TOO_MANY_TOKENS = "too_many_tokens"  # `type` of the field of a request that shall be sent in parts
+TOO_MANY_TOKENS = "too_many_tokens"  # `type` of the field of a request that must be sent in parts
 CHARACTERS = 8  # of a token: no text has more on average, but one that is no language
 
 

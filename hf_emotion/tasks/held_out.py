@@ -117,7 +117,7 @@ def held_out(
         rules = choose_rules(
             recipe.abstain, recipe.prediction_sets, gold["validation"], probabilities["validation"], thresholds
         )
-    except ValueError as error:  # the training shall not be lost
+    except ValueError as error:  # the training must not be lost
         logger.warning("no abstention is stored: %s `hf-emotion analyze RUN --abstain` stores one", error)
     if rules:
         run.answers = {

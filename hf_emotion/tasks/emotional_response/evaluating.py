@@ -58,7 +58,7 @@ def evaluate_replies(
             replies, as from the human ones.
         judges: classifiers (folders or Hub ids) that tell the emotion of a reply, with the emotions of the corpus as labels.
         contexts: size of the sample; the whole split if that is smaller.
-        bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), of which the last layer is used; None: no BERTScore.
+        bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), whose last layer is used; None: no BERTScore.
         seed: seed for the sampling of replies.
         intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training uses 1.
 

@@ -78,7 +78,7 @@ class ReplyGenerator:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
-            max_length: tokens per context, of which a longer one keeps the last; default and upper bound: the model's positions;
+            max_length: tokens per context; a longer one keeps its last; default and upper bound: the model's positions;
                 half of them if it is decoder-only and writes behind the context.
             dtype: as `Predictor` has it.
 
