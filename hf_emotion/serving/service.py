@@ -288,6 +288,7 @@ def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings,
         answer = create_model(
             service.result.__name__.replace("Result", "Response"),
             __doc__="The model that answered, and a result for each input.",
+            __config__=ConfigDict(use_attribute_docstrings=True),  # of the results, too
             model=(str, ...),
             results=(list[service.result], ...),  # type: ignore[name-defined]
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, with_config
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ..runtime.plain import text_processing
@@ -43,11 +43,6 @@ class Request(BaseModel):
     model: Name | None = Field(
         None, description="Name of a model in `/v1/models`. Default: the first one that this route can ask."
     )
-
-
-def documented(result: Any) -> Any:
-    """The type of a result, whose schema has the texts below its fields."""
-    return with_config(ConfigDict(use_attribute_docstrings=True))(result)
 
 
 def cut(results: Sequence[Readable]) -> int:

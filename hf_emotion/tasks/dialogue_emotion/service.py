@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ..service import Request, Service, Text, check_readable, cut, documented, without_scores
+from ..service import Request, Service, Text, check_readable, cut, without_scores
 from .page import EXAMPLES
 from .page import turns as turns_of
 from .predictor import DialoguePredictor
@@ -55,7 +55,7 @@ class DialogueRequest(Request):
 def service(predictor: DialoguePredictor) -> Service:
     return Service(
         request=DialogueRequest,
-        result=documented(DialogueResult),
+        result=DialogueResult,
         example=from_page(EXAMPLES[0], (), None),
         about={"labels": predictor.labels, "num_speakers": predictor.model.config.num_speakers},
         read=read,

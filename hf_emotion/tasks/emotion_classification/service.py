@@ -15,7 +15,7 @@ from ...runtime.classifying import TextRows, encode_rows, encoded_logits
 from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
 from ..results import Label, Readable
-from ..service import Name, Request, Scoring, Service, Texts, documented
+from ..service import Name, Request, Scoring, Service, Texts
 from .page import EXAMPLES
 from .predictor import Predictor
 from .results import EmotionResult
@@ -51,7 +51,7 @@ def service(predictor: Predictor) -> Service:
     taxonomies = list(TAXONOMIES) if set(predictor.labels) == set(TAXONOMIES["goemotions"]) else []
     return Service(
         request=EmotionRequest,
-        result=documented(EmotionResult),
+        result=EmotionResult,
         example={"inputs": ["I got the job!", EXAMPLES[1]], "top_k": 3},
         about={
             "labels": predictor.labels,

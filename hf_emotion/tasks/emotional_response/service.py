@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..results import Readable
-from ..service import Name, Request, Service, Texts, documented
+from ..service import Name, Request, Service, Texts
 from .page import EXAMPLES
 from .predictor import ReplyGenerator
 from .results import Reply, ReplyResult
@@ -47,7 +47,7 @@ class ReplyRequest(Request):
 def service(predictor: ReplyGenerator) -> Service:
     return Service(
         request=ReplyRequest,
-        result=documented(ReplyResult),
+        result=ReplyResult,
         example={"inputs": EXAMPLES[0], "emotions": predictor.emotions[:2], "do_sample": False},
         about={"emotions": predictor.emotions},
         read=partial(read, predictor),

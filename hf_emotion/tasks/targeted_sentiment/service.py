@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..results import Readable
-from ..service import Name, Request, Service, Texts, documented, without_scores
+from ..service import Name, Request, Service, Texts, without_scores
 from .page import EXAMPLES, EXAMPLES_OF_TARGETS
 from .predictor import TargetedPredictor
 from .results import Sentiment, SentimentResult
@@ -34,7 +34,7 @@ def service(predictor: TargetedPredictor) -> Service:
         text = EXAMPLES_OF_TARGETS[0].format(first=config.targets[0], last=config.targets[-1])
     return Service(
         request=SentimentRequest,
-        result=documented(SentimentResult),
+        result=SentimentResult,
         example={"inputs": text},
         about={
             "labels": predictor.labels,
