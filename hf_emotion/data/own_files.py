@@ -37,7 +37,9 @@ def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dic
     return split_files(Path(data_dir))
 
 
-def check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None], remedy: str) -> None:
+def check_columns(
+    path: Path | str, line: int, row: Mapping[str, Any], columns: Iterable[str | None], remedy: str
+) -> None:
     """ValueError for a column that the row lacks; the remedy names the options that name columns."""
     missing = [name for name in columns if name is not None and name not in row]
     if missing:
@@ -53,10 +55,16 @@ def read_own(
     columns: Sequence[str],
     separator: str | None,
     add: Callable[[Rows, int, dict[str, Any]], None],
+    remedy: str | None = None,
 ) -> Rows:
-    """The rows of a file that `add` adds to them, given the line and the row; it raises BadRow for one that is rejected."""
+    """
+    The rows of a file that `add` adds to them, given the line and the row; it raises BadRow for one that is rejected. With a `remedy` every row
+    must have the columns, see `check_columns`.
+    """
     rows = Rows(path, on_bad_rows)
     for line, row in valid_rows(path, rows, columns, separator):
+        if remedy is not None:
+            check_columns(path, line, row, columns, remedy)
         try:
             add(rows, line, row)
         except BadRow as reason:

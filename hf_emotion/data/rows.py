@@ -28,21 +28,21 @@ class BadRow(ValueError):
 
 
 class Rows:
-    """Collects the valid rows of a split; others raise an error, which counts by `unit`, or with `on_bad_rows="skip"` are listed."""
+    """Collects the valid rows of a split; others raise an error, or with `on_bad_rows="skip"` are listed."""
 
-    def __init__(self, source: Path | str, on_bad_rows: OnBadRows, unit: str = "line"):
-        self.source, self.skip, self.unit = source, on_bad_rows == "skip", unit
+    def __init__(self, source: Path | str, on_bad_rows: OnBadRows):
+        self.source, self.skip = source, on_bad_rows == "skip"
         self.rows: list[Row] = []
         self.bad: list[str] = []
         self.mended = 0  # texts with characters of Windows-1252
 
-    def reject(self, line: int | str, reason: str) -> None:
-        message = f"{self.source}, {self.unit} {line}: {reason}"
+    def reject(self, line: int, reason: str) -> None:
+        message = f"{self.source}, line {line}: {reason}"
         if not self.skip:
             raise ValueError(f"{message} (mend the row, or drop such rows: on_bad_rows='skip')")
         self.bad.append(message)
 
-    def add(self, line: int | str, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
+    def add(self, line: int, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
         if not text_processing.is_readable(text):
             self.reject(line, f"the text is empty or no string: {text!r}")
         else:
@@ -80,14 +80,6 @@ def decode(content: bytes, source: Path | str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{source} is not UTF-8 text ({error}): save it in UTF-8.") from error
-
-
-def read_json(content: bytes, source: Path | str) -> Any:
-    """The value of JSON in UTF-8. Halves of characters, which JSON can escape but no text holds, are an error."""
-    try:
-        return parse_json(decode(content, source))
-    except BadRow as error:
-        raise ValueError(f"{source}: {error}") from error
 
 
 def parse_json(text: str, half_characters: bool = False) -> Any:

@@ -22,10 +22,10 @@ class CorpusRows(Rows):
     """
 
     def __init__(self, source: Path | str, unit: str = "line"):
-        super().__init__(source, "error", unit)
-        self.line = 0
+        super().__init__(source, "error")
+        self.line, self.unit = 0, unit
 
-    def reject(self, line: int | str, reason: str) -> NoReturn:
+    def reject(self, line: int, reason: str) -> NoReturn:
         raise BadRow(reason)
 
     def __enter__(self) -> CorpusRows:

@@ -32,8 +32,8 @@ def load_dataset_for(
     Load a corpus by name and report the texts that occur in more than one split.
 
     Args:
-        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("dialogue_files", "reply_files") for one's own texts
-            (dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
+        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("aspect_files", "dialogue_files", "reply_files") for
+            one's own texts (texts with aspects, dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (or the addresses in the loaders' docstrings).
         dedupe: remove rows from train whose text (for replies: whose context) is in validation or test.

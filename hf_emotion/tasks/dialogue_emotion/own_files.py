@@ -74,7 +74,7 @@ def load_dialogue_files(
             turns = _turns(row, columns, names, bool(labels))
             seen.add(dialogue_id)
         else:
-            check_columns(files[split], line, row, wanted, COLUMNS_REMEDY)
+            check_columns(rows.source, line, row, wanted, COLUMNS_REMEDY)
             dialogue_id = read_name(row[dialogue_column], dialogue_column)
             turns = [_turn(row, columns, names, bool(labels))]
         for text, speaker, label in turns:

@@ -66,7 +66,6 @@ CORPORA = (
         terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, a test part alone",
         packaged=True,
     ),
-    # With a column of aspects its rows belong to targeted sentiment.
     Corpus(
         name="files",
         loader=load_files,

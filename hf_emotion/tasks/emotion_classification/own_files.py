@@ -12,7 +12,6 @@ from typing import Any
 
 from ...data.lazily import datasets
 from ...data.own_files import (
-    check_columns,
     check_different,
     check_distinct_columns,
     check_label_column,
@@ -73,7 +72,8 @@ def load_files(
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
     """
     files = own_files(data_dir, labels=labels, label_columns=label_columns, votes=votes)
-    if label_columns is None and votes is None:  # else the labels are names of columns
+    single = label_columns is None and votes is None
+    if single:  # else the labels are names of columns
         labels = names_of(labels)
     if label_separator == "":
         raise ValueError(
@@ -88,7 +88,6 @@ def load_files(
             )
     given_labels = {"label_columns": label_columns, "label_separator": label_separator}
     _check_vote_options(votes, annotators, multi_label, labels, given_labels)
-    single = label_columns is None and votes is None
     check_distinct_columns({"text_column": text_column, "label_column": label_column if single else None})
     shares = multi_label and annotators is None
     multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
@@ -98,7 +97,6 @@ def load_files(
 
     def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
         nonlocal multi_label
-        check_columns(files[split], line, row, wanted, remedy)
         row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
         row_labels: list[str] = []
         columns: dict[str, Any] = {}
@@ -115,13 +113,14 @@ def load_files(
         rows.add(line, row[text_column], row_labels, row_id, **columns)
 
     parsed = {
-        split: read_own(path, on_bad_rows, wanted, separator, partial(add, split)) for split, path in files.items()
+        split: read_own(path, on_bad_rows, wanted, separator, partial(add, split), remedy)
+        for split, path in files.items()
     }
     if votes is not None:
         for rows in parsed.values():
             settle_votes(rows, votes, labels or votes, multi_label)
     names = known_names(parsed, "labels", labels or label_columns or votes)
-    if not labels and not label_columns and not votes:
+    if single and not labels:
         check_label_column(parsed["train"], names, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:

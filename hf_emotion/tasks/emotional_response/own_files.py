@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...data.lazily import datasets
-from ...data.own_files import check_columns, known_names, names_of, own_files, read_name, read_own, with_validation
+from ...data.own_files import known_names, names_of, own_files, read_name, read_own, with_validation
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...data.splits import split_by_text
 from .rows import add_reply, to_dataset
@@ -40,10 +40,10 @@ def load_reply_files(
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
     """
     columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
+    remedy = "context_column, reply_column, label_column or id_column"
     files = own_files(data_dir, labels=labels)
 
     def add(split: str, seen: set[str], rows: Rows, line: int, row: dict[str, Any]) -> None:
-        check_columns(files[split], line, row, columns, "context_column, reply_column, label_column or id_column")
         label = read_name(row[label_column], label_column)
         row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
         if row_id in seen:
@@ -52,7 +52,7 @@ def load_reply_files(
         add_reply(rows, line, row[context_column], row[reply_column], label, row_id)
 
     parsed = {
-        split: read_own(path, on_bad_rows, columns, separator, partial(add, split, set()))
+        split: read_own(path, on_bad_rows, columns, separator, partial(add, split, set()), remedy)
         for split, path in files.items()
     }
     names = known_names(parsed, "labels", names_of(labels))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import decode, packaged_rows, parse_json
 from ...data.splits import split_by_text
@@ -74,7 +75,7 @@ def load_sentihood(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     paths = corpus_files(data_dir, "sentihood", f"{DOWNLOAD_FROM}/sentihood", FILES["sentihood"])
     splits = {}
-    for split, path in zip(("train", "validation", "test"), paths, strict=True):
+    for split, path in zip(SPLIT_STEMS, paths, strict=True):
         content = decode(path.read_bytes(), path)
         with CorpusRows(path, "sentence") as rows:
             for rows.line, sentence in enumerate(parse_json(content), 1):

@@ -10,7 +10,6 @@ from typing import Any
 
 from ...data.lazily import datasets
 from ...data.own_files import (
-    check_columns,
     check_distinct_columns,
     check_label_column,
     known_names,
@@ -75,22 +74,22 @@ def load_aspect_files(
     asked: dict[str, set[tuple]] = {split: set() for split in files}
 
     def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
-        check_columns(files[split], line, row, wanted, ", ".join(columns))
         context = {name: read_name(row[column], column) for name, column in contexts.items()}
         if fill_none and isinstance(row[text_column], str):
             asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
         row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
-        rows.add(line, row[text_column], [read_name(row[label_column], label_column)], row_id, **context)
+        rows.add(line, row[text_column], read_name(row[label_column], label_column), row_id, **context)
 
     parsed = {
-        split: read_own(path, on_bad_rows, wanted, separator, partial(add, split)) for split, path in files.items()
+        split: read_own(path, on_bad_rows, wanted, separator, partial(add, split), ", ".join(columns))
+        for split, path in files.items()
     }
     names = {"aspect": known_names(parsed, "aspect", aspects)}
     if target_column is not None:
         names["target"] = known_names(parsed, "target", targets)
     none: str | None = None
     if fill_none:
-        none = none_label(labels or {name for row in parsed["train"].rows for name in row["labels"]})
+        none = none_label(labels or {row["labels"] for row in parsed["train"].rows})
         if labels and none is None:
             raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
         none = none or "none"
@@ -98,13 +97,13 @@ def load_aspect_files(
     if none is not None:
         for split, rows in parsed.items():  # of the rows that are left
             add_none_rows(rows, names["aspect"], none, asked[split])
-        if not labels and not any(row["labels"] == [none] for rows in parsed.values() for row in rows.rows):
+        if not labels and not any(row["labels"] == none for rows in parsed.values() for row in rows.rows):
             names["labels"].remove(none)  # nothing was to fill
     if not labels:
         check_label_column(parsed["train"], names["labels"], label_column)
     splits = {}
     for split, rows in parsed.items():
         for row in rows.rows:
-            row["labels"] = names["labels"].index(row["labels"][0])
+            row["labels"] = names["labels"].index(row["labels"])
         splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
     return with_validation(splits, validation_fraction, split_by_text)

@@ -92,7 +92,7 @@ def add_none_rows(rows: Rows, aspects: Sequence[str], label: str, asked: Set[tup
         for aspect in aspects:
             rows.rows += [row for row in own if row["aspect"] == aspect]
             if (text, target, aspect) not in asked:
-                rows.rows.append({**own[0], "aspect": aspect, "labels": [label]})
+                rows.rows.append({**own[0], "aspect": aspect, "labels": label})
     logger.warning(
         "%s: %d rows with the label %r for aspects that no row names", rows.source, len(rows.rows) - before, label
     )
