@@ -103,7 +103,7 @@ def classifier_card(
             *_results(recipe, report),
             *([one_answer_line(best.one_answer)] if best.one_answer is not None else []),
         ],
-        **_thresholds(best),
+        **_thresholds(best, split),
         **answers((best.answers or {}).get(split, {}), split, best.thresholds is not None, recipe.model_type is None),
         "Training": training(
             recipe,
@@ -171,11 +171,10 @@ def _results(recipe: Recipe, report: RunReport) -> list[str]:
     return [*blocks, spread(report)]
 
 
-def _thresholds(best: SeedRun) -> dict[str, list[str]]:
+def _thresholds(best: SeedRun, split: str) -> dict[str, list[str]]:
     """The section on thresholds, if labels have any."""
     if best.thresholds is None:
         return {}
-    split = "validation" if best.test is None else "test"
     rows = []
     for name, values in best.figures(split)["tuned"]["per_label"].items():
         numbers = [best.thresholds[name], values["precision"], values["recall"], values["f1"]]

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from torch.nn import functional as F
 
 from ..io.files import filling
-from ..recipes import Recipe
 from ..run_report import SeedRun
 from .base import Prepared
 from .saving import save_model
@@ -45,9 +44,7 @@ def perplexity(losses: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         return {"perplexity": float(np.exp(loss / tokens)), "tokens": int(tokens)}
 
 
-def finish(
-    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-) -> None:
+def finish(run: SeedRun, trainer: Any, prepared: Prepared, folder: Path | None) -> None:
     """
     Put the perplexities of the validation and the test part into `run`: per token of the tokenizer, the end of each reply
     included. Write the checkpoint into `folder`.

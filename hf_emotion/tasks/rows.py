@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """For any corpus: gold labels, duplicates, and samples of its rows."""
 
-from collections import Counter
-
 import numpy as np
 from datasets import Dataset, DatasetDict
 
@@ -84,17 +82,13 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     test": 32), and for each split the number of repeated rows ("repeated in train"). Aspect data count repeated sentences,
     since a sentence has a row for each of its aspects.
     """
-    texts = {split: _counted_texts(rows) for split, rows in splits.items()}
+    texts = {split: task_of_rows(rows).counted_texts(rows) for split, rows in splits.items()}
     names = list(texts)
     report = {f"repeated in {name}": sum(texts[name].values()) - len(texts[name]) for name in names}
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
             report[f"{first} & {second}"] = len(texts[first].keys() & texts[second].keys())
     return report
-
-
-def _counted_texts(rows: Dataset) -> Counter[str]:
-    return task_of_rows(rows).counted_texts(rows)
 
 
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:

@@ -81,7 +81,7 @@ class DialogueEmotion(Task["DialoguePredictor"]):
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
-        return card(folder, recipe, report, best)
+        return card(recipe, report, best)
 
     def predictor(self, model: Any, tokenizer: Any, **options: Any) -> DialoguePredictor:
         from .predictor import DialoguePredictor
@@ -110,7 +110,7 @@ class DialogueEmotion(Task["DialoguePredictor"]):
     ) -> Explained:
         from .explaining import explain
 
-        return explain(predictor, text, merge, **options)
+        return explain(predictor, text, **options)  # no words are split, so there is nothing to merge
 
     def remote(self, client: Client, **options: Any) -> RemotePredictor:
         from .remote import RemotePredictor

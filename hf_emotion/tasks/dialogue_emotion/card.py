@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model card of a model of dialogues."""
 
-from pathlib import Path
-
 from ...recipes import Recipe
 from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration
 from ..classifier_cards import classifier_card
 
 
-def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     return classifier_card(
         recipe,
         report,

@@ -14,7 +14,6 @@ from ...runtime.attribution import (
     STEPS,
     Explained,
     HeatMap,
-    Merge,
     captum_attr,
     check_names,
     either,
@@ -30,14 +29,10 @@ from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vecto
 def explain(
     predictor: DialoguePredictor,
     text: str | Sequence[Any],
-    merge: Merge,
     labels: Sequence[str] | None = None,
     method: str = METHODS[0],
 ) -> Explained:
-    """
-    Rows are the utterances that are classified, columns the utterances that they draw on. `merge` has no effect: no words are
-    split.
-    """
+    """Rows are the utterances that are classified, columns the utterances that they draw on."""
     model, config = predictor.model, predictor.model.config
     turns = [
         speaker_and_utterance(turn) if isinstance(turn, str) else read_turn(turn, number)

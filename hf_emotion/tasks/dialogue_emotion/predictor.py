@@ -308,7 +308,7 @@ def utterance_vectors(
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 pause()
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
-                # Older exported graphs can only take padding at the end.
+                # At the end, whatever the tokenizer does: an encoder counts positions from the first token.
                 inputs = pad_rows(tokenizer, batch, padding_side="right")
                 output[[part.start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
                 bar.update(len(rows))

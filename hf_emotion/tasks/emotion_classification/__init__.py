@@ -119,7 +119,7 @@ class EmotionClassification(Task["Predictor"]):
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
-        return card(folder, recipe, report, best)
+        return card(recipe, report, best)
 
     def predictor(self, model: Any, tokenizer: Any, **options: Any) -> Predictor:
         from .predictor import Predictor
@@ -157,7 +157,7 @@ class EmotionClassification(Task["Predictor"]):
     def row_questions(self, predictor: Predictor, rows: Dataset) -> list[Question]:
         from .explaining import row_questions
 
-        return row_questions(predictor, rows)
+        return row_questions(rows)
 
     def word_scores(self, predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
         from .explaining import word_scores

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model card of a classifier of texts."""
 
-from pathlib import Path
-
 from ...recipes import Recipe
 from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration
@@ -28,7 +26,7 @@ GATES = {
 }
 
 
-def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     return classifier_card(recipe, report, best, about=_about(recipe), use=_use(recipe, best.thresholds is not None))
 
 

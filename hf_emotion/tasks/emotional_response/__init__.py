@@ -65,7 +65,7 @@ class EmotionalResponse(Task["ReplyGenerator"]):
     def arguments(self, recipe: Recipe) -> dict[str, Any]:
         from .building import arguments
 
-        return arguments(recipe)
+        return arguments()
 
     def prepare(
         self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
@@ -85,12 +85,12 @@ class EmotionalResponse(Task["ReplyGenerator"]):
     ) -> None:
         from ..perplexity import finish
 
-        finish(recipe, run, trainer, prepared, splits, folder)
+        finish(run, trainer, prepared, folder)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
-        return card(folder, recipe, report, best)
+        return card(recipe, report, best)
 
     def predictor(self, model: Any, tokenizer: Any, **options: Any) -> ReplyGenerator:
         from .predictor import ReplyGenerator
@@ -118,7 +118,7 @@ class EmotionalResponse(Task["ReplyGenerator"]):
     def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .showing import figures
 
-        return figures(self, result, dataset, split, all_figures)
+        return figures(result, dataset, split, all_figures)
 
     def explain(self, predictor: ReplyGenerator, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
         from .explaining import explain

@@ -191,7 +191,7 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
     return collate
 
 
-def arguments(recipe: Recipe) -> dict[str, Any]:
+def arguments() -> dict[str, Any]:
     return {"metric_for_best_model": "perplexity"}
 
 

@@ -2,7 +2,6 @@
 """The model card of a generator of replies."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from ...recipes import Recipe
@@ -17,7 +16,7 @@ MODULATED = {
 }
 
 
-def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     emotions = list(report.class_counts)
     return generator_card(
         recipe,

@@ -3,10 +3,10 @@
 
 from typing import Any
 
-from ..base import Table, Task
+from ..base import Table
 
 
-def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+def figures(result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
     """
     Tables 1-3 of the paper (hits of each judge, shape of the replies, likeness to human replies), or one short table: hits of each
     judge in the emotion of the human reply, how often replies are identical, and the perplexity of human replies.

@@ -45,7 +45,7 @@ class LanguageModeling(Task[Any]):
     def arguments(self, recipe: Recipe) -> dict[str, Any]:
         from .building import arguments
 
-        return arguments(recipe)
+        return arguments()
 
     def prepare(
         self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
@@ -65,12 +65,12 @@ class LanguageModeling(Task[Any]):
     ) -> None:
         from ..perplexity import finish
 
-        finish(recipe, run, trainer, prepared, splits, folder)
+        finish(run, trainer, prepared, folder)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
 
-        return card(folder, recipe, report, best)
+        return card(recipe, report, best)
 
 
 TASK = LanguageModeling()

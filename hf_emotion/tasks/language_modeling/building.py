@@ -115,7 +115,7 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
     return {"input_ids": padded(ids, 0), "attention_mask": padded(mask, 0), "labels": padded(ids, -100)}
 
 
-def arguments(recipe: Recipe) -> dict[str, Any]:
+def arguments() -> dict[str, Any]:
     # All blocks have the same length.
     return {"metric_for_best_model": "perplexity", "train_sampling_strategy": "random"}
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model card of a language model."""
 
-from pathlib import Path
-
 from ...recipes import SCRATCH, Recipe
 from ...run_report import RunReport, SeedRun
 from ..cards import MODEL, Card, base_names, code, configuration
@@ -10,7 +8,7 @@ from ..generator_cards import generator_card
 from .loading import DEFAULT_CORPORA
 
 
-def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     base = base_names(recipe)[1]
     start = "trained from the start" if base == SCRATCH else f"trained further from `{base}`"
     return generator_card(
