@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ..io.paths import refuse_existing
 from .options import AsJson, DataDir, LoaderOption, Split, checked
 from .printing import print_json, print_table, quiet
-from .reading import read_options, refuse_existing
+from .reading import read_options
 
 
 def check_labels(

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..io.paths import refuse_existing
 from ..tasks import labelled_corpora
 from .options import (
     Aggregation,
@@ -22,18 +23,11 @@ from .options import (
     Taxonomy,
 )
 from .printing import print_json, quiet, show, write_jsonl
-from .reading import read_options, refuse_existing
+from .reading import read_options
 
 
 LABELLED = labelled_corpora()
-# Setting of a task -> the option that gives it.
-OPTIONS = {
-    "threshold": "--threshold",
-    "judges": "--judge",
-    "bertscore_model": "--bertscore-model",
-    "intensity": "--intensity",
-    "contexts": "--contexts",
-}
+OPTIONS = {"judges": "--judge"}  # settings that options name otherwise
 
 
 def evaluate(
@@ -90,7 +84,8 @@ def evaluate(
         **{"intensity": intensity, "contexts": contexts},
     }
     takes = {*predictor.task.settings, "threshold"}  # `run` itself refuses a threshold, and names its value
-    unfit = [OPTIONS[name] for name, value in settings.items() if value is not None and name not in takes]
+    given = [name for name, value in settings.items() if value is not None]
+    unfit = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if replies is not None and predictor.task.selects_labels:
         unfit.append("--replies")
     if unfit:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..io.paths import refuse_existing
 from .options import checked
 from .printing import print_json_lines, print_table, quiet, with_unread, write_jsonl
-from .reading import emotion_or_mixture, given_or_stdin, refuse_existing, refuse_files
+from .reading import emotion_or_mixture, given_or_stdin, refuse_files
 
 
 def generate(

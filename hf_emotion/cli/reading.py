@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -76,12 +75,6 @@ def refuse_files(given: list[str] | None) -> None:
     for text in given or ():
         if os.path.isfile(text) or ("/" in text and os.path.isdir(text)):
             raise ValueError(f"{text} is a file or folder, but this argument takes texts: use --input, or < FILE.")
-
-
-def refuse_existing(output: Path | None) -> None:
-    """Refuse an output that exists, before the work begins: it may be the input."""
-    if output is not None and os.path.lexists(output):
-        raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
 
 
 def emotion_or_mixture(text: str) -> str | dict[str, float]:

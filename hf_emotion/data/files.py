@@ -20,6 +20,13 @@ FORMATS |= {f"{name}.gz": kind for name, kind in FORMATS.items()} | {".parquet":
 SEPARATORS = (",", ";", "\t", "|")
 
 
+def format_of(path: str | Path) -> str:
+    """The format that the ending of a path names; ValueError for another ending."""
+    if ending(path) not in FORMATS:
+        raise ValueError(f"{shown(path)}: the file name must end in one of {sorted(FORMATS)}.")
+    return FORMATS[ending(path)]
+
+
 def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
     """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
     kind = FORMATS.get(ending(path))
@@ -159,7 +166,7 @@ def valid_rows(
 
 def _read_rows(source: str | Path, path: str, half_characters: bool, separator: str) -> Iterator[tuple[int, Row]]:
     """`path`: the source's name in messages."""
-    kind = FORMATS.get(ending(source))
+    kind = format_of(source)
     if kind == "csv":
         with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=separator, strict=True)
@@ -183,7 +190,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
                 if not isinstance(row, dict):
                     row = MalformedRow({}, f"each line must be a JSON object, got {type(row).__name__}.")
                 yield number, row
-    elif kind == "parquet":
+    else:
         import pyarrow.parquet
 
         number = 0
@@ -193,8 +200,6 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
-    else:
-        raise ValueError(f"{path}: the file name must end in one of {sorted(FORMATS)}.")
 
 
 def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:

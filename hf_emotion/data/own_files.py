@@ -146,11 +146,6 @@ def check_label_column(rows: Rows, names: Sequence[str], label_column: str) -> N
         )
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number, a date or the like, without any word."""
-    return re.fullmatch(r"[-+\d\s.,:/%]+", text) is not None
-
-
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
     """The message for a row with an unknown name, which lists the known names."""
     return (

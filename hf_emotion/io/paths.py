@@ -69,6 +69,15 @@ def check_file(path: str | Path) -> None:
         raise FileNotFoundError(f"no such file: {shown(path)}")
 
 
+def refuse_existing(path: str | Path | None) -> None:
+    """FileExistsError for an output that is there: nothing is overwritten, and it may be the input. None: no output."""
+    if path is None:
+        return
+    files, inner = filesystem(path)
+    if files.lexists(inner):
+        raise FileExistsError(f"the output {shown(path)} exists: choose another name or remove it.")
+
+
 def refuse_lost_link(path: str | Path) -> None:
     """FileExistsError for a link to what does not exist: a file that is written would take the place of the link."""
     if not is_remote(path) and os.path.islink(path) and not os.path.exists(path):

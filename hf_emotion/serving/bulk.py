@@ -20,7 +20,7 @@ import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
 from ..io.files import locking, sampled_sha256_of
-from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_lost_link, shown
+from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_existing, refuse_lost_link, shown
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
@@ -115,7 +115,8 @@ def predict_file(
     def start() -> _Plan:
         """Plan the job; called once, by the first process."""
         exists = parts.fs.exists(filesystem(output)[1])
-        refuse_existing(output, exists and not parts.fs.exists(parts.manifest))
+        if exists and not parts.fs.exists(parts.manifest):
+            refuse_existing(output)
         if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
         columns.separator = find_separator(source, columns.needed, separator)
@@ -145,7 +146,8 @@ def predict_file(
         # The last run may have ended between writing the output and removing the parts.
         # Where the joined rows still lie beside the parts, the output is another's.
         complete = exists and done == counts["rows"] and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
-        refuse_existing(output, exists and not complete)
+        if exists and not complete:
+            refuse_existing(output)
         if done and not complete:
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
         if counts["skipped"]:
@@ -210,12 +212,6 @@ def file_columns(predictor: AnyPredictor) -> FileColumns:
     if columns is None:
         raise ValueError(f"a model for {predictor.task.name} predicts no labels for a file: use its own command.")
     return columns
-
-
-def refuse_existing(output: str | Path, exists: bool) -> None:
-    """FileExistsError for an output that is there: nothing is overwritten."""
-    if exists:
-        raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
 
 
 def check_call(predictor: LabelPredictor, output: str | Path, top_k: int | None, on_bad_rows: str) -> None:

@@ -145,6 +145,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
     infer = to == "parquet" and layout.schema is None
     total = texts = skipped = 0
     lines: list[int] = []
+    large: set[str] = set()  # columns with whole numbers that a float cannot hold
     last, finished = None, set()  # dialogues seen so far
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
@@ -174,16 +175,28 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             layout.columns += new
             total += 1
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
-        if infer:
-            values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
+        if to == "parquet":
             try:
-                inferred = pyarrow.table(values).schema
-                known = layout.schema or inferred
-                layout.schema = pyarrow.unify_schemas([known, inferred], promote_options="permissive")
-                pyarrow.parquet.write_table(layout.schema.empty_table(), pyarrow.BufferOutputStream())
-            except (pyarrow.ArrowException, OverflowError) as error:
+                if infer:
+                    _widen(layout, large, [row for _, row in chunk])
+                elif total == len(chunk):  # the first chunk, on trial
+                    table = _as_table([row for _, row in chunk], layout.schema)
+                    pyarrow.parquet.write_table(table, pyarrow.BufferOutputStream())
+            except (pyarrow.ArrowException, NotImplementedError, OverflowError) as error:
                 raise ValueError(f"{name}: Parquet cannot hold it ({error}): write .jsonl.") from error
     return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
+
+
+def _widen(layout: Layout, large: set[str], rows: list[dict]) -> None:
+    """Widen the schema to hold these rows, too; ArrowInvalid if a column would lose digits."""
+    values = {column: [row.get(column) for row in rows] for column in layout.columns}
+    inferred = pyarrow.table(values).schema
+    layout.schema = pyarrow.unify_schemas([layout.schema or inferred, inferred], promote_options="permissive")
+    pyarrow.parquet.write_table(layout.schema.empty_table(), pyarrow.BufferOutputStream())
+    large |= {name for name, cells in values.items() if any(isinstance(v, int) and abs(v) > 2**53 for v in cells)}
+    for column in large:  # a later chunk may have made it a column of floats
+        if pyarrow.types.is_floating(layout.schema.field(column).type):
+            raise pyarrow.ArrowInvalid(f"{column!r} holds large whole numbers and fractions")
 
 
 def check_columns(row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False) -> None:
@@ -198,9 +211,9 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path, m
     for name in columns.needed:
         if name not in row and not may_lack:
             option = "dialogue" if name == columns.dialogue else "text"
+            named = "" if columns.nested else f" Name yours with `{option}_column` (--{option}-column)."
             raise ValueError(
-                f"{where}: no column {name!r}; the columns are {sorted(row)}. Name yours with `{option}_column` (--{option}-column)."
-                f"{separator_hint(source)}"
+                f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}{separator_hint(source)}"
             )
     if taken := [name for name in PREDICTED if name in row]:
         raise ValueError(f"{where}: the file has a column {taken[0]!r} already: rename it first.")
@@ -261,8 +274,11 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             schema = schema.append(prediction)
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
             while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
-                values = {name: [row.get(name) for row in chunk] for name in schema.names}
-                writer.write_table(pyarrow.table(values, schema=schema))
+                writer.write_table(_as_table(chunk, schema))
+
+
+def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
+    return pyarrow.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
 
 
 def _escaped(value: Any) -> Any:

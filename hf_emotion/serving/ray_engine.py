@@ -13,8 +13,8 @@ import pyarrow.csv
 import pyarrow.json
 import torch
 
-from ..data.files import FORMATS, columns_of, default_separator, find_separator
-from ..io.paths import as_path, check_file, ending, filesystem, shown
+from ..data.files import columns_of, default_separator, find_separator, format_of
+from ..io.paths import as_path, check_file, filesystem, refuse_existing, shown
 from ..runtime.unread import Counts
 from ..tasks.base import LabelPredictor
 from . import bulk, file_rows
@@ -54,8 +54,8 @@ def predict_with_ray(
     source, output = as_path(source), as_path(output)
     bulk.check_call(predictor, output, top_k, on_bad_rows)
     check_file(source)
-    fs, inner = filesystem(output)
-    bulk.refuse_existing(output, fs.exists(inner))
+    format_of(source)
+    refuse_existing(output)
     nested = bulk.file_columns(predictor).grouped
     if nested and (top_k is not None or text_column is not None):
         raise ValueError("Ray reads dialogues as rows with `turns`: leave out `top_k` and `text_column`.")
@@ -125,7 +125,7 @@ class _Worker:
 def _read(data: Any, source: str | Path, separator: str | None) -> Any:
     """A dataset of the rows of a file; the values of CSV stay strings."""
     fs, inner = filesystem(source)
-    kind = FORMATS[ending(source)]
+    kind = format_of(source)
     if kind == "parquet":
         return data.read_parquet(inner, filesystem=fs, file_extensions=None)
     if kind == "jsonl":
