@@ -189,7 +189,7 @@ def _weigh(weights: str | dict[str, float | int]) -> bool:
     return all(0 < weight < math.inf for weight in weights.values())
 
 
-# Of training arguments those of which the Trainer would accept other values silently, or fail with an unrelated error.
+# Of the training arguments only those whose other values the Trainer would accept silently, or fail on with an unrelated error.
 _AT_LEAST_1 = ("be at least 1", lambda value: value >= 1)
 _NOT_NEGATIVE = ("be finite, 0 or more", lambda value: 0 <= value < math.inf)
 _SHARE = ("lie in (0, 1]", lambda value: 0 < value <= 1)
@@ -347,7 +347,7 @@ def make_recipe(values: Fields, source: str = "recipe") -> Recipe:
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice, of which YAML libraries take the last, and references, which may grow without measure."""
+    """Refuses a key that a mapping has twice (YAML libraries take the last), and references, which may grow without measure."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -411,14 +411,14 @@ def apply_override(values: Fields, override: str) -> None:
 
 def set_field(values: Fields, key: str, value: Any) -> None:
     """Set one field, or one in a field ("model_config.pooling"), in the fields of a recipe."""
-    types = {field.name: str(field.type) for field in dataclasses.fields(Recipe)}
+    names = [field.name for field in dataclasses.fields(Recipe)]
     arguments = {
         field.name: f"training_arguments.{field.name}" for field in dataclasses.fields(_training_arguments_class())
     }
-    if key not in types and key in arguments:
+    if key not in names and key in arguments:
         key = arguments[key]
     head, _, rest = key.partition(".")
-    check_key(head, arguments | {name: name for name in types})
+    check_key(head, arguments | {name: name for name in names})
     if not rest:
         values[key] = value
     else:

@@ -192,7 +192,7 @@ def analyze(
         "aspects": task.aspect_errors(report, found.ids, found.names, found.gold, predicted),
         "calibration": calibrated(report, split, per_seed),
         "selective": selective(report, per_seed, dev),
-        "threshold_curves": threshold_curves(run, report, found, left_out),
+        "threshold_curves": threshold_curves(run, report, split, found, left_out),
         "label_correlation": label_correlation(found, left_out),
         "context_guidance": _context_guidance(run, report, split, data_dir, left_out),
         "left_out": left_out,
@@ -234,6 +234,7 @@ def analyze_pair(
     runs = [Path(first), Path(second)]
     reports = [RunReport.read(run) for run in runs]
     split = choose_split(runs, reports, split)
+    tests = compare(runs, split)["tests"]  # it refuses generators
     chosen = [  # the only seed, or of several the best one, whose predictions lie in the run folder
         next(iter(own.items())) if len(own) == 1 else (report.best.seed, run)
         for run, report, own in zip(runs, reports, seeds_to_test(runs, reports, split)[0], strict=True)
@@ -259,7 +260,7 @@ def analyze_pair(
         "only_second": _only(found[0], texts, *outcomes[0], outcomes[1][0]),
         "only_first": _only(found[1], texts, *outcomes[1], outcomes[0][0]),
         "mcnemar": metrics.mcnemar(np.ones(len(one), dtype=bool), one, other),
-        "tests": compare(runs, split)["tests"],
+        "tests": tests,
         "background": [_background([each], each) for each in found],
         "left_out": {} if texts else {"texts": why},
         "page": str(page),

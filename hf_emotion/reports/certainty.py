@@ -83,13 +83,15 @@ def calibrated(report: RunReport, split: str, per_seed: list[Predictions]) -> Ca
     }
 
 
-def threshold_curves(run: Path, report: RunReport, found: Predictions, left_out: dict[str, str]) -> Curves | None:
+def threshold_curves(
+    run: Path, report: RunReport, split: str, found: Predictions, left_out: dict[str, str]
+) -> Curves | None:
     """Precision, recall and F1 over thresholds on the validation part, where they were tuned."""
     what = "threshold curves"
     if not found.multi_label:
         left_out[what] = "each row has one label: the most probable one is taken, without thresholds."
         return None
-    dev = validation_predictions(run, "test", found, what, left_out)
+    dev = validation_predictions(run, split, found, what, left_out)
     if dev is None:
         return None
     tuned = report.best.thresholds or {}

@@ -4,7 +4,6 @@ Finds rows whose labels are probably wrong: each row is judged by a classifier t
 by what that classifier thinks of their labels (confident learning, Northcutt, Jiang and Chuang 2021).
 """
 
-import importlib.util
 import itertools
 import json
 import time
@@ -20,6 +19,7 @@ from datasets import Dataset
 from torch.nn.functional import normalize
 
 from ..data.splits import label_names
+from ..io.extras import require
 from ..io.files import as_text, creating, refuse_taken, write_csv
 from ..io.progress import progress_bar
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
@@ -111,8 +111,7 @@ def check_labels(
         FileExistsError: `output` exists.
         ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`.
     """
-    if importlib.util.find_spec("cleanlab") is None:
-        raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
+    require("cleanlab", "check-labels", "cleanlab")
     output = None if output is None else Path(output)
     if output is not None:
         refuse_taken(output)

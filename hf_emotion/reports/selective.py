@@ -44,7 +44,7 @@ class Selective(TypedDict):
 
 
 def check_request(abstain: Wanted, prediction_sets: float | Literal["off"] | None) -> None:
-    """ValueError unless the rules that `analyze` shall keep are in range, and at most one of them is given."""
+    """ValueError unless the rules that `analyze` is to keep are in range, and at most one of them is given."""
     given = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
     check_answers(given, None if prediction_sets in (None, OFF) else prediction_sets)  # type: ignore[arg-type]
 
@@ -111,7 +111,7 @@ def keep_rule(
     prediction_sets: float | Literal["off"] | None,
 ) -> dict[str, dict[str, float]]:
     """
-    Write the rule that is wanted for into the checkpoint's config.json, from the predictions for the validation part, and into the model
+    Write the wanted rule into the checkpoint's config.json, from the predictions for the validation part, and into the model
     card. It replaces the other rule; "off" removes one.
 
     Returns:

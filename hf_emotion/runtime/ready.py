@@ -258,8 +258,8 @@ def own_encoder(encoder: str) -> Path | None:
 
 
 def _check_file(path: Path, expected: str, remedy: str) -> None:
-    if not path.is_file() or (digest := sha256_of(path)) != expected:
-        digest = digest if path.is_file() else "missing"
+    digest = sha256_of(path) if path.is_file() else "missing"
+    if digest != expected:
         raise ValueError(
             f"{path} is missing, damaged or another file (SHA-256 {digest}, expected {expected}): {remedy}"
         )

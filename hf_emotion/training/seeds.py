@@ -2,7 +2,6 @@
 """Trains one seed of a recipe, for any task."""
 
 import dataclasses
-import json
 import logging
 import shutil
 import time
@@ -16,7 +15,7 @@ from transformers import CONFIG_MAPPING, EarlyStoppingCallback, TrainingArgument
 
 from ..data.splits import fingerprint, label_names
 from ..data.votes import COLUMN as VOTES
-from ..io.files import filling, write_json
+from ..io.files import filling, read_object, write_json
 from ..recipes import Recipe
 from ..run_report import SeedRun, best_run
 from ..runtime.loading import auto_class_of
@@ -150,6 +149,7 @@ def _fit_best(
 ) -> tuple[EmotionTrainer, Prepared, SeedRun]:
     """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on the validation part."""
     best: tuple[EmotionTrainer, Prepared, SeedRun] | None = None
+    chosen = ""
     runs: dict[str, SeedRun] = {}
     for method in recipe.few_shot:
         fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
@@ -157,10 +157,10 @@ def _fit_best(
         shown = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
         logger.warning("%s: %s on the validation part %s", method, run.selected_by, shown)
         if best is None or best_run([best[2], run]) is run:
-            best = fitted
+            best, chosen = fitted, method
     assert best is not None
     best[2].few_shot = {
-        "chosen": next(method for method, run in runs.items() if run is best[2]),
+        "chosen": chosen,
         "tried": {
             method: {"best_dev_metric": run.best_dev_metric, "train_minutes": run.train_minutes}
             for method, run in runs.items()
@@ -238,7 +238,9 @@ def _train_parts(
             write_json(finished, run.to_dict())
             shutil.rmtree(place / "checkpoints", ignore_errors=True)
         else:
-            entries.append(SeedRun.from_dict(json.loads(finished.read_text(encoding="utf-8")), str(finished)))
+            entries.append(
+                SeedRun.from_dict(read_object(finished, "remove it, and this model is trained again"), str(finished))
+            )
             check_same_data(entries[-1].data, fingerprint(rows), finished)
         if not main_process:
             continue

@@ -243,7 +243,7 @@ def diverged(trainer: Trainer, loss: float) -> FloatingPointError:
 
 
 def survival_in(checkpoint: Path) -> dict:
-    """What `Survival` kept in a checkpoint; less, or nothing, in those of earlier versions."""
+    """What `Survival` kept in a checkpoint; empty if there is nothing."""
     return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8")))
 
 
