@@ -196,10 +196,11 @@ def heads(data_dir: str | None, seeds: Sequence[int], record: dict[str, Any]) ->
 def finished(name: str, run: Path, record: dict[str, Any]) -> None:
     report = RunReport.read(run)
     limits = report.runs[0].thresholds
-    several = limits is not None
-    found = {split: read_predictions(run, split, several) for split in ("validation", "test")}
+    found = {split: read_predictions(run, split, report.multi_label) for split in ("validation", "test")}
     dev, test = (Part(own.gold, own.probabilities) for own in found.values())
-    record["systems"][name] = with_errors(dev, test, list(limits.values()) if several else None, found["test"].names)
+    record["systems"][name] = with_errors(
+        dev, test, None if limits is None else list(limits.values()), found["test"].names
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from hf_emotion.cli.options import AsJson, BaseModel, DataDir
 from hf_emotion.cli.printing import figure_or_dash, print_json, print_table, quiet, show, visible
-from hf_emotion.cli.reading import refuse_existing
+from hf_emotion.io.paths import refuse_existing
 
 
 app = typer.Typer(

@@ -47,7 +47,7 @@ def read_replies(paths: Sequence[str | Path]) -> tuple[dict[str, list[str]], lis
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line is no such object; contexts or emotions of the files differ; two files have the same name.
+        ValueError: a line is not such an object; contexts or emotions of the files differ; two files have the same name.
     """
     replies_by_source: dict[str, list[str]] = {}
     asked: list[tuple[str, str]] = []
@@ -367,7 +367,7 @@ def _form(name: str, rows: Sequence[tuple[str, str, str, str]]) -> str:
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
             f"<title>{html.escape(name)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{html.escape(name)}</h1>",
-            "<p>Each box shows what somebody wrote (context), an emotion, and a reply that shall express this emotion. Please rate "
+            "<p>Each box shows what somebody wrote (context), an emotion, and a reply that should express this emotion. Please rate "
             f"every reply: one number in each row, <strong>{questions}</strong>. Several replies belong to the same context; rate "
             "each on its own. Return the numbers in the CSV sheet of the same name.</p>",
             *sections,

@@ -81,7 +81,6 @@ def measure_long_texts(
         tuned = tune_thresholds(
             gold["validation"].astype(int), predictor.probabilities(texts["validation"], progress=True)
         )
-        lengths = [len(ids) for ids in predictor.tokenizer(texts["test"], verbose=False)["input_ids"]]
         start = time.perf_counter()
         encoded = predictor.encode(texts["test"])
         probabilities = predictor.probabilities(encoded)
@@ -96,6 +95,7 @@ def measure_long_texts(
             "truncated": float(encoded.unread.truncated.mean()),
             "seconds_per_1000_tokens": 1000 * seconds / read,
         }
+    lengths = [len(ids) for ids in predictor.tokenizer(texts["test"], verbose=False)["input_ids"]]
     return {"documents": count, "tokens": [min(lengths), float(np.mean(lengths)), max(lengths)], "ways": ways}
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns a finished run with an adapter into the files of a ready model."""
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, write_text
+from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
 from hf_emotion.runtime.loading import read_config, read_tokenizer
 from hf_emotion.runtime.names import METRICS
@@ -57,7 +59,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     encoder = adapter_config["base_model_name_or_path"]
     if encoder not in HUB_IDS.values():
         raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {list(HUB_IDS.values())}.")
-    metrics = json.loads((run / METRICS).read_text(encoding="utf-8"))
+    report = RunReport.read(run)
     config = read_config(run)
     task = task_of(config)
     with creating(output) as folder:
@@ -69,9 +71,9 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         write_tokenizer_facts(read_tokenizer(run), folder)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             write_text(folder / name, (run / name).read_text(encoding="utf-8"))
-        card = (run / CARD).read_text(encoding="utf-8").replace(f"# {metrics['name']}\n", f"# {output.name}\n")
+        card = (run / CARD).read_text(encoding="utf-8").replace(f"# {report.name}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
-        write_json(folder / METRICS, {**metrics, "name": output.name})
+        dataclasses.replace(report, name=output.name).write(folder)
         facts: dict[str, Any] = {
             "description": description,
             "task": task.name,

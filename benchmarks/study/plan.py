@@ -14,6 +14,7 @@ from typing import Any
 from hf_emotion.recipes import Recipe, check_key, read_yaml
 from hf_emotion.runs.reproduce import recipes_of
 from hf_emotion.runs.train import train
+from hf_emotion.runtime.names import METRICS
 from hf_emotion.tasks.base import Table
 from hf_emotion.training.recipe_checks import load_recipe
 
@@ -113,10 +114,12 @@ def _runs(
     if encoder not in encoders:
         raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
     base_model = f"base_model={json.dumps(encoders[encoder])}"
-    for name in recipes_of(table, entry.get("recipes")):
+    names = recipes_of(table, entry.get("recipes"))
+    on_record = [record for record in read_records(table, records) if record["encoder"] == encoder]
+    for name in names:
         recipe = load_recipe(name, [*(entry.get("set") or ()), base_model])
         before = load_recipe(name, [*(entry["first"] or ()), base_model]) if "first" in entry else None
-        minutes = _minutes(table, name, encoder, recipe, records)
+        minutes = _minutes(name, recipe, on_record)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one, first = dataclasses.replace(recipe, seeds=[seed]), []
             if before is not None:
@@ -127,13 +130,9 @@ def _runs(
             yield PlannedRun(entry["question"], table, name, one, encoder, record, folder, first, minutes)
 
 
-def _minutes(table: str, name: str, encoder: str, recipe: Recipe, records: str | Path) -> float | None:
+def _minutes(name: str, recipe: Recipe, on_record: list[dict[str, Any]]) -> float | None:
     """The mean of the runs on record with the nearest settings, per epoch over all rows, times the epochs and the share of this run."""
-    found = [
-        record
-        for record in read_records(table, records)
-        if record["encoder"] == encoder and record["minutes"] and record.get("epochs")
-    ]
+    found = [record for record in on_record if record["minutes"] and record.get("epochs")]
     if not found:
         return None
     settings = {"recipe": name, **changed_settings(name, recipe)}
@@ -181,9 +180,9 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
     for run in runs:
         if run.state == "on record":
             continue
-        finished = (run.folder / "metrics.json").is_file()  # what came `first` may be deleted then
+        finished = (run.folder / METRICS).is_file()  # what came `first` may be deleted then
         for recipe, folder in () if finished else (*run.first, (run.recipe, run.folder)):
-            if not (folder / "metrics.json").is_file():
+            if not (folder / METRICS).is_file():
                 logger.warning("%s over %s, seed %d -> %s", run.name, run.encoder, recipe.seeds[0], folder)
                 train(recipe, folder, data_dir=data_dir, resume=folder.exists())
         written += collect(run.table, run.folder, run.record.parent.parent, run.encoder)

@@ -19,6 +19,7 @@ from hf_emotion.io.files import sha256_of, write_json, write_text
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel, write_exported
 from hf_emotion.tasks.base import Task
+from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.classifier_evaluating import rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.loading import load_split
@@ -82,14 +83,13 @@ def measure_own(predictor: Predictor, name: str, part: str, data_dir: str | Path
     tuned on the measured rows themselves ("tuned_here", as some public figures are), and the expected calibration error.
     """
     result = evaluate(predictor, name, part, data_dir)["metrics"]
-    rows, names, gold = rows_for(predictor, name, part, data_dir, {})
-    scores = predictor.of_rows(rows)[:, [predictor.labels.index(label) for label in names]]
-    here = np.array([best_f1(gold[:, i], scores[:, i]) for i in range(len(names))])
+    gold, scores = scored(predictor, name, part, data_dir)
+    here = np.array([best_f1(gold[:, i], scores[:, i]) for i in range(gold.shape[1])])
     return {
         **result["tuned"],
         "fixed_macro_f1": result["fixed"]["macro_f1"],
         "tuned_here_macro_f1": float(here.mean()),
-        **calibration_error(predictor, name, part, data_dir),
+        **calibration_error(predictor, gold, scores),
     }
 
 
@@ -152,7 +152,7 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
             for name in packaged_corpora(predictor.task):
                 facts["figures"]["corpora"][name] = {
                     part: _floats(evaluate(predictor, name, part)["metrics"])
-                    | calibration_error(predictor, name, part)
+                    | calibration_error(predictor, *scored(predictor, name, part))
                     for part in PARTS
                 }
             text = _table(facts["figures"]["corpora"])
@@ -167,12 +167,16 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
     return facts["figures"]
 
 
-def calibration_error(
+def scored(
     predictor: Any, dataset: str, split: str, data_dir: str | Path | None = None
-) -> dict[str, float]:
-    """The expected calibration error on a corpus, without and with the model's temperature."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """The gold labels and the probabilities (N, C) of a corpus, in the order of its labels."""
     rows, names, gold = rows_for(predictor, dataset, split, data_dir, {})
-    scores = predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
+    return gold, predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
+
+
+def calibration_error(predictor: Any, gold: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+    """The expected calibration error of `scored`, without and with the model's temperature."""
     temperature = temperature_of(predictor.model.config)
     raw = metrics.temperature_scaled(scores, 1 / temperature, predictor.multi_label)
     return {
@@ -205,20 +209,17 @@ def _table(corpora: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 
 def _elsewhere(figures: dict[str, dict[str, float]]) -> str:
-    rows = [
-        f"| {name} | {', '.join(f'{theirs} as {ours}' for theirs, ours in ASPECT_OF[name].items())} | {found['polarity_accuracy']:.3f} | "
-        f"{found['aspect_f1']:.3f} |"
-        for name, found in figures.items()
-    ]
+    rows = []
+    for name, found in figures.items():
+        aspects = ", ".join(f"{theirs} as {ours}" for theirs, ours in ASPECT_OF[name].items())
+        rows.append([name, aspects, f"{found['polarity_accuracy']:.3f}", f"{found['aspect_f1']:.3f}"])
     return "\n".join(
         [
             "## On other corpora",
             "",
             "Never trained on. Polarity: accuracy where the aspect is gold. Found: F1 of the aspects, whatever the sentiment.",
             "",
-            "| corpus, test part | aspects | polarity | found |",
-            "|---|---|---:|---:|",
-            *rows,
+            markdown_table(["corpus, test part", "aspects", "polarity", "found"], rows, names=2),
         ]
     )
 

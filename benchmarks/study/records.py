@@ -15,6 +15,7 @@ from hf_emotion.recipes import Recipe, make_recipe, read_yaml
 from hf_emotion.run_report import Figures, RunReport
 from hf_emotion.runs.reproduce import encoder_name, recipes_of
 from hf_emotion.runs.train import environment
+from hf_emotion.runtime.names import RECIPE
 from hf_emotion.tasks.published import TABLES
 from hf_emotion.training.recipe_checks import load_recipe
 
@@ -60,7 +61,7 @@ def collect(
     """
     run = Path(run)
     report = RunReport.read(run)
-    recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
+    recipe = make_recipe(read_yaml((run / RECIPE).read_text(encoding="utf-8")), str(run / RECIPE))
     names = {load_recipe(name).name: name for name in recipes_of(table, None)}
     if recipe.name not in names:
         raise ValueError(f"{run} has the recipe {recipe.name!r}, but the table {table!r} has {list(names)}.")
@@ -69,9 +70,7 @@ def collect(
         recipe = dataclasses.replace(recipe, base_model=encoder)
     written = []
     for seed in report.runs:
-        metrics = _shown_metrics(
-            {split: seed.figures(split) for split in ("validation", "test") if seed.figures(split)}
-        )
+        metrics = _shown_metrics({split: seed.figures(split) for split in ("validation", "test")})
         record = {
             "recipe": name,
             "seed": seed.seed,
@@ -110,6 +109,7 @@ def _shown_metrics(figures: dict[str, Figures]) -> dict[str, dict[str, dict[str,
             for kind, values in kinds.items()
         }
         for split, kinds in figures.items()
+        if kinds
     }
 
 
@@ -117,7 +117,7 @@ def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
     """Settings of a run that differ from the packaged recipe: "training_arguments.learning_rate" -> value."""
     packaged, own = (_flat(dataclasses.asdict(one)) for one in (load_recipe(name), recipe))
     differing = {key for key in packaged.keys() | own.keys() if packaged.get(key) != own.get(key)}
-    # A run changes the first to the second if the encoder, which every record names, is no BERT.
+    # A run changes the first to the second if the encoder, which every record names, is not a BERT.
     if {packaged["model_type"], own["model_type"]} == {"label-aware-bert", "label-aware"}:
         differing -= {"model_type", "model_config.sentence_representation"}
     return {key: own.get(key) for key in sorted(differing) if key.split(".")[0] not in SAME_TABLE_ROW}
@@ -195,7 +195,7 @@ def _run_baseline(kind: str, first: str, recipe: Recipe, folder: Path, data_dir:
         "train_fraction": float(recipe.train_fraction),
         "rows": result["rows"],
         "minutes": result["minutes"],
-        "metrics": _shown_metrics({split: result[split] for split in ("validation", "test") if split in result}),
+        "metrics": _shown_metrics({split: result[split] for split in ("validation", "test")}),
         "environment": environment(use_cpu=True),
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -58,15 +58,15 @@ GOEMOTIONS_LABELS = {
 
 
 def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
-    """The records of a table, in the order of its recipes, and for each recipe by file name."""
+    """The records of a table, in the order of its rows, see `rows_of`, and for each row by file name."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((Path(records) / table).glob("*.json"))]
     return [record for name in rows_of(table) for record in found if record["recipe"] == name]
 
 
 def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[str]]]:
     """
-    A table as text: its header and its rows. First the published rows, then a row for each recipe, encoder and settings on record:
-    mean ± standard deviation over the seeds. A recipe without a record is "not run".
+    A table as text: its header and its rows. First the published rows, then a row for each baseline or recipe, encoder and settings
+    on record: mean ± standard deviation over the seeds. One without a record is "not run".
     """
     content = TABLES[table]
     header = ["row", "encoder", "train rows", "seeds", "minutes", *column_names(content)]
@@ -125,7 +125,8 @@ def markdown(table: str, records: str | Path) -> str:
     header, rows = table_rows(table, records)
     lines = [f"{TABLES[table].title}.", "", _markdown_table(header, rows)]
     notes: dict[str, dict[str, dict[str, None]]] = {}  # settings -> encoder -> recipes, each once
-    for record in read_records(table, records):
+    found = read_records(table, records)
+    for record in found:
         changes = _short(record["changed"])
         if changes:
             notes.setdefault(changes, {}).setdefault(record["encoder"], {})[record["recipe"]] = None
@@ -138,7 +139,7 @@ def markdown(table: str, records: str | Path) -> str:
             ]
             lines.append(f"- {'; '.join(runs)}: {changes}")
     if table == "goemotions":
-        lines += _label_table(read_records(table, records))
+        lines += _label_table(found)
     return "\n".join(lines)
 
 

@@ -6,9 +6,8 @@
 For each label in turn: the encoder of a trained label-aware model is frozen; label vectors, bilinear map and head are trained anew
 without that label and without the rows that have it. Then `add_labels` adds it by name. Its scores on test are measured by
 AUROC, and by F1 at thresholds chosen on the texts of the validation part, without their labels. The encoder has seen the
-label in its own
-training: this measures label vectors and head, not the encoder. Two controls: the cosine of text and label name, and another
-label's name instead of its own.
+label in its own training: this measures label vectors and head, not the encoder. Two controls: the cosine of text and label
+name, and another label's name instead of its own.
 """
 
 import copy
@@ -19,16 +18,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from hf_emotion.modeling.modeling_label_aware import with_sentence
 from sklearn.metrics import f1_score, roc_auc_score
 from torch.nn import functional as F
 from tqdm.auto import tqdm
-from transformers import AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from hf_emotion.data.splits import check_split, label_names
 from hf_emotion.metrics.multi_label import tune_thresholds
-from hf_emotion.runtime.base_models import resolve_base_model
+from hf_emotion.reports.label_errors import load_encoder, mean_vectors
 from hf_emotion.runtime.batching import token_budget_batches
-from hf_emotion.runtime.loading import read_model, read_tokenizer
 from hf_emotion.runtime.ready import with_weights
 from hf_emotion.tasks.emotion_classification.added_labels import (
     check_takes_labels,
@@ -38,8 +37,6 @@ from hf_emotion.tasks.emotion_classification.added_labels import (
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.tasks.rows import label_matrix
-
-from .baselines import mean_vectors
 
 
 BY_NAME, SHUFFLED = "added_by_name", "shuffled_name"
@@ -74,7 +71,7 @@ def logits_of(
 ) -> torch.Tensor:
     """Run the model above its encoder: states (b, L, d), sentences (b, d), mask (b, L) -> (b, C)."""
     attended, *_ = model.base_model.score(states, mask)  # (b, C, d)
-    return model.classifier(torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1))
+    return model.classifier(with_sentence(attended, sentence))
 
 
 def train_head(model, states: FrozenStates, gold: torch.Tensor, keep: np.ndarray, epochs: int, seed: int) -> None:
@@ -113,8 +110,7 @@ def name_cosines(
     encoder: str, parts: Mapping[str, list[str]], names: list[str], max_length: int
 ) -> dict[str, np.ndarray]:
     """Cosine of the mean-pooled vectors of texts and label names, (N, C) for each part."""
-    tokenizer = read_tokenizer(encoder)
-    model = read_model(AutoModel, encoder, dtype=torch.float32).eval()
+    tokenizer, model = load_encoder(encoder)
     of_names = mean_vectors(names, tokenizer, model, max_length)
     return {part: mean_vectors(texts, tokenizer, model, max_length) @ of_names.T for part, texts in parts.items()}
 
@@ -193,7 +189,7 @@ def zero_shot(
     gold = {split: label_matrix(splits[split]) for split in ("train", "validation", "test")}
     texts = {split: list(splits[split]["text"]) for split in gold} | {"packaged": development_texts()}
     read = {part: texts[part] for part in ("validation", "packaged", "test")}
-    cosines = name_cosines(resolve_base_model(base_encoder), read, names, max_length)
+    cosines = name_cosines(base_encoder, read, names, max_length)
     columns = [predictor.labels.index(name) for name in names]
     own, own_thresholds = predictor.probabilities(texts["test"])[:, columns], predictor.thresholds[columns]
     states = {part: FrozenStates(trained, tokenizer, texts[part], max_length) for part in texts}
