@@ -147,8 +147,8 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     The fields of [`LabelAwareFields`], and those below. Starts and loss are as in [`LabelAwareBertConfig`].
 
     Args:
-        encoder_config: configuration of the encoder, by default BERT-base's: any model of transformers that reads token ids and is no
-            encoder-decoder.
+        encoder_config: configuration of the encoder, by default BERT-base's: any model of transformers that reads token ids and is not
+            an encoder-decoder.
         sentence_representation: the sentence vector s beside the label's vector: the `"mean"` (default) of the hidden states, the state
             of the `"first"` token ([CLS] in BERT and similar models), or of the `"last"` (decoder-only models).
         classifier_dropout: dropout on the head's input.

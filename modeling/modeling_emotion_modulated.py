@@ -557,7 +557,7 @@ def _layers(language_model: PreTrainedModel) -> nn.ModuleList:
 
 
 def _norms_of(layer: nn.Module) -> list[str]:
-    """The names of the norms of a layer. Those inside of its attention, such as `q_norm`, are no part of the paper's idea."""
+    """The names of the norms of a layer. Those inside of its attention, such as `q_norm`, are not part of the paper's idea."""
     return [name for name, child in layer.named_children() if "norm" in type(child).__name__.lower()]
 
 

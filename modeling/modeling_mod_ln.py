@@ -370,7 +370,7 @@ class EncoderDecoder(ModLNPreTrainedModel):
             if shown and input_ids is not None and not input_ids.is_meta:
                 self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         reads = self.encoder.is_modulated and encoder_outputs is None
-        if reads or (self.decoder.is_modulated and decoder_modulation is None):  # checked once for both sides
+        if reads or (self.decoder.is_modulated and decoder_modulation is None):  # before anything runs
             rows = shape[0] if encoder_outputs is None else len(encoder_outputs[0])
             emotion_weights = check_emotions(self.config, emotion_ids, emotion_weights, rows)
         kwargs |= {"emotion_weights": emotion_weights, "return_dict": True}

@@ -29,7 +29,7 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose probability is
     greater than their decision threshold (`config.thresholds`, else 0.5), maybe none. A single-label model gives its most probable
-    label. A model with `config.abstention` gives a text of which it is not sure enough the one label "abstained", with the largest
+    label. A model with `config.abstention` gives the one label "abstained" to a text that it is not sure enough about, with the largest
     probability as score; one with `config.prediction_sets` gives the labels of the set. A text longer than the tokenizer's
     `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the logits are
     the mean over the windows. A model with `tfidf_gating` gets texts through the gate beside its weights, or through `gate`.

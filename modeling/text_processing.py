@@ -170,7 +170,7 @@ ABSTAINED = "abstained"  # stands where the labels would be
 
 
 def temperature_of(config) -> float:
-    """`config.calibration_temperature`, by which logits are divided (Guo et al. 2017); 1.0 if there is none, ValueError for no positive number."""
+    """`config.calibration_temperature`, by which logits are divided (Guo et al. 2017); 1.0 if there is none, ValueError unless it is positive."""
     value = getattr(config, "calibration_temperature", None)
     if value is None:
         return 1.0
