@@ -59,7 +59,7 @@ def explain(
     Raises:
         OSError: no such checkpoint.
         ModuleNotFoundError: the method needs captum, which is not installed.
-        ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
+        ValueError: an unknown name; an argument or method that does not fit the model.
     """
     predictor: Any = checkpoint
     if isinstance(checkpoint, str | Path):
