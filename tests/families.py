@@ -9,7 +9,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import yaml
 from model_cases import SPECIAL_TOKENS, WORDS, asymmetric_
 from toolkit_helpers import (
     ASPECT_WORDS,
@@ -295,15 +294,6 @@ def recipe_of(name: str) -> dict[str, Any]:
         return {**shared, **LANGUAGE_MODEL}
     family = FAMILIES[name]
     return {**shared, "description": f"A tiny run: {name}", "base_model": family.base, **family.recipe}
-
-
-def train_family(name: str) -> str:
-    """Train into `runs/NAME`, and return what the command prints."""
-    path = Path("recipes", f"{name}.yaml")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(yaml.safe_dump(recipe_of(name), sort_keys=False, allow_unicode=True), encoding="utf-8")
-    data = "data/pairs" if name == "language-model" else FAMILIES[name].data
-    return invoke("train", path, "--output", f"runs/{name}", "--data-dir", data)
 
 
 @contextlib.contextmanager

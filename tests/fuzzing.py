@@ -743,7 +743,7 @@ def _value_of(parameter: Any, words, paths, root: Path) -> st.SearchStrategy[str
         return st.one_of(likely, likely, paths, words)
     if parameter.name == "recipe":
         return st.one_of(st.sampled_from([str(root / "recipe.yaml"), "quickstart", "goemotions/laa_cb"]), words)
-    if parameter.name in ("seeds", "contexts", "max_new_tokens", "num_beams", "top_k", "random_rankings"):
+    if parameter.name in ("seeds", "contexts", "max_new_tokens", "num_beams", "top_k"):
         return st.one_of(st.integers(-1, 4).map(str), st.sampled_from(["x", "", "1.5"]))
     if parameter.name in ("output", "replies"):
         return st.one_of(st.sampled_from(["out.csv", "out.jsonl", "out.html", "out.json", "out/deep/x", "out"]), paths)

@@ -9,7 +9,7 @@ import pyarrow.parquet
 from toolkit_helpers import write_csv, write_jsonl
 
 
-JOY, SOB, HEART, FIST, CLAP, NO = "😂", "😭", "❤", "✋", "👏", "🙅"
+JOY, SOB, HEART, FIST, NO = "😂", "😭", "❤", "✋", "🙅"
 
 
 def part_of(context: str) -> str:

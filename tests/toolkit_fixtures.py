@@ -29,6 +29,7 @@ from benchmarks.study.__main__ import main as study_main
 from hf_emotion.cli import main
 from hf_emotion.recipes import Recipe
 from hf_emotion.runs.train import train
+from hf_emotion.training.seeds import EmotionTrainer
 
 
 @pytest.fixture
@@ -208,3 +209,17 @@ def _caller(program: Callable[[], None], name: str, monkeypatch, capsys) -> Call
         return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 
     return call
+
+
+@pytest.fixture
+def steps(monkeypatch) -> list[int]:
+    """Grows by one with every training step."""
+    count = []
+    step = EmotionTrainer.training_step
+
+    def counted(self, *arguments, **keywords):
+        count.append(1)
+        return step(self, *arguments, **keywords)
+
+    monkeypatch.setattr(EmotionTrainer, "training_step", counted)
+    return count

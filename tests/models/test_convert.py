@@ -59,7 +59,6 @@ def make_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 CONTEXT_IDS = torch.tensor([5, 0, 3, 1])
-LABEL_IDS = torch.tensor([6, 2, 0, 2])
 
 
 # The equations once more, one row of real tokens after the other, so that nothing has to be masked

@@ -72,10 +72,6 @@ def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(5, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(seed))
 
 
-def doubles(inputs: dict) -> dict:
-    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
-
-
 # The layer
 
 

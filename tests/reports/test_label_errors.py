@@ -150,5 +150,5 @@ class TestBadInput:
         self.refuse("exists", base_bert, "files", single_label, output=tmp_path, error=FileExistsError)
 
     def test_missing_extra(self, base_bert, single_label, monkeypatch):
-        monkeypatch.setattr(label_errors.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         self.refuse(r"hf-emotion\[cleanlab\]", base_bert, "files", single_label, error=ModuleNotFoundError)

@@ -348,10 +348,6 @@ class TestMistakes:
         assert second.training_arguments == {} and second.seeds == [42]
 
 
-# Each list holds the one before nine times: the last one stands for millions of values.
-REFERENCES = "".join(f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}' if n else 'joy'])}]\n" for n in range(8))
-
-
 class TestNumbersInYaml:
     @pytest.mark.parametrize(
         ("line", "key", "value"),

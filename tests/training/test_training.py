@@ -25,6 +25,7 @@ from model_cases import BY_ID, make_tokenizer
 from safetensors.torch import load_file
 from sklearn.metrics import f1_score
 from toolkit_helpers import (
+    CHECKPOINT,
     FEELINGS,
     MAX_LENGTH,
     REPORTS,
@@ -82,7 +83,6 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 pytest_plugins = ["toolkit_fixtures"]
 
-CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 CODE = travelling("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification")
 SCORES = {f"{average}_{name}" for average in ("macro", "micro", "weighted") for name in ("precision", "recall", "f1")}
 
@@ -97,20 +97,6 @@ def single_thread():
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
     monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-
-
-@pytest.fixture
-def steps(monkeypatch) -> list[int]:
-    """Grows by one with every training step."""
-    count = []
-    step = EmotionTrainer.training_step
-
-    def counted(self, *arguments, **keywords):
-        count.append(1)
-        return step(self, *arguments, **keywords)
-
-    monkeypatch.setattr(EmotionTrainer, "training_step", counted)
-    return count
 
 
 def feelings_recipe(base: Path, arguments: dict | None = None, **changes):

@@ -22,6 +22,7 @@ from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAFor
 from hf_emotion.modeling.text_processing import TfidfGate, load_gate
 from model_cases import TINY_BERT, WORDS, asymmetric_
 from toolkit_helpers import (
+    CHECKPOINT,
     MAX_LENGTH,
     RESULTS,
     files_in,
@@ -74,7 +75,6 @@ SHAPES = (
     "i am {cue}",
 )
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
-CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 PIPELINE_CODE = travelling("pipeline_emotion_classification")
 ESA_CODE = PIPELINE_CODE | travelling("configuration_roberta_esa", "modeling_roberta_esa")
 

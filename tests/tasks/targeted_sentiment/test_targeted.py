@@ -1289,19 +1289,6 @@ class TestOneModelPerContext:
         exec(code.replace("PATH_OR_REPO", str(contexts_run)).replace("print(", "keep("), {"keep": found.append})
         assert found[0][0]["label"] in ("none", "positive", "negative")
 
-    @pytest.fixture
-    def steps(self, monkeypatch) -> list[int]:
-        """Grows by one with every training step."""
-        count = []
-        step = EmotionTrainer.training_step
-
-        def counted(self, *arguments, **keywords):
-            count.append(1)
-            return step(self, *arguments, **keywords)
-
-        monkeypatch.setattr(EmotionTrainer, "training_step", counted)
-        return count
-
     @pytest.fixture(scope="class")
     def files_recipe(self, aspect_bert):
         return contexts_recipe(aspect_bert, ONE_EPOCH, **FILES)
