@@ -4,8 +4,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .io.version import __version__  # noqa: F401
 
-__version__ = "0.1.0"
 
 # Imported when first used, so that `import hf_emotion` loads neither torch nor transformers.
 _HOMES = {

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
+from ..io.version import __version__
 
 # The modules, not their functions: `hf_emotion.cli.train` stays the module.
 from . import (

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion predict`."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -201,9 +202,7 @@ def _answer_as_lines_come(predictor: Any, settings: dict[str, Any], as_json: boo
 
 def _processes():
     """Accelerate's state if torchrun or `accelerate launch` has started several processes, else None."""
-    from ..io.launched import processes
-
-    if processes() == 1:
+    if int(os.environ.get("WORLD_SIZE") or 1) == 1:
         return None
     from datetime import timedelta
 

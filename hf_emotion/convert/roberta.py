@@ -40,7 +40,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
     if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder or pad is None:
         raise ValueError(f"{checkpoint} must be a BERT encoder with a padding token.")
     fields = {name: getattr(bert.config, name) for name in SHARED_FIELDS}
-    tokenizer = None if output is None else load_base_tokenizer(str(checkpoint), option="")
+    tokenizer = None if output is None else load_base_tokenizer(str(checkpoint))
     if tokenizer is not None:
         fields |= {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
     shift = pad + 1

@@ -55,17 +55,10 @@ def filesystem(path: str | Path) -> "tuple[fsspec.AbstractFileSystem, str]":
         raise ModuleNotFoundError(f"{shown(path)} needs another package: {error}") from error
 
 
-def is_file(path: str | Path) -> bool:
-    """Whether there is such a file."""
-    if not is_remote(path):
-        return Path(path).is_file()
-    files, inner = filesystem(path)
-    return files.isfile(inner)
-
-
 def check_file(path: str | Path) -> None:
     """FileNotFoundError if there is no such file."""
-    if not is_file(path):
+    files, inner = filesystem(path)
+    if not files.isfile(inner):
         raise FileNotFoundError(f"no such file: {shown(path)}")
 
 
@@ -76,14 +69,6 @@ def refuse_existing(path: str | Path | None) -> None:
     files, inner = filesystem(path)
     if files.lexists(inner):
         raise FileExistsError(f"the output {shown(path)} exists: choose another name or remove it.")
-
-
-def refuse_lost_link(path: str | Path) -> None:
-    """FileExistsError for a link to what does not exist: a file that is written would take the place of the link."""
-    if not is_remote(path) and os.path.islink(path) and not os.path.exists(path):
-        raise FileExistsError(
-            f"{path} is a link to {os.readlink(path)}, which does not exist: remove the link, or name that path."
-        )
 
 
 def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:

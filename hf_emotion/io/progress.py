@@ -11,7 +11,7 @@ from typing import Any
 SECONDS_BETWEEN_LINES = 30.0
 
 
-class Lines(AbstractContextManager):
+class Lines:
     """Prints a line on standard error every 30 seconds, and one at the end if there were others. `unit`: in the plural."""
 
     def __init__(self, total: int, unit: str, done: int = 0):
@@ -27,29 +27,19 @@ class Lines(AbstractContextManager):
         self.said = now
         spent, more = now - self.began, self.total - self.done
         share = f"{100 * self.done // max(self.total, 1)} %"
-        left = (
-            f", about {duration(spent / (self.done - self.before) * more)} left"
-            if more and self.done > self.before
-            else ""
-        )
-        print(
-            f"{self.done} of {self.total} {self.unit} ({share}) in {duration(spent)}{left}",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    def __exit__(self, *error: Any) -> None:
-        pass
+        line = f"{self.done} of {self.total} {self.unit} ({share}) in {duration(spent)}"
+        if more and self.done > self.before:
+            line += f", about {duration(spent / (self.done - self.before) * more)} left"
+        print(line, file=sys.stderr, flush=True)
 
 
 def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManager[Any]:
     """An object with `update(count)`: a bar if standard error is a terminal, else `Lines`; silent unless `progress`."""
     if not progress:
-        return nullcontext(
-            SimpleNamespace(update=lambda count=1: None)
-        )  # no tqdm bar: after a fork its lock may stay taken
+        # No tqdm bar: after a fork its lock may stay taken.
+        return nullcontext(SimpleNamespace(update=lambda count=1: None))
     if not sys.stderr.isatty():
-        return Lines(total, unit)
+        return nullcontext(Lines(total, unit))
     from tqdm.auto import tqdm
 
     return tqdm(total=total, unit=unit, leave=False)

@@ -13,7 +13,7 @@ from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelet
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
 from huggingface_hub.utils import validate_repo_id
 
-from .. import __version__
+from ..io.version import __version__
 from ..recipes import check_licence
 from .release import MODEL_FILES, PLOTS, check, files_in, matches, stage, write_handler
 

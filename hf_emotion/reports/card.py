@@ -7,8 +7,8 @@ from pathlib import Path
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from .. import __version__
 from ..io.files import write_text
+from ..io.version import __version__
 from ..recipes import Recipe
 from ..run_report import RunReport, SeedRun
 from ..tasks import corpora, corpus_of, task_of_run

@@ -8,8 +8,8 @@ from typing import Any
 
 import jinja2
 
-from .. import __version__
 from ..io.files import write_text
+from ..io.version import __version__
 from ..metrics.significance import mean_std, over_seeds
 from ..run_report import RunReport
 from ..tasks import headline, task_of_run

@@ -29,7 +29,7 @@ from ..runtime.onnx import is_exported
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready
 from ..runtime.torch_models import to_tensors
-from ..tasks import corpora, corpus_of, options_of, task_of_rows
+from ..tasks import corpora, corpus_of, task_of_rows
 from ..tasks.loading import load_split
 from .html_report import write_label_errors
 
@@ -119,7 +119,7 @@ def check_labels(
     encoder = honest_encoder(str(checkpoint), dataset)
     tokenizer, model = load_encoder(encoder)
     options = dict(options or {})
-    if corpus_of(dataset).own_files and split == "train" and "validation_fraction" in options_of(dataset):
+    if corpus_of(dataset).own_files and split == "train" and "validation_fraction" in corpus_of(dataset).options:
         options.setdefault("validation_fraction", 0.0)
     ids, texts, gold, names = _units(load_split(dataset, split, data_dir, **options), dataset)
     parts = fold_numbers(texts, gold, names, folds)
@@ -184,7 +184,7 @@ def load_encoder(name: str) -> tuple[Any, Any]:
     """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone."""
     if is_exported(resolve_base_model(name)):
         raise ValueError(f"{name} is exported: name the run that it was exported from, or an encoder, such as minilm.")
-    return load_base_tokenizer(name, ""), read_encoder(name)
+    return load_base_tokenizer(name), read_encoder(name)
 
 
 @torch.inference_mode()

@@ -3,6 +3,7 @@
 
 import dataclasses
 import logging
+import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,6 @@ from transformers import TrainerCallback
 from ..data.splits import fingerprint
 from ..io.extras import require
 from ..io.files import locking, write_csv, write_json, write_text
-from ..io.launched import processes
 from ..metrics import sign_of
 from ..recipes import Recipe, make_recipe, read_yaml, set_field
 from ..reports.figures import write_sweep
@@ -91,7 +91,7 @@ def sweep(
         FileExistsError, ValueError: as `train`; also for a space that does not fit the recipe, and if no trial ended.
     """
     require("optuna", "sweep", "sweep")
-    if processes() > 1:
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
         raise ValueError("a sweep runs in one process: start it without torchrun or accelerate.")
     if recipe.one_model_per_context:
         raise ValueError("a sweep compares the evaluations of one training: set `one_model_per_context` to false.")

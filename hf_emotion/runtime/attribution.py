@@ -181,11 +181,6 @@ def column_axis(merge: str) -> str:
     return "word piece" if merge == "none" else "word"
 
 
-def either(names: Sequence[str]) -> str:
-    """ "a, b or c" """
-    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
-
-
 def attribute_words(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,

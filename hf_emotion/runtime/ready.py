@@ -8,7 +8,6 @@ on. Both are merged when a model is first used. The cache keeps the merged model
 checkpoint.
 """
 
-import errno
 import hashlib
 import importlib.util
 import json
@@ -16,8 +15,6 @@ import logging
 import os
 import re
 import shutil
-import tempfile
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,32 +177,12 @@ def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], No
     except OSError as error:
         if folder.is_dir() and _is_whole(folder):  # another process was faster
             return str(folder)
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EROFS):
+        if error.errno is None:  # the encoder is missing
             raise
-        if not _temporary:
-            logger.warning(
-                "the cache %s cannot be written (%s): the model is merged anew in each program; name another place with "
-                "HF_EMOTION_CACHE",
-                cache_folder(),
-                error.strerror,
-            )
-        return _in_temporary_folder(model, kind, write)
+        raise OSError(
+            f"the cache {cache_folder()} cannot be written ({error}): name another place with HF_EMOTION_CACHE."
+        ) from error
     return str(folder)
-
-
-_temporary: dict[tuple[str, str], tempfile.TemporaryDirectory] = {}
-_filling = threading.Lock()
-
-
-def _in_temporary_folder(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
-    """Write the model into a temporary folder, which is removed when this program ends."""
-    place = (model.name, kind)
-    with _filling:
-        if place not in _temporary:
-            folder = tempfile.TemporaryDirectory()
-            _fill(model, Path(folder.name), write)
-            _temporary[place] = folder  # only a whole one
-    return _temporary[place].name
 
 
 def _fill(model: ReadyModel, folder: Path, write: Callable[[ReadyModel, Path], None]) -> None:

@@ -19,13 +19,12 @@ import torch
 import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
-from ..io.files import locking, sampled_sha256_of
-from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_existing, refuse_lost_link, shown
+from ..io.files import locking
+from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_existing, shown
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
-    LINES_SHOWN,
     PREDICTED,
     TURNS,
     UNREAD,
@@ -114,7 +113,7 @@ def predict_file(
 
     def start() -> _Plan:
         """Plan the job; called once, by the first process."""
-        exists = parts.fs.exists(filesystem(output)[1])
+        exists = parts.fs.lexists(filesystem(output)[1])
         if exists and not parts.fs.exists(parts.manifest):
             refuse_existing(output)
         if of_task.grouped:
@@ -152,10 +151,8 @@ def predict_file(
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
         if counts["skipped"]:
             logger.warning(
-                "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
-                *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
-                ", ".join(map(str, counts["lines"])),
-                ", ..." if counts["skipped"] > LINES_SHOWN else "",
+                "%d of %d rows are malformed or have no valid text and stay without a prediction; the first: line %d",
+                *(counts["skipped"], counts["rows"], counts["first_skipped"]),
             )
         return _Plan(counts["rows"], counts["texts"], counts["skipped"], set(finished), done, columns, complete)
 
@@ -220,7 +217,6 @@ def check_call(predictor: LabelPredictor, output: str | Path, top_k: int | None,
         raise ValueError(f"`output` must end in one of {sorted(FORMATS)}, got {name_of(output)!r}.")
     if on_bad_rows not in ("error", "skip"):
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
-    refuse_lost_link(output)
     check_labels(predictor, output)
     predictor.check_top_k(top_k)
 
@@ -317,8 +313,6 @@ class _Parts:
         # Written in the folder of parts, so that a killed process leaves nothing elsewhere.
         temporary = Path(self.folder) / f"joined{ending(output)}"
         _merge(source, columns, self, temporary, layout)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output):
             raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
         os.replace(temporary, output)
@@ -329,20 +323,14 @@ class _Parts:
 
 
 def _identity(source: str | Path) -> dict[str, Any]:
-    """What identifies a source; it changes with the file, unless a large one keeps size and time and changes between the pieces."""
+    """What identifies a source; it changes with the file."""
     if is_remote(source):
         fs, inner = filesystem(source)
         found = fs.info(inner)
         versions = {name: str(found[name]) for name in VERSIONS if name in found}
         return {"name": name_of(source), "bytes": found.get("size"), "modified": fs.ukey(inner), **versions}
-    path = Path(source)
-    status = path.stat()
-    return {
-        "name": name_of(source),
-        "bytes": status.st_size,
-        "modified": status.st_mtime_ns,
-        "pieces": sampled_sha256_of(path),
-    }
+    status = Path(source).stat()
+    return {"name": name_of(source), "bytes": status.st_size, "modified": status.st_mtime_ns}
 
 
 def predict_rows(

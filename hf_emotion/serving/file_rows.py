@@ -17,7 +17,7 @@ import pyarrow.parquet
 from pyarrow import compute
 
 from ..data import own_files
-from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, separator_hint
+from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator
 from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
@@ -25,7 +25,6 @@ from ..runtime.unread import LARGE_SHARE, Counts
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
-LINES_SHOWN = 10
 # The fields of `Unread`; many files have a column `language` of their own.
 UNREAD = ("truncated", "unknown", "predicted_language")
 LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
@@ -119,12 +118,12 @@ def same_ending(source: str | Path, output: str | Path) -> bool:
 
 
 class Checked(TypedDict):
-    """Numbers of rows, texts and skipped rows; `lines`: the first lines that are skipped."""
+    """Numbers of rows, texts and skipped rows, and the line of the first skipped row."""
 
     rows: int
     texts: int
     skipped: int
-    lines: list[int]
+    first_skipped: int | None
 
 
 def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_rows: str, layout: Layout) -> Checked:
@@ -144,7 +143,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             layout.schema = pyarrow.parquet.read_schema(file)
     infer = to == "parquet" and layout.schema is None
     total = texts = skipped = 0
-    lines: list[int] = []
+    first_skipped: int | None = None
     large: set[str] = set()  # columns with whole numbers that a float cannot hold
     last, finished = None, set()  # dialogues seen so far
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
@@ -158,7 +157,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
                 if on_bad_rows == "error":
                     raise bad_row(row, columns, where)
                 skipped += 1
-                lines += [line] * (len(lines) < LINES_SHOWN)
+                first_skipped = first_skipped or line
             dialogue = None if columns.dialogue is None or columns.nested else columns.dialogue_of(row)
             if dialogue is not None and dialogue != last:
                 if hash(dialogue) in finished:
@@ -184,7 +183,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
                     pyarrow.parquet.write_table(table, pyarrow.BufferOutputStream())
             except (pyarrow.ArrowException, NotImplementedError, OverflowError) as error:
                 raise ValueError(f"{name}: Parquet cannot hold it ({error}): write .jsonl.") from error
-    return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
+    return {"rows": total, "texts": texts, "skipped": skipped, "first_skipped": first_skipped}
 
 
 def _widen(layout: Layout, large: set[str], rows: list[dict]) -> None:
@@ -211,10 +210,12 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path, m
     for name in columns.needed:
         if name not in row and not may_lack:
             option = "dialogue" if name == columns.dialogue else "text"
-            named = "" if columns.nested else f" Name yours with `{option}_column` (--{option}-column)."
-            raise ValueError(
-                f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}{separator_hint(source)}"
+            named = (
+                ""
+                if columns.nested
+                else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
             )
+            raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}")
     if taken := [name for name in PREDICTED if name in row]:
         raise ValueError(f"{where}: the file has a column {taken[0]!r} already: rename it first.")
 
@@ -261,7 +262,11 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         with open_file(target, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             delimiter = layout.separator or default_separator(target)
             names = [*layout.columns, *PREDICTED]
-            cell = _escaped if layout.escaped else lambda value: value
+            cell = (
+                (lambda value: as_text(value) if isinstance(value, str) else value)
+                if layout.escaped
+                else (lambda value: value)
+            )
             writer = csv.writer(file, delimiter=delimiter)
             writer.writerow(map(cell, names))
             for row in rows:
@@ -279,10 +284,6 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
 
 def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
     return pyarrow.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
-
-
-def _escaped(value: Any) -> Any:
-    return as_text(value) if isinstance(value, str) else value
 
 
 def _as_json(value: Any) -> Any:

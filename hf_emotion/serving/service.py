@@ -26,8 +26,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from .. import __version__
 from ..inference import open_checkpoint
+from ..io.version import __version__
 from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
@@ -445,7 +445,7 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
                 raise ValueError(f"{model.name} has no heat map: it is exported, or a model for {model.task.name}.")
             from ..inference.explain import explain  # it needs torch
 
-            text, arguments = model.page.question(body.text, method, body.emotions)
+            text, arguments = model.page.read(body.text), model.page.arguments(method, body.emotions)
             found = explain(model.predictor, text, **arguments).to_dict()
             return {"maps": found["maps"], "notes": found["notes"]}
 

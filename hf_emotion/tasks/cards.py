@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import modeling
+import hf_emotion.modeling
+
 from ..recipes import SCRATCH, Recipe
 from ..run_report import RunReport, SeedRun
 from ..runtime.base_models import hub_id
@@ -156,7 +157,7 @@ def _without_decay(model_type: str | None) -> list[str]:
     """A paragraph on the parameters that weight decay leaves out, if the model names some."""
     spared = {
         value.config_class.model_type: value._no_weight_decay_parameters
-        for value in vars(modeling).values()
+        for value in vars(hf_emotion.modeling).values()
         if hasattr(value, "_no_weight_decay_parameters")
     }
     if model_type not in spared:

@@ -27,7 +27,7 @@ from ..data.votes import votes_of
 from ..io.names import did_you_mean
 from ..modeling.text_processing import TfidfGate, usable_positions
 from ..recipes import Recipe
-from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
+from ..runtime.base_models import base_to_build_on, finding, load_base_tokenizer
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.emoji_names import with_emoji_names
 from ..runtime.languages import languages_of, set_languages
@@ -85,7 +85,7 @@ def build_classifier(
     for name in ("aspects", "targets", "target_texts", "num_contexts"):
         if name in model_config:
             raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
-    try:
+    with finding(base_model):
         head = {name: model_config[name] for name in HEAD if name in model_config}
         with base_to_build_on(base_model, model_type, names, contexts, head) as path:
             if model_type is None:
@@ -119,8 +119,6 @@ def build_classifier(
             else:
                 config = read_config(path, config_class, **fields)
                 model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
-    except OSError as error:
-        raise OSError(not_found(base_model, error)) from error
     if hasattr(model, "init_label_embeddings") and base.model_type != model_type:
         _start_labels(model, tokenizer, label_names, label_texts or {}, frequencies)
     return model

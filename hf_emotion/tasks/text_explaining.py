@@ -26,7 +26,6 @@ from ..runtime.attribution import (
     check_fast,
     check_names,
     column_axis,
-    either,
     merge_note,
     neutral_token,
     outputs_with_attention,
@@ -142,7 +141,7 @@ def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
     if labels is not None:
         raise ValueError(
             f"`labels` cannot be used with the attention of a {model.config.model_type!r} model, which is the same "
-            f"for all labels: leave it out, or use {either(METHODS[1:])}."
+            f"for all labels: leave it out, or use {', '.join(METHODS[1:])}."
         )
 
 
@@ -155,7 +154,7 @@ def read_token_attention(model: PreTrainedModel, reading: Reading, *names: str) 
     layers = next((outputs[name] for name in names if outputs.get(name)), None)
     if not layers:
         raise ValueError(
-            f"attention does not fit a {model.config.model_type!r} model, which returns none: use {either(METHODS[1:])}."
+            f"attention does not fit a {model.config.model_type!r} model, which returns none: use {', '.join(METHODS[1:])}."
         )
     attention = to_numpy(layers[-1][0])
     which, row = ("first", 0) if attention[:, 0, 1:].any() else ("last", -1)

@@ -61,12 +61,8 @@ def training_arguments(
         **own,
         **recipe.training_arguments,
     }
-    metric = values.get("metric_for_best_model") or "loss"  # the Trainer's own default
-    greater = sign_of(metric) > 0
-    if values.setdefault("greater_is_better", greater) is not greater:
-        raise ValueError(
-            f"`greater_is_better` would keep the worst epoch by `metric_for_best_model` {metric!r}: leave it out."
-        )
+    greater = sign_of(values.get("metric_for_best_model") or "loss") > 0  # "loss": the Trainer's own default
+    values.setdefault("greater_is_better", greater)
     if values.get("lr_scheduler_type") == "reduce_lr_on_plateau":  # which steps on the metric, and takes it for a loss
         values["lr_scheduler_kwargs"] = {
             "mode": "max" if greater else "min",

@@ -157,20 +157,8 @@ class Survival(TrainerCallback, ExportableState):
             signal.signal(signal.SIGTERM, before)
 
     def on_train_begin(self, args, state, control, **kwargs):
-        warmup = args.get_warmup_steps(state.max_steps)
-        if warmup >= state.max_steps:
-            logger.warning(
-                "`warmup_steps` are %d, and the training has %d steps: the learning rate never reaches `learning_rate` %g",
-                *(warmup, state.max_steps, args.learning_rate),
-            )
         saved = _saved({"stateful_callbacks": state.stateful_callbacks})
         if state.global_step and saved:
-            if saved["processes"] != args.world_size:
-                logger.warning(
-                    "the checkpoint was saved by %d processes, these are %d: dropout goes on with other random numbers",
-                    saved["processes"],
-                    args.world_size,
-                )
             self.earlier = saved.get("seconds", 0.0)
             self.trainer._tr_loss += saved["loss"]
             self.trainer._globalstep_last_logged = saved["since_step"]
@@ -234,11 +222,8 @@ def diverged(trainer: Trainer, loss: float) -> FloatingPointError:
     """What a training ends with whose loss, weights or predictions are not finite."""
     args, state = trainer.args, trainer.state
     return FloatingPointError(
-        f"the training diverged: loss {loss} at step {state.global_step}, learning rate "
-        f"{trainer.lr_scheduler.get_last_lr()[0]:.3g} (`learning_rate` {args.learning_rate:.3g}). Train again in another run folder "
-        f"with a tenth of it, --set learning_rate={args.learning_rate / 10:.3g}"
-        + ("" if 0 < args.max_grad_norm <= 1 else ", and with clipped gradients, --set max_grad_norm=1")
-        + f". {_best_so_far(Path(args.output_dir))}"
+        f"the training diverged: loss {loss} at step {state.global_step}, learning rate {trainer.lr_scheduler.get_last_lr()[0]:.3g} "
+        f"(`learning_rate` {args.learning_rate:.3g}). Train again in another run folder with a smaller one, or a smaller `max_grad_norm`."
     )
 
 
@@ -262,15 +247,6 @@ def stopped_at(checkpoint: Path) -> TrainerState | None:
     return state if control.get("args", {}).get("should_training_stop", False) else None
 
 
-def _best_so_far(folder: Path) -> str:
-    whole = [path for path in _checkpoints(folder) if defect(path) is None]
-    if not whole:
-        return "There is no checkpoint yet."
-    last = max(whole, key=lambda path: int(path.name.split("-")[1]))
-    best = json.loads((last / STATE).read_text(encoding="utf-8"))["best_model_checkpoint"] or last
-    return f"The best checkpoint so far is kept: {last.with_name(Path(best).name)}."
-
-
 @contextmanager
 def explained(output: Path) -> Iterator[None]:
     """Give errors of disk and memory a message that says what to do. Their class stays OSError or MemoryError."""
@@ -282,20 +258,11 @@ def explained(output: Path) -> Iterator[None]:
         full = number in (errno.ENOSPC, errno.EDQUOT) or re.search("No space left|quota exceeded|StorageFull", text)
         if full or (isinstance(error, RuntimeError) and "inline_container" in str(error)):  # how torch.save says it
             raise OSError(
-                f"{output} cannot be written, the disk is full or failing ({text}). Make room, then give the same command with "
-                f"--resume. {_best_checkpoints(output)}"
+                f"{output} cannot be written, the disk is full or failing ({text}). Make room, then give the same command with --resume."
             ) from error
         if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
             raise MemoryError(
-                f"out of memory ({text}). Train in another run folder with smaller batches that add up to the same, e.g. --set "
-                "per_device_train_batch_size=8 --set gradient_accumulation_steps=2, or with a smaller `max_length`; if something "
-                f"else took the memory, give the same command with --resume. {_best_checkpoints(output)}"
+                f"out of memory ({text}). Train in another run folder with smaller batches (`per_device_train_batch_size`, "
+                "`gradient_accumulation_steps`) or a smaller `max_length`; or make room, and give the same command with --resume."
             ) from error
         raise
-
-
-def _best_checkpoints(output: Path) -> str:
-    """Sentences that name the best checkpoints so far of the unfinished seeds (and contexts)."""
-    # With `few_shot` each method has a folder of its own in `checkpoints`.
-    folders = sorted({path.parent for path in output.rglob("checkpoint-*") if path.is_dir()})
-    return " ".join(_best_so_far(folder) for folder in folders) or "There is no checkpoint yet."

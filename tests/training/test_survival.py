@@ -240,11 +240,9 @@ class TestErrors:
 
         with monkeypatch.context() as patch:
             patch.setattr(EmotionTrainer, "_save_optimizer_and_scheduler", full)
-            with pytest.raises(
-                OSError, match=r"run cannot be written, the disk is full.*Make room.*--resume.*kept"
-            ) as error:
+            with pytest.raises(OSError, match=r"run cannot be written, the disk is full.*Make room.*--resume"):
                 run(training, output)
-        assert "checkpoint-12" in str(error.value) and defect(output / "checkpoints" / "checkpoint-12") is None
+        assert defect(output / "checkpoints" / "checkpoint-12") is None
         assert differences(run(training, output, resume=True), reference) == []
 
     def test_diverged(self, training, tmp_path, no_plots, argv, monkeypatch):
@@ -259,12 +257,7 @@ class TestErrors:
         output = tmp_path / "run"
         done = argv("train", training / "recipe.yaml", "--data-dir", training / "data", "--output", output)
         assert done.code == 1 and "Traceback" not in done.err
-        for part in (
-            "diverged: loss nan at step 16",
-            "learning rate 0.0011",
-            "--set learning_rate=0.0002",
-            "checkpoint-12",
-        ):
+        for part in ("diverged: loss nan at step 16", "learning rate 0.0011", "`learning_rate` 0.002"):
             assert part in done.err
         assert defect(output / "checkpoints" / "checkpoint-12") is None
 
@@ -275,7 +268,7 @@ class TestErrors:
         command = ("train", training / "recipe.yaml", "--data-dir", training / "data", "--output", tmp_path / "run")
         done = argv(*command, "--set", "learning_rate=1e30", "--set", f"max_steps={steps}")
         assert done.code == 1 and "Traceback" not in done.err
-        assert "the training diverged" in done.err and "--set learning_rate=1e+29" in done.err
+        assert "the training diverged" in done.err and "a smaller one" in done.err
 
     def test_weights_that_are_not_finite_are_not_saved(self, training, tmp_path, monkeypatch):
         original = EmotionTrainer.training_step
@@ -286,7 +279,7 @@ class TestErrors:
             return original(self, model, *arguments)
 
         monkeypatch.setattr(EmotionTrainer, "training_step", poisoned)
-        with pytest.raises(FloatingPointError, match="at step 12.*no checkpoint yet"):
+        with pytest.raises(FloatingPointError, match="at step 12"):
             run(training, tmp_path / "run")
 
     @pytest.mark.parametrize(
@@ -301,7 +294,7 @@ class TestErrors:
         command = ("train", training / "recipe.yaml", "--data-dir", training / "data", "--output", tmp_path / "run")
         done = argv(*command, "--resume")
         assert done.code == 1 and "Traceback" not in done.err and "--debug" not in done.err
-        for part in ("out of memory", "per_device_train_batch_size", "gradient_accumulation_steps", "checkpoint-12"):
+        for part in ("out of memory", "per_device_train_batch_size", "gradient_accumulation_steps", "--resume"):
             assert part in done.err
 
     def test_other_errors_stay_as_they_are(self, tmp_path):

@@ -18,7 +18,7 @@ from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognitio
 from ...modeling.text_processing import encoder_positions, number_speakers
 from ...recipes import Recipe
 from ...run_report import SeedRun
-from ...runtime.base_models import base_to_build_on, not_found
+from ...runtime.base_models import base_to_build_on, finding
 from ...runtime.batching import encode_texts
 from ...runtime.languages import languages_of, set_languages
 from ...runtime.loading import read_config, read_model
@@ -53,7 +53,7 @@ def build_dialogue_model(
         raise ValueError(
             "`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts, which a model of 'vectors' cannot."
         )
-    try:
+    with finding(base_model):
         with base_to_build_on(base_model) as path:
             base = read_config(path)
             if isinstance(base, DialogueBiLSTMConfig):
@@ -62,8 +62,6 @@ def build_dialogue_model(
                 fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
                 return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
             return read_model(DialogueBiLSTMForEmotionRecognition, path, method="from_encoder_pretrained", **fields)
-    except OSError as error:
-        raise OSError(not_found(base_model, error)) from error
 
 
 def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRecognition:

@@ -16,7 +16,6 @@ from ...runtime.attribution import (
     HeatMap,
     captum_attr,
     check_names,
-    either,
     to_numpy,
 )
 from ...runtime.batching import as_texts
@@ -62,7 +61,7 @@ def explain(
             raise ValueError("`labels` cannot be used with attention, which is the same for all labels: leave it out.")
         if not config.num_attention_heads:
             raise ValueError(
-                f"attention does not fit a model with `num_attention_heads=0`: use {either(METHODS[1:])}."
+                f"attention does not fit a model with `num_attention_heads=0`: use {', '.join(METHODS[1:])}."
             )
         with torch.no_grad():
             outputs = model(utterance_embeds=embeds, output_attentions=True, **dict(zip(names, others, strict=True)))

@@ -18,7 +18,7 @@ from ...io.files import replacing, sha256_of
 from ...modeling.configuration_label_aware import BERT_TYPES
 from ...recipes import Recipe
 from ...run_report import SeedRun
-from ...runtime.base_models import not_found, resolve_base_model
+from ...runtime.base_models import finding, resolve_base_model
 from ...runtime.loading import read_config
 from ...runtime.plain import text_processing
 from ...runtime.ready import cache_folder
@@ -56,10 +56,8 @@ def over_base_model(recipe: Recipe) -> Recipe:
     special, general = LABEL_AWARE
     if recipe.model_type != special:
         return recipe
-    try:
+    with finding(recipe.base_model):
         base = read_config(resolve_base_model(recipe.base_model))
-    except OSError as error:
-        raise OSError(not_found(recipe.base_model, error)) from error
     encoder = getattr(base, "encoder_config", None) or base
     if encoder.model_type in BERT_TYPES:
         return recipe

@@ -27,7 +27,7 @@ from ...modeling.pipeline_emotional_response import (
     text_positions,
 )
 from ...recipes import Recipe
-from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ...runtime.base_models import finding, load_base_tokenizer, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
 from ...runtime.ready import HUB_IDS
 from ...runtime.unread import LARGE_SHARE, is_new, unknown_shares, warn_unknown
@@ -56,8 +56,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
         OSError: no such base model.
     """
     path = resolve_base_model(recipe.base_model)
-    encoder = recipe.model_type == "bert-mod-ln"
-    tokenizer = load_base_tokenizer(recipe.base_model, encoder=encoder)
+    tokenizer = load_base_tokenizer(recipe.base_model)
     assert recipe.model_type is not None  # a stock model cannot reply
     model_class = GENERATORS[recipe.model_type]
     fields = dict(recipe.model_config)
@@ -68,7 +67,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
         raise ValueError(
             "`emotion_tokens` is for encoder-decoders: leave it out, and tell the emotion with `model_config.emotion_prompt`."
         )
-    try:
+    with finding(recipe.base_model):
         found = read_config(path)
         if found.model_type == recipe.model_type:
             if list(found.emotions or []) != list(emotions):
@@ -105,8 +104,6 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
                     trust_remote_code=False,
                     **fields,
                 )
-    except OSError as error:
-        raise OSError(not_found(recipe.base_model, error, encoder=encoder)) from error
     if recipe.emotion_tokens:
         tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in emotions]})
         model.resize_token_embeddings(len(tokenizer))

@@ -95,7 +95,7 @@ def evaluate_replies(
     encoder = None
     if bertscore_model is not None:
         path = resolve_base_model(bertscore_model)
-        encoder = (read_model(AutoModel, path), load_base_tokenizer(bertscore_model, "--bertscore-model "))
+        encoder = (read_model(AutoModel, path), load_base_tokenizer(bertscore_model))
     rows = sample_rows(splits[split], contexts)
     gold = label_matrix(rows)
     human = list(rows["reply"])

@@ -18,7 +18,7 @@ from transformers import (
 
 from ...data.splits import map_rows
 from ...recipes import SCRATCH, Recipe
-from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ...runtime.base_models import finding, load_base_tokenizer, resolve_base_model
 from ...runtime.loading import read_config, read_model
 from ..base import Prepared
 from ..perplexity import padded, perplexity, shifted_token_losses
@@ -39,8 +39,8 @@ def build_language_model(
         OSError: no such base model.
     """
     if recipe.base_model != SCRATCH:
-        tokenizer = load_base_tokenizer(recipe.base_model, encoder=False)
-        try:
+        tokenizer = load_base_tokenizer(recipe.base_model)
+        with finding(recipe.base_model):
             path = resolve_base_model(recipe.base_model)
             found = read_config(path)
             if found.model_type != "gpt2":
@@ -48,8 +48,6 @@ def build_language_model(
                     f"`base_model` {recipe.base_model!r} is a {found.model_type!r} model, not a 'gpt2' one."
                 )
             model = read_model(AutoModelForCausalLM, path, dtype=torch.float32, **recipe.model_config)
-        except OSError as error:
-            raise OSError(not_found(recipe.base_model, error, encoder=False)) from error
         _check_blocks(recipe, model.config)
         return model, tokenizer
     size = recipe.model_config.get("vocab_size", GPT2Config.vocab_size)
