@@ -81,7 +81,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             "model_type": config.model_type,
             "encoder": {
                 "id": encoder,
-                "files": {name: sha256_of(encoder_file(encoder, name)[0]) for name in ENCODER_FILES},
+                "files": {name: sha256_of(encoder_file(encoder, name)) for name in ENCODER_FILES},
             },
             "prefix": _prefix(half),
             "labels": [config.id2label[i] for i in range(config.num_labels)],

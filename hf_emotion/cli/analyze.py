@@ -21,16 +21,13 @@ def analyze(
     abstain: Annotated[
         str | None,
         typer.Option(
-            metavar="coverage=X|accuracy=X|off",
-            help='Let the model say "abstained" where it is least sure: answer this share of the validation rows, or as many as are right '
-            "so often there. Kept in the checkpoint's config.json.",
+            metavar="coverage=X|accuracy=X|off", help='Keep a rule in config.json: where the model says "abstained".'
         ),
     ] = None,
     prediction_sets: Annotated[
         str | None,
         typer.Option(
-            metavar="COVERAGE|off",
-            help="Let the model give sets of labels that hold all gold labels with this probability. Kept in config.json.",
+            metavar="COVERAGE|off", help="Keep in config.json: sets of labels that hold the gold labels so often."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -49,7 +46,8 @@ def analyze(
         pair = analyze_pair(runs[0], runs[1], split, data_dir)
         print_json(pair) if as_json else _print_pair(pair)
         return
-    result = run_one(runs[0], split, data_dir, _abstain(abstain), _prediction_sets(prediction_sets))
+    rules = _wanted("--abstain", abstain, True), _wanted("--prediction-sets", prediction_sets, False)
+    result = run_one(runs[0], split, data_dir, *rules)
     if as_json:
         print_json(result)
         return
@@ -60,22 +58,13 @@ def analyze(
     print(f"\nreport: {runs[0] / 'report.html'}")
 
 
-def _abstain(text: str | None) -> Any:
-    """The value of --abstain as `analyze` takes it."""
+def _wanted(option: str, text: str | None, named: bool) -> Any:
+    """The value of an option as `analyze` takes it: "off", a number, or {name: number}."""
     if text is None or text == "off":
         return text
-    name, _, number = text.partition("=")
-    return {name: _number("--abstain", number)}
-
-
-def _prediction_sets(text: str | None) -> Any:
-    """The value of --prediction-sets as `analyze` takes it."""
-    return text if text is None or text == "off" else _number("--prediction-sets", text)
-
-
-def _number(option: str, text: str) -> float:
+    name, _, number = text.partition("=") if named else ("", "", text)
     try:
-        return float(text)
+        return {name: float(number)} if named else float(number)
     except ValueError:
         raise typer.BadParameter(f"{option} needs a number or off, as its help shows; got {text!r}.") from None
 

@@ -13,12 +13,7 @@ from .reading import read_options
 
 
 def check_labels(
-    checkpoint: Annotated[
-        str,
-        typer.Argument(
-            help="Run folder, ready model, encoder (minilm) or Hub id; its encoder reads the texts.", callback=checked
-        ),
-    ],
+    checkpoint: Annotated[str, typer.Argument(help="Encoder: run, ready model, minilm or Hub id.", callback=checked)],
     dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
     split: Split = "train",
     data_dir: DataDir = None,

@@ -12,10 +12,7 @@ from .printing import print_json, print_table
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one corpus; the first is the baseline.")],
-    split: Annotated[
-        Literal["validation", "test"] | None,
-        typer.Option(help="Part of the corpus; default: test, or validation if a run has no test part."),
-    ] = None,
+    split: Annotated[Literal["validation", "test"] | None, typer.Option(help="Default: test, if all have it.")] = None,
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:

@@ -15,12 +15,7 @@ def convert(
     output: Annotated[Path, typer.Argument(help="New or empty folder.")],
     config: Annotated[Path | None, typer.Option(help="JSON with the sizes; default: that beside REFERENCE.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value of the configuration, repeated.")] = None,
-    to_roberta: Annotated[
-        bool,
-        typer.Option(
-            "--to-roberta", help="Put a BERT encoder (folder, Hub id or minilm) into RoBERTa's architecture."
-        ),
-    ] = False,
+    to_roberta: Annotated[bool, typer.Option("--to-roberta", help="Put a BERT encoder into a RoBERTa one.")] = False,
 ) -> None:
     """Convert a checkpoint of the authors' code (label-aware, CG-BERT, QACG-BERT) for AutoModel; or BERT to RoBERTa."""
     quiet()

@@ -27,7 +27,6 @@ from .reading import read_options
 
 
 LABELLED = labelled_corpora()
-OPTIONS = {"judges": "--judge"}  # settings that options name otherwise
 
 
 def evaluate(
@@ -42,23 +41,13 @@ def evaluate(
     data_dir: DataDir = None,
     taxonomy: Taxonomy = None,
     option: LoaderOption = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Multi-label models: a fixed threshold of uncalibrated probabilities to measure at, beside the tuned ones; default: 0.3.",
-        ),
-    ] = None,
+    threshold: Annotated[float | None, typer.Option(min=0, max=1, help="A fixed threshold; default: 0.3.")] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: MaxWindows = None,
     aggregation: Aggregation = None,
     dtype: Dtype = None,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
-    ] = None,
+    judge: Annotated[list[str] | None, typer.Option(help="Generators: classifier of the replies; repeatable.")] = None,
     contexts: Annotated[int | None, typer.Option(min=1, help="Generators: size of the sample; default: 1000.")] = None,
     bertscore_model: Annotated[str | None, typer.Option(help="Generators: encoder for BERTScore, or minilm.")] = None,
     replies: Annotated[Path | None, typer.Option(help="Generators: JSONL file to write the replies to.")] = None,
@@ -83,13 +72,8 @@ def evaluate(
         **{"threshold": threshold, "judges": judge, "bertscore_model": bertscore_model},
         **{"intensity": intensity, "contexts": contexts},
     }
-    takes = {*predictor.task.settings, "threshold"}  # `run` itself refuses a threshold, and names its value
-    given = [name for name, value in settings.items() if value is not None]
-    unfit = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if replies is not None and predictor.task.selects_labels:
-        unfit.append("--replies")
-    if unfit:
-        raise typer.BadParameter(f"{', '.join(unfit)} does not go with a model for {predictor.task.name}.")
+        raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}.")
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:

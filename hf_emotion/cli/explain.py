@@ -13,23 +13,13 @@ from .reading import emotion_or_mixture, given_or_stdin, refuse_files
 
 def explain(
     checkpoint: Checkpoint,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A text, a context of a generator, or the turns of a dialogue; without any: lines of stdin."
-        ),
-    ] = None,
+    texts: Annotated[list[str] | None, typer.Argument(help="A text, or a dialogue's turns; default: stdin.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label, may be repeated; default: most probable.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Target, may be repeated; default: those in it.")] = None,
     aspect: Annotated[list[str] | None, typer.Option(help="Aspect, may be repeated; default: all aspects.")] = None,
     emotion: Annotated[
         list[str] | None,
-        typer.Option(
-            "--emotion",
-            "-e",
-            help="Generators: the reply is generated in the first emotion and compared under the others "
-            "(or under all, if only one is given).",
-        ),
+        typer.Option("--emotion", "-e", help="Generators: emotion of the reply, then those to compare; default: all."),
     ] = None,
     reply: Annotated[str | None, typer.Option(help="Generators: explain this reply, generate none.")] = None,
     method: Annotated[

@@ -13,21 +13,17 @@ from .reading import read_options
 
 def export(
     checkpoint: Checkpoint,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="New folder; default: CHECKPOINT-onnx.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: CHECKPOINT-onnx.")] = None,
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
-            help="8-bit weights: a smaller file, whose logits differ. int8 is fast on processors with VNNI and on ARM, and loses accuracy "
-            "on others; uint8 is slower, and safe on all."
+            help="8-bit weights: int8 for processors with VNNI and for ARM; uint8 is slower, and safe on all."
         ),
     ] = None,
     texts: Annotated[
         Path | None,
         typer.Option(
-            help="Texts to compare with torch, one per line; for dialogues one turn per line, with an empty line between dialogues. "
-            "Default: the texts of --dataset, else the test part of the quickstart corpus."
+            help="Texts to compare with torch, one per line; an empty line ends a dialogue. Default: of a corpus."
         ),
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure.")] = None,

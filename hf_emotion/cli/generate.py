@@ -17,11 +17,7 @@ def generate(
     contexts: Annotated[list[str] | None, typer.Argument(help="Contexts; without --input: lines of stdin.")] = None,
     emotion: Annotated[
         list[str] | None,
-        typer.Option(
-            "--emotion",
-            "-e",
-            help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3; repeat it for a reply in each.",
-        ),
+        typer.Option("--emotion", "-e", help="Name, emoji or mixture, e.g. joy=0.7,surprise=0.3; one reply for each."),
     ] = None,
     all_emotions: Annotated[bool, typer.Option("--all-emotions", help="Reply in every emotion of the model.")] = False,
     input_: Annotated[Path | None, typer.Option("--input", help="Table with the columns context and emotion.")] = None,
@@ -30,10 +26,7 @@ def generate(
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
     num_beams: Annotated[int | None, typer.Option(min=1, help="Beam search with so many beams, no sampling.")] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens; default: 10.")] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Sample from the most probable tokens that together have this probability."),
-    ] = None,
+    top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Probability of the tokens to sample.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a reply; default: 40.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:

@@ -25,34 +25,17 @@ def predict(
     # Strings: a Path would spoil a URL.
     input_: Annotated[str | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet: a file or a URL.")] = None,
     output: Annotated[str | None, typer.Option(help="File or URL to write; its ending gives the format.")] = None,
-    engine: Annotated[
-        Literal["local", "ray"],
-        typer.Option(help="What runs the prediction of a file: this process, or actors of Ray Data."),
-    ] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --engine ray: number of actors; default: one for each GPU, else for each CPU."),
-    ] = None,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            help="Separator of a CSV; default: the one of , ; tab and | that gives the columns of the texts."
-        ),
-    ] = None,
+    separator: Annotated[str | None, typer.Option(help="Of a CSV; default: , ; tab or |, by its columns.")] = None,
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
     taxonomy: Taxonomy = None,
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(help="A label to add by its name for this call, to a label-aware model; may be repeated."),
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label to add for this call (label-aware models).")] = None,
     url: Annotated[
-        str | None,
-        typer.Option(
-            help="Ask this service (`hf-emotion serve`), http://HOST:PORT, instead of loading a model; its key: $HF_EMOTION_API_KEY."
-        ),
+        str | None, typer.Option(help="Ask this service (`hf-emotion serve`) instead; its key: $HF_EMOTION_API_KEY.")
     ] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="The k most probable labels, no thresholds.")] = None,
     max_length: MaxLength = None,
@@ -63,16 +46,12 @@ def predict(
     on_bad_rows: Annotated[
         Literal["error", "skip"] | None,
         typer.Option(
-            help="Malformed rows and empty texts in a file, lines of stdin that are no text: stop with an error (default), or skip them "
-            "(no prediction)."
+            help="Rows and lines that are malformed or no text: stop (default), or skip them (no prediction)."
         ),
     ] = None,
     escape_formulas: Annotated[
         bool,
-        typer.Option(
-            "--escape-formulas",
-            help="Write an apostrophe before cells of a CSV that a spreadsheet would take for a formula (= + - @).",
-        ),
+        typer.Option("--escape-formulas", help="Put an apostrophe before cells of a CSV that look like formulas."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:

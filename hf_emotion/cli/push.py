@@ -23,8 +23,7 @@ def push(
     licence: Annotated[
         str | None,
         typer.Option(
-            "--license",
-            help="Licence of a model of your own data, such as CC-BY-4.0; default: that of its card, or of the recipe beside the run.",
+            "--license", help="Licence of a model of your own data, e.g. CC-BY-4.0; default: its card's or recipe's."
         ),
     ] = None,
     trust_remote_code: TrustRemoteCode = False,

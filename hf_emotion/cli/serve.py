@@ -22,23 +22,13 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8000,
     api_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help=f"File with the key that requests must bring; default: ${KEY}, else no key.",
-        ),
+        Path | None, typer.Option(exists=True, dir_okay=False, help=f"File with the requests' key; default: ${KEY}.")
     ] = None,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(help="Site whose pages may ask the service, e.g. https://example.org; * for all; repeat it."),
-    ] = None,
+    cors_origin: Annotated[list[str] | None, typer.Option(help="Site whose pages may ask, or *; repeatable.")] = None,
     max_batch_size: Annotated[int, typer.Option(min=1, help="Texts that the model reads together at most.")] = 64,
     batch_wait_timeout: Annotated[
         float,
-        typer.Option(
-            min=0, max=MOST_SECONDS, help="Seconds to wait for more texts before a batch that is not full runs."
-        ),
+        typer.Option(min=0, max=MOST_SECONDS, help="Seconds that a batch which is not full waits for more texts."),
     ] = 0.0,
     max_queue_size: Annotated[int, typer.Option(min=1, help="Texts that may wait; others get status 429.")] = 1024,
     timeout: Annotated[float, typer.Option(min=0.001, max=MOST_SECONDS, help="Seconds until status 504.")] = 30.0,
@@ -47,9 +37,7 @@ def serve(
     max_connections: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Connections at most; then the longest idle one is closed, and if all are busy, requests get status 503. Default: 1000, or "
-            "what ulimit -n allows.",
+            min=1, help="Connections at most; then idle ones are closed, or status 503. Default: 1000, or by ulimit."
         ),
     ] = None,
     max_length: MaxLength = None,
@@ -57,25 +45,20 @@ def serve(
     max_windows: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Emotions of texts: windows that are read of a text, the rest is cut. Default: texts are read whole, and one with more than "
-            f"{Settings.max_windows} windows gets status 422.",
+            min=1, help=f"Windows to read of a text; default: all, and status 422 beyond {Settings.max_windows}."
         ),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="A larger request gets status 422.")] = Settings.max_tokens,
     aggregation: Aggregation = None,
     dtype: Dtype = None,
     log: Annotated[
-        Literal["errors", "requests", "texts"],
-        typer.Option(help="What the log holds: errors, a line per request without its texts, or with them."),
+        Literal["errors", "requests", "texts"], typer.Option(help="Errors, a line per request, or also its texts.")
     ] = "requests",
     engine: Annotated[Literal["local", "ray"], typer.Option(help="This process, or replicas under Ray.")] = "local",
     num_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: replicas; default: 1.")] = None,
     min_replicas: Annotated[int | None, typer.Option(min=1, help="With --max-replicas: as many stay.")] = None,
     max_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: most replicas by load.")] = None,
-    max_ongoing_requests: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: requests that a replica gets at once; default: 128.")
-    ] = None,
+    max_ongoing_requests: Annotated[int | None, typer.Option(min=1, help="Of a Ray replica; default: 128.")] = None,
 ) -> None:
     """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. A page at / tries it; /openapi.json describes it."""
     least = num_replicas or min_replicas or 1

@@ -15,9 +15,7 @@ def sweep(
     space: Annotated[
         Path,
         typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="YAML file with what to try of each field: `KEY: {low: 1, high: 9}`, maybe with `log: true` or a `step`, or a list of values.",
+            exists=True, dir_okay=False, help="YAML: `KEY: {low: 1, high: 9}` (`log: true`, `step`), or a list."
         ),
     ],
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, those before --resume included.")] = 20,

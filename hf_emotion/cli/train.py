@@ -9,30 +9,19 @@ from typing import Annotated
 import typer
 
 from ..runtime.names import check_local
-from .options import AllFigures, DataDir, TrainFraction
+from .options import AllFigures, BaseModel, DataDir, TrainFraction
 from .printing import print_report, quiet
 
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
-    base_model: Annotated[
-        str | None,
-        typer.Option(help="Encoder or trained model: Hub id, local folder, ready model, or minilm (extra `offline`)."),
-    ] = None,
+    base_model: BaseModel = None,
     data_dir: DataDir = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
     train_fraction: TrainFraction = None,
-    shots: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Emotions of texts: number of training rows, and of validation rows, per label; default: all."
-        ),
-    ] = None,
-    max_eval_rows: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of rows of the validation part, and of the test part; default: all."),
-    ] = None,
+    shots: Annotated[int | None, typer.Option(min=1, help="Emotions of texts: rows per label; default: all.")] = None,
+    max_eval_rows: Annotated[int | None, typer.Option(min=1, help="Most rows of each part to measure.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, such as learning_rate=1e-4.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")] = False,
     all_figures: AllFigures = False,

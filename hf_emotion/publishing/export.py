@@ -2,17 +2,17 @@
 """Exports a checkpoint as ONNX graphs for onnxruntime, and compares them with torch before anything is written."""
 
 import importlib.metadata
-import importlib.util
 import logging
 import platform
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
+import timeit
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import torch
 
+from ..io.extras import require
 from ..io.files import creating, refuse_taken, write_json
 from ..runs.evaluate import evaluate
 from ..runtime.exported import write_exported_config, write_tokenizer_facts
@@ -22,7 +22,7 @@ from ..runtime.onnx import DECODER, is_exported
 from ..runtime.ready import with_weights
 from ..tasks import packaged_corpus, task_of, task_of_rows
 from ..tasks.base import Task
-from ..tasks.exporting import Exporter, distinct_texts
+from ..tasks.exporting import Comparison, Exporter, distinct_texts
 from ..tasks.loading import load_split, options_for, trained_on
 
 
@@ -32,9 +32,6 @@ REPORT = "parity.json"
 TIMED_PAIRS = 7
 
 logger = logging.getLogger(__name__)
-
-
-Compared = dict[str, Any]  # what `Exporter.compare` gives
 
 
 class Speed(TypedDict):
@@ -55,9 +52,9 @@ class Parity(TypedDict, total=False):
     dataset: str | None
     dataset_options: dict
     versions: dict[str, str]
-    float32: Compared
-    int8: Compared
-    uint8: Compared
+    float32: Comparison
+    int8: Comparison
+    uint8: Comparison
     metrics: dict[str, dict[str, float]]
     speed: Speed
 
@@ -96,9 +93,8 @@ def export_onnx(
         FileExistsError: `output` is not empty.
         OSError, ValueError: the checkpoint cannot be loaded; the corpus does not fit; the model cannot be exported; the logits differ.
     """
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(f"export needs {', '.join(missing)}: pip install 'hf-emotion[onnx]'")
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        require(package, "export", "onnx")
     output, checkpoint = Path(output), with_weights(checkpoint)
     refuse_taken(output)
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
@@ -198,7 +194,7 @@ def _speed(exporter: Exporter, model: Any, exported: Any, items: Sequence) -> Sp
         work()
     ratios = []
     for _ in range(TIMED_PAIRS):
-        torch_seconds, onnx_seconds = (_seconds(work) for work in works)
+        torch_seconds, onnx_seconds = (timeit.timeit(work, number=1) for work in works)
         ratios.append(torch_seconds / onnx_seconds)
     low, median, high = statistics.quantiles(ratios, n=4)
     return {
@@ -208,9 +204,3 @@ def _speed(exporter: Exporter, model: Any, exported: Any, items: Sequence) -> Sp
         "times_as_fast_as_torch": median,
         "quartiles": [low, high],
     }
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start

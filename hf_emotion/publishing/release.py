@@ -10,7 +10,6 @@ import ast
 import builtins
 import inspect
 import json
-import logging
 import os
 import re
 import shutil
@@ -40,21 +39,13 @@ from ..tasks.corpus import OWN_TERMS
 from .without_base import complete, place_bases, with_base
 
 
-logger = logging.getLogger(__name__)
-
 _read_json = partial(read_object, remedy="take the file of the finished run")
 
 # Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
 # recipes (which name local folders).
 TOKENIZER_FILES = (
-    *(
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "chat_template.jinja",
-    ),
-    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("chat_template.jinja", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
 )
 WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 MODEL_FILES = ("config.json", "generation_config.json", "tfidf_gate.json", *WEIGHT_FILES, *TOKENIZER_FILES)
@@ -124,25 +115,14 @@ def stage(
     """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. More: see `push`."""
     report = _report_of(run)
     folder.mkdir(parents=True)
-    copied = []
-
-    def copy(name: str | Path, target: Path) -> None:
-        copied.append(_inside(run, name))
-        shutil.copyfile(copied[-1], target)
-
     for name in RUN_FILES:
         if (run / name).is_file():
-            copy(name, folder / name)
+            shutil.copyfile(_inside(run, name), folder / name)
     for name, source in _models(run, report).items():
         (folder / name).mkdir(exist_ok=True)
         for file in _model_files(source):
-            copy(source.relative_to(run) / file, folder / name / file)
+            shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
         complete(folder / name, WEIGHT_FILES, merge, base_model)
-    if linked := [path.name for path in copied if path.stat().st_nlink > 1]:
-        logger.warning(
-            "%d of %d files of %s are hard links, which may be files of elsewhere under another name: look at %s before you publish them",
-            *(len(linked), len(copied), run, ", ".join(linked)),
-        )
     published = _without_folders(report.to_dict())
     published["base_model"] = hub_id(report.base_model) or PurePath(report.base_model or "").name or None
     write_json(folder / METRICS, published)

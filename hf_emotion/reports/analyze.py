@@ -4,8 +4,6 @@ Analyses what a finished run gets wrong and how sure it is, from its stored pred
 the rows that only one gets right.
 """
 
-import importlib.util
-import logging
 import os
 import re
 from collections import Counter
@@ -32,13 +30,11 @@ from .certainty import (
     threshold_curves,
     validation_predictions,
 )
-from .classification import count_pairs
+from .classification import can_draw, count_pairs
 from .compare import Test, check_same_rows, compare, run_names, seeds_to_test
 from .finished_runs import Predictions, ShownRow, Spread, choose_split, examples, read_predictions, seed_folders
-from .selective import Selective, Wanted, check_request, keep_rule, selective
+from .selective import Selective, Wanted, keep_rule, selective, wanted_rules
 
-
-logger = logging.getLogger(__name__)
 
 FOLDER = "analysis"  # in the run folder; never published
 CONFUSIONS = 20  # only the most frequent are kept
@@ -159,7 +155,7 @@ def analyze(
     report = RunReport.read(run)
     task = task_of_run(report)
     left_out: dict[str, str] = {}
-    check_request(abstain, prediction_sets)
+    wanted_rules(abstain, prediction_sets)
     if (abstain or prediction_sets) and "abstain" not in task.recipe_fields:
         raise ValueError(f"a rule to abstain is for emotions of texts, not for {task.name}: leave it out.")
     if not task.selects_labels:
@@ -229,7 +225,7 @@ def analyze_pair(
         FileNotFoundError: no finished run folder, or one without predictions.
         ValueError: no such split; runs over other rows or labels.
     """
-    from .html_report import write_pair
+    from .html_report import render
 
     runs = [Path(first), Path(second)]
     reports = [RunReport.read(run) for run in runs]
@@ -265,7 +261,7 @@ def analyze_pair(
         "left_out": {} if texts else {"texts": why},
         "page": str(page),
     }
-    write_pair(page, result)
+    write_text(page, render("pair.html", title=f"{result['second']} against {result['first']}", result=result))
     return result
 
 
@@ -447,8 +443,7 @@ def _only(
 
 def _figures(result: Analysis, report: RunReport, found: Predictions) -> dict[str, str]:
     """File name -> SVG; empty without matplotlib."""
-    if importlib.util.find_spec("matplotlib") is None:
-        logger.warning("no figures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+    if not can_draw():
         return {}
     from . import figures as draw
     from .classification import matrix_figure

@@ -71,11 +71,17 @@ def write_reports(
     )
     write_text(folder / "classification_report.txt", f"{report_title}\n\n{text.rstrip()}\n")
     write_text(folder / "confusion_matrix.txt", f"{matrix_title}\n\n{_aligned(matrix, names)}\n")
-    if importlib.util.find_spec("matplotlib") is None:
-        logger.warning("no picture of the matrix: matplotlib is not installed (pip install 'hf-emotion[plots]')")
-        return
-    with replacing(folder / "confusion_matrix.png") as temporary:
-        save_figure(matrix_figure(matrix_title, matrix, names), temporary)
+    if can_draw():
+        with replacing(folder / "confusion_matrix.png") as temporary:
+            save_figure(matrix_figure(matrix_title, matrix, names), temporary)
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed; a warning if it is not."""
+    found = importlib.util.find_spec("matplotlib") is not None
+    if not found:
+        logger.warning("no pictures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+    return found
 
 
 def count_pairs(gold: np.ndarray, predicted: np.ndarray, size: int) -> np.ndarray:

@@ -35,11 +35,6 @@ def _row_name(heat: HeatMap, row: int) -> str:
     return heat.rows[row] if heat.scores is None else f"{heat.rows[row]} {heat.scores[row]:.2f}"
 
 
-def _title(explanation: Explanation) -> str:
-    """The model and the method; of a path only the last part."""
-    return f"{Path(explanation.checkpoint).name or explanation.model_type}: {explanation.method}"
-
-
 def _subtitle(heat: HeatMap) -> str:
     scores = "" if heat.score_name is None else f", with its {heat.score_name}"
     return f"{heat.unit} (row: {heat.axes[0]}{scores}; column: {heat.axes[1]})"
@@ -80,7 +75,7 @@ def to_html(explanation: Explanation) -> str:
     return render(
         "explanation.html",
         explanation=explanation,
-        title=_title(explanation),
+        title=f"{Path(explanation.checkpoint).name or explanation.model_type}: {explanation.method}",
         subtitle=_subtitle,
         number_of=_number,
         row_name=_row_name,

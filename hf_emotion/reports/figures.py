@@ -4,9 +4,7 @@ Draws the figures (extra `plots`) of a run folder as PNG, and of `hf-emotion ana
 so that a browser shows any script.
 """
 
-import importlib.util
 import io
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,8 @@ import numpy as np
 
 from ..io.files import replacing
 from ..run_report import RunReport, SeedRun
-from .classification import drawn, save_figure
+from .classification import can_draw, drawn, save_figure
 
-
-logger = logging.getLogger(__name__)
 
 # Okabe and Ito's colours, which colour-blind people can tell apart; lines differ in their dashes too.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
@@ -28,8 +24,7 @@ NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
 
 def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
     """Write `training_curve.png` of a seed, and, if labels are measured, `per_label_f1.png` over all; nothing without matplotlib."""
-    if importlib.util.find_spec("matplotlib") is None:
-        logger.warning("no plots: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+    if not can_draw():
         return
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
@@ -96,8 +91,7 @@ def write_sweep(path: Path, result: Mapping[str, Any], fields: Sequence[tuple[st
     Draw the trials of a sweep, what `sweep` returns: their scores one after the other, and over each field. `fields`: each key, and
     whether its axis is logarithmic. Nothing without matplotlib.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        logger.warning("no plot: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+    if not can_draw():
         return
     figure = _figure(3.2 * (1 + len(fields)), 3.4, result["name"])
     panels = figure.subplots(1, 1 + len(fields), sharey=True, squeeze=False)[0]

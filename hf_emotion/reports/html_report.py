@@ -80,17 +80,6 @@ def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mappi
     write_text(path, page)
 
 
-def write_pair(path: Path, result: Mapping[str, Any]) -> None:
-    """Write the rows that only one of two runs gets right."""
-    write_text(path, render("pair.html", title=f"{result['second']} against {result['first']}", result=result))
-
-
-def write_label_errors(path: Path, result: Mapping[str, Any], most: int) -> None:
-    """Write the rows whose labels are probably wrong, at most the `most` most suspicious ones."""
-    title = f"{result['dataset']} {result['split']}: labels to check"
-    write_text(path, render("label_errors.html", title=title, result=result, rows=result["found"][:most]))
-
-
 def render(template: str, **values: Any) -> str:
     """The text of a page; what is filled in is escaped."""
     return _environment.get_template(template).render(**values)

@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 
 from ..data.splits import label_names
 from ..io.extras import require
-from ..io.files import as_text, creating, refuse_taken, write_csv
+from ..io.files import as_text, creating, refuse_taken, write_csv, write_text
 from ..io.progress import progress_bar
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
 from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
@@ -31,7 +31,7 @@ from ..runtime.ready import ReadyModel, find_ready
 from ..runtime.torch_models import to_tensors
 from ..tasks import corpora, corpus_of, task_of_rows
 from ..tasks.loading import load_split
-from .html_report import write_label_errors
+from .html_report import render
 
 
 MAX_LENGTH = 256  # tokens; the rest of a longer text is not read
@@ -147,7 +147,9 @@ def check_labels(
     if output is not None:
         with creating(output) as temporary:
             write_csv(temporary / CSV, COLUMNS, (_cells(row) for row in rows))
-            write_label_errors(temporary / PAGE, result, ON_PAGE)
+            title = f"{dataset} {split}: labels to check"
+            page = render("label_errors.html", title=title, result=result, rows=found[:ON_PAGE])
+            write_text(temporary / PAGE, page)
     return result
 
 

@@ -43,10 +43,14 @@ class Selective(TypedDict):
     prediction_sets: list[dict] | None
 
 
-def check_request(abstain: Wanted, prediction_sets: float | Literal["off"] | None) -> None:
-    """ValueError unless the rules that `analyze` is to keep are in range, and at most one of them is given."""
-    given = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
-    check_answers(given, None if prediction_sets in (None, OFF) else prediction_sets)  # type: ignore[arg-type]
+def wanted_rules(
+    abstain: Wanted, prediction_sets: float | Literal["off"] | None
+) -> tuple[dict[str, float], float | None]:
+    """What `analyze` is to keep, {} and None where it is "off"; ValueError if it is out of range, or if both are given."""
+    wanted = dict(abstain) if isinstance(abstain, Mapping) else {}
+    sets = prediction_sets if isinstance(prediction_sets, int | float) else None
+    check_answers(wanted, sets)
+    return wanted, sets
 
 
 def selective(report: RunReport, per_seed: list[Predictions], dev: list[Predictions | None]) -> Selective:
@@ -126,13 +130,12 @@ def keep_rule(
     best = report.best
     thresholds = list(best.thresholds.values()) if best.thresholds is not None else None
     rules: dict[str, dict[str, float]] = {}
-    wanted = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
-    sets = None if prediction_sets in (None, OFF) else prediction_sets
+    wanted, sets = wanted_rules(abstain, prediction_sets)
     if wanted or sets is not None:
         if wanted and text_processing.ABSTAINED in found.names:
             raise ValueError(f"{run} has a label {text_processing.ABSTAINED!r}, which means no answer: rename it.")
         dev = read_predictions(run, "validation", found.multi_label)
-        rules = choose_rules(wanted, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
+        rules = choose_rules(wanted, sets, dev.gold, dev.probabilities, thresholds)
         removed: tuple[str, ...] = text_processing.RULES
     else:
         removed = tuple(

@@ -225,8 +225,9 @@ def _run_trial(
     values = {key: trial.params[key] for key in space}
     trial.set_user_attr("values", values)
     trial.set_user_attr("began", time.time())
-    shown = ", ".join(f"{key}={_short(value)}" for key, value in values.items())
-    logger.warning("trial %d of %d: %s", number + 1, total, shown)
+    logger.warning(
+        "trial %d of %d: %s", number + 1, total, ", ".join(f"{key}={value}" for key, value in values.items())
+    )
     folder = output / f"trial-{trial.number}"
     shutil.rmtree(folder, ignore_errors=True)
     watch = Watch(trial)
@@ -282,10 +283,6 @@ class Watch(TrainerCallback):
 def _best(study: "Study") -> Any:
     complete = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
     return max(complete, key=lambda trial: trial.value, default=None)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _write(study: "Study", recipe: Recipe, space: Iterable[str], output: Path) -> Sweep:

@@ -66,7 +66,7 @@ class ReadyModel:
     def check(self) -> None:
         """ValueError if a file in the package is not the one that was published."""
         for name, expected in self.facts["files"].items():
-            _check_file(self.folder / name, expected, "reinstall hf-emotion.")
+            _check_file(self.folder / name, expected)
 
     def key(self) -> str:
         """The name of the merged model in the cache; other files give another name."""
@@ -77,8 +77,8 @@ class ReadyModel:
         """The files of the encoder by their names, checked."""
         files = {}
         for name, expected in self.facts["encoder"]["files"].items():
-            files[name], remedy = encoder_file(self.facts["encoder"]["id"], name)
-            _check_file(files[name], expected, remedy)
+            files[name] = encoder_file(self.facts["encoder"]["id"], name)
+            _check_file(files[name], expected)
         return files
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -199,29 +199,27 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
-    """The path of an encoder's file, and the remedy if it is the wrong one."""
+def encoder_file(encoder: str, name: str) -> Path:
+    """The path of an encoder's file."""
     module, inner = PACKAGED_ENCODERS.get(encoder, ("", ""))
     spec = importlib.util.find_spec(module) if module else None
     if spec is not None and spec.origin is not None:
-        path = Path(spec.origin).parent / inner / name
-        return path, f"reinstall the package that brings it: pip install --force-reinstall {module.replace('_', '-')}"
+        return Path(spec.origin).parent / inner / name
     if (folder := own_encoder(encoder)) is not None:
-        return folder / name, f"it is not the public file: take the folder out of the one that {OWN_ENCODERS} names."
+        return folder / name
     try:
         from huggingface_hub import hf_hub_download
 
         from .hub import asking_once
 
         with asking_once(encoder):
-            path = Path(hf_hub_download(encoder, name))
+            return Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
         raise OSError(
             f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]' brings MiniLM's; for another {OWN_ENCODERS} may "
             "name a folder that holds it."
         ) from error
-    return path, "delete it; the next start downloads it again."
 
 
 def own_encoder(encoder: str) -> Path | None:
@@ -234,11 +232,11 @@ def own_encoder(encoder: str) -> Path | None:
     return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
 
-def _check_file(path: Path, expected: str, remedy: str) -> None:
+def _check_file(path: Path, expected: str) -> None:
     digest = sha256_of(path) if path.is_file() else "missing"
     if digest != expected:
         raise ValueError(
-            f"{path} is missing, damaged or another file (SHA-256 {digest}, expected {expected}): {remedy}"
+            f"{path} is missing, damaged or another file (SHA-256 {digest}, expected {expected}): install or download it again."
         )
 
 

@@ -58,7 +58,7 @@ class Model:
         self.predictor = predictor_with(**{key: value for key, value in loading.items() if key in takes})
         self.route = f"/v1/{self.task.name}"
         self.service: Service = self.task.service(self.predictor)
-        self.page = self.task.page(self.predictor)
+        self.page = self.service.page
         self.settings = settings
         cut_at = loading.get("max_windows", 0) if "max_windows" in takes else 0
         self.max_tokens = max(settings.max_tokens, cut_at * self.predictor.max_length)
@@ -450,6 +450,3 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
             return {"maps": found["maps"], "notes": found["notes"]}
 
         return await of_page(request, body, work)
-
-
-__all__ = ["Settings", "build"]

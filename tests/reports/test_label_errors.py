@@ -117,7 +117,7 @@ def test_nothing_half_written(tmp_path, base_bert, single_label, monkeypatch):
     def fail(*arguments):
         raise OSError("no space")
 
-    monkeypatch.setattr(label_errors, "write_label_errors", fail)
+    monkeypatch.setattr(label_errors, "render", fail)
     with pytest.raises(OSError, match="no space"):
         check_labels(base_bert, "files", single_label, output=tmp_path / "out")
     assert not list(tmp_path.iterdir())
