@@ -21,10 +21,10 @@ from ..io.files import filling, read_object, refuse_taken
 from ..tasks.saving import save_model
 from .roberta import bert_to_roberta
 from .state_dicts import (
+    DEAD,
+    GATE_BIAS,
     label_aware_attention,
     quasi_attention_absa,
-    read_label_aware_attention,
-    read_quasi_attention_absa,
     without_prefix,
 )
 
@@ -70,9 +70,9 @@ def convert_checkpoint(
     state_dict = without_prefix(_load(reference))
     settings = {**_read_config(reference, config), **overrides}
     if "label_embds" in state_dict:
-        read, sizes = read_label_aware_attention, {"num_labels": "label_embds"}
+        read, sizes = label_aware_attention, {"num_labels": "label_embds"}
     elif any("encoder.context_layer." in name for name in state_dict):
-        read = read_quasi_attention_absa
+        read = quasi_attention_absa
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
         raise ValueError(f"{reference} belongs to no known family: neither label-aware attention nor CG-BERT.")
@@ -80,9 +80,11 @@ def convert_checkpoint(
         if settings.get(size) is None and name in state_dict:
             settings[size] = next(iter(state_dict[name].shape), None)
     try:
-        model, ignored = read(state_dict, settings)
+        model = read(state_dict, settings)
     except StrictDataclassError as error:
         raise ValueError(f"the configuration does not fit: {error.__cause__ or error}") from error
+    dead = f"{DEAD}|{GATE_BIAS}" if model.config.model_type == "cg-bert" else DEAD
+    ignored = [name for name in state_dict if re.fullmatch(dead, name)]
     tokenizer = _load_tokenizer(reference.parent, model.config)
     with filling(output) as folder:
         if tokenizer is None:

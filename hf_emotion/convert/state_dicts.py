@@ -107,7 +107,22 @@ def quasi_attention_absa(state_dict: Mapping[str, torch.Tensor], config_dict: Ma
         ValueError: tensors that are missing, unknown, or of another shape; a CG-BERT whose gate biases are not 0; unknown or missing
             configuration entries.
     """
-    return read_quasi_attention_absa(state_dict, config_dict)[0]
+    _check_sizes(config_dict, {"num_labels": "id2label", "num_contexts": "aspects"})
+    weights = _with_gamma_and_beta(without_dead(state_dict))
+    gate_biases = [name for name in weights if re.fullmatch(GATE_BIAS, name)]
+    model_type, context_heads = _variant_of(weights, config_dict)
+    model_class: type[PreTrainedModel] = QACGBertForSequenceClassification
+    config_class: type[PreTrainedConfig] = QACGBertConfig
+    defaults = {"context_heads": context_heads, "gate_bias": bool(gate_biases)}
+    if model_type == CGBertConfig.model_type:
+        model_class, config_class = CGBertForSequenceClassification, CGBertConfig
+        defaults = {"gate_activation": "sigmoid"}
+        nonzero = [name for name in gate_biases if weights[name].count_nonzero()]
+        if nonzero:
+            raise ValueError(f"our CG-BERT has no biases of gates, and those here are not 0: {_some(nonzero)}.")
+        weights = {name: tensor for name, tensor in weights.items() if name not in gate_biases}
+    config = _make_config(config_class, config_dict, defaults, {"gate_heads": "shared"})
+    return _build(model_class, config, weights, QUASI_ATTENTION)
 
 
 def label_aware_attention(state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]) -> PreTrainedModel:
@@ -124,43 +139,11 @@ def label_aware_attention(state_dict: Mapping[str, torch.Tensor], config_dict: M
     Raises:
         ValueError: tensors that are missing, unknown, or of another shape; unknown or missing configuration entries.
     """
-    return read_label_aware_attention(state_dict, config_dict)[0]
-
-
-def read_quasi_attention_absa(
-    state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]
-) -> tuple[PreTrainedModel, list[str]]:
-    """`quasi_attention_absa`, and the names of the tensors that were ignored."""
-    _check_sizes(config_dict, {"num_labels": "id2label", "num_contexts": "aspects"})
-    weights, ignored = _live_tensors(state_dict)
-    weights = _with_gamma_and_beta(weights)
-    gate_biases = [name for name in weights if re.fullmatch(GATE_BIAS, name)]
-    model_type, context_heads = _variant_of(weights, config_dict)
-    model_class: type[PreTrainedModel] = QACGBertForSequenceClassification
-    config_class: type[PreTrainedConfig] = QACGBertConfig
-    defaults = {"context_heads": context_heads, "gate_bias": bool(gate_biases)}
-    if model_type == CGBertConfig.model_type:
-        model_class, config_class = CGBertForSequenceClassification, CGBertConfig
-        defaults = {"gate_activation": "sigmoid"}
-        nonzero = [name for name in gate_biases if weights[name].count_nonzero()]
-        if nonzero:
-            raise ValueError(f"our CG-BERT has no biases of gates, and those here are not 0: {_some(nonzero)}.")
-        weights = {name: tensor for name, tensor in weights.items() if name not in gate_biases}
-        ignored += gate_biases
-    config = _make_config(config_class, config_dict, defaults, {"gate_heads": "shared"})
-    return _build(model_class, config, weights, QUASI_ATTENTION), ignored
-
-
-def read_label_aware_attention(
-    state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]
-) -> tuple[PreTrainedModel, list[str]]:
-    """`label_aware_attention`, and the names of the tensors that were ignored."""
     _check_sizes(config_dict, {"num_labels": "id2label"})
-    weights, ignored = _live_tensors(state_dict)
     published = {"label_attention": "bilinear", "tie_head": True, "head_hidden_size": None}
     published |= {"sentence_representation": "pooler"}
     config = _make_config(LabelAwareBertConfig, config_dict, {}, published)
-    return _build(BertForLabelAwareClassification, config, weights, LABEL_AWARE), ignored
+    return _build(BertForLabelAwareClassification, config, without_dead(state_dict), LABEL_AWARE)
 
 
 def without_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -171,11 +154,10 @@ def without_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in state_dict.items()}
 
 
-def _live_tensors(state_dict: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], list[str]]:
-    """The tensors that mean something, and the names of the others."""
+def without_dead(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors that outputs depend on."""
     tensors = without_prefix(state_dict)
-    ignored = [name for name in tensors if re.fullmatch(DEAD, name)]
-    return {name: tensor for name, tensor in tensors.items() if name not in ignored}, ignored
+    return {name: tensor for name, tensor in tensors.items() if not re.fullmatch(DEAD, name)}
 
 
 def _with_gamma_and_beta(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Required, TypedDict, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
@@ -25,16 +25,13 @@ WAITS = (1, 4, 10)  # seconds before each further attempt when a server fails
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write access"
 
 
-class _Commit(TypedDict, total=False):
-    url: str
-    commit: str
-    changed: bool
-
-
-class Pushed(_Commit):
+class Pushed(TypedDict):
     """`files`: path in the repository -> bytes; `url` of the commit or pull request; `changed`: whether anything differed."""
 
-    files: Required[dict[str, int]]
+    files: dict[str, int]
+    url: NotRequired[str]
+    commit: NotRequired[str]
+    changed: NotRequired[bool]
 
 
 def push(
@@ -102,7 +99,8 @@ def push(
             show(files)
         if dry_run:
             return {"files": files}
-        return Pushed(files=files, **_upload(api, repo_id, folder, private, revision, create_pr, tag))
+        done, changed = _upload(api, repo_id, folder, private, revision, create_pr, tag)
+        return {"files": files, "url": done.pr_url or done.commit_url, "commit": done.oid, "changed": changed}
 
 
 def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
@@ -137,8 +135,11 @@ def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
 
 def _upload(
     api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
-) -> _Commit:
-    """Make one commit with all files. If it fails, a repository or branch that was made for it is removed again."""
+) -> tuple[CommitInfo, bool]:
+    """
+    Make one commit with all files, unless nothing differs: the commit, and whether it is new. If it fails, a repository or branch that was
+    made for it is removed again.
+    """
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
         return _retrying(lambda: method(*arguments, **keywords), repo_id)
@@ -187,7 +188,7 @@ def _upload(
             call(api.create_tag, repo_id, tag=tag, revision=done.oid, exist_ok=True)
         except OSError as error:
             raise type(error)(f"{repo_id} is published as {done.oid}, but without the tag {tag!r}: {error}") from error
-    return {"url": done.pr_url or done.commit_url, "commit": done.oid, "changed": done.oid != before}
+    return done, done.oid != before
 
 
 def _create(api: HfApi, repo_id: str, private: bool) -> bool:

@@ -224,22 +224,23 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
 
 
 def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
+    same = (
+        "name",
+        "model_type",
+        "base_model",
+        "dataset",
+        "dataset_options",
+        "train_fraction",
+        "shots",
+        "max_eval_rows",
+    )
     return RunReport(
-        name=recipe.name,
-        model_type=recipe.model_type,
-        base_model=recipe.base_model,
-        dataset=recipe.dataset,
-        dataset_options=recipe.dataset_options,
-        train_fraction=recipe.train_fraction,
-        shots=recipe.shots,
-        max_eval_rows=recipe.max_eval_rows,
+        **{name: getattr(recipe, name) for name in (*same, "threshold", "published")},
         rows={split: len(dataset) for split, dataset in splits.items()},
         duplicates=duplicates_between_splits(splits),
         class_counts=class_counts(splits["train"]),
         agreement=agreement_of(splits),
         contexts=task_of_rows(splits["train"]).contexts(splits["train"]),
-        threshold=recipe.threshold,
-        published=recipe.published,
         summary=summarize(runs),
         runs=runs,
         environment=environment(bool(recipe.training_arguments.get("use_cpu"))),

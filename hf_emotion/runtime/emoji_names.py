@@ -1,26 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives emojis names that a tokenizer without emojis knows: 😭 is read as "loudly crying face" (Unicode's short names, CLDR)."""
 
+import re
+
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from .attribution import check_fast
 
 
 # Unicode's blocks of symbols, hearts, faces, gestures, people, animals, food, places and things.
-BLOCKS = (
-    (0x203C, 0x203C),
-    (0x2600, 0x27BF),
-    (0x2B50, 0x2B55),
-    (0x1F308, 0x1F3C6),
-    (0x1F400, 0x1F4B0),
-    (0x1F4E2, 0x1F4EF),
-    (0x1F525, 0x1F52B),
-    (0x1F550, 0x1F64F),
-    (0x1F90C, 0x1F93A),
-    (0x1F970, 0x1F97A),
-    (0x1F9E0, 0x1F9E1),
-    (0x1FA75, 0x1FA77),
-    (0x1FAE0, 0x1FAF8),
+SYMBOLS = re.compile(
+    "[\u203c\u2600-\u27bf\u2b50-\u2b55\U0001f308-\U0001f3c6\U0001f400-\U0001f4b0\U0001f4e2-\U0001f4ef"
+    "\U0001f525-\U0001f52b\U0001f550-\U0001f64f\U0001f90c-\U0001f93a\U0001f970-\U0001f97a\U0001f9e0-\U0001f9e1\U0001fa75-\U0001fa77\U0001fae0-\U0001faf8]"
 )
 # Skin tones, the sign that asks for a picture, and the genders of "woman facepalming" (🤦, zero-width joiner, ♀).
 DROPPED = "\ufe0f|[\U0001f3fb-\U0001f3ff]|\u200d[\u2640\u2642]"
@@ -33,7 +24,7 @@ def emoji_names() -> dict[str, str]:
     names = {}
     for sequence, facts in emoji.EMOJI_DATA.items():
         character = sequence.replace("\ufe0f", "")
-        if len(character) == 1 and any(first <= ord(character) <= last for first, last in BLOCKS):
+        if SYMBOLS.fullmatch(character):
             if facts["status"] == emoji.STATUS["fully_qualified"]:
                 names[character] = facts["en"].strip(":").replace("_", " ").replace("-", " ").replace("’", "'")
     return names

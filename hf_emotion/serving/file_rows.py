@@ -21,12 +21,12 @@ from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_se
 from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
-from ..runtime.unread import LARGE_SHARE, Counts
+from ..runtime.unread import LARGE_SHARE, Counts, Readable, Unread
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
-# The fields of `Unread`; many files have a column `language` of their own.
-UNREAD = ("truncated", "unknown", "predicted_language")
+# Many files have a column `language` of their own.
+UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
 LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
 CSV_SEPARATOR = "|"
 TURNS = "turns"
@@ -228,7 +228,8 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
 
 def prediction_schema(nested: bool) -> pyarrow.Schema:
     """The types of the columns `PREDICTED`: one value per row, or with `nested` one per turn."""
-    unread = [pyarrow.bool_(), pyarrow.float64(), pyarrow.string()]
+    kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
     if nested:
         unread = [pyarrow.list_(kind) for kind in unread]
     types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), *unread
@@ -239,7 +240,7 @@ def unread_counts(table: pyarrow.Table) -> Counts:
     """The counts of a table's rows (turns); those without a prediction count as read."""
     truncated, unknown, language = (
         compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
-        for name in UNREAD
+        for name in ("truncated", "unknown", "predicted_language")
     )
     return Counts(
         compute.sum(truncated).as_py() or 0,
