@@ -167,9 +167,7 @@ class Recipe:
 def check_answers(abstain: dict[str, float | int], prediction_sets: float | None) -> None:
     """ValueError unless these fields of a recipe are in range, and at most one of them is given."""
     if len(abstain) + (prediction_sets is not None) > 1 or not set(abstain) <= {"coverage", "accuracy"}:
-        raise ValueError(
-            f"`abstain` takes one of coverage and accuracy, as in coverage=0.9, and excludes `prediction_sets`; got {abstain}."
-        )
+        raise ValueError(f"`abstain` takes coverage or accuracy, and excludes `prediction_sets`; got {abstain}.")
     for name, value in abstain.items():
         check_range(f"abstain.{name}", value)
     if prediction_sets is not None:
@@ -241,8 +239,7 @@ def check_name(name: Any, what: str) -> None:
     """ValueError unless the name of a run can be the name of a folder, and cannot point to a folder elsewhere."""
     if not isinstance(name, str) or not name.strip(" .") or re.search(r"[/\\\x00-\x1f\x7f]", name) or len(name) > 200:
         raise ValueError(
-            f"{what} becomes the name of a folder; it must be a text of at most 200 characters without slashes and control characters, "
-            f"and not only points; got {name!r}."
+            f"{what} becomes the name of a folder, of at most 200 characters without slashes; got {name!r}."
         )
 
 
@@ -282,9 +279,7 @@ def recipe_folder() -> Path:
 def check_licence(name: str, argument: str, remedy: str) -> None:
     """ValueError unless a licence has the form of an id."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", name):
-        raise ValueError(
-            f"{argument} must be an SPDX id or a licence name of the Hub, like CC-BY-4.0, got {name!r}: {remedy}."
-        )
+        raise ValueError(f"{argument} must be an SPDX id or a licence name of the Hub, got {name!r}: {remedy}.")
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -347,7 +342,7 @@ def make_recipe(values: Fields, source: str = "recipe") -> Recipe:
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice (YAML libraries take the last), and references, which may grow without measure."""
+    """Refuses a key that a mapping has twice: YAML libraries take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -357,14 +352,9 @@ class _EachKeyOnce(yaml.SafeLoader):
             seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise ValueError("references (`*name`) are not read: write the values themselves")
-        return super().compose_node(parent, index)
-
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError if it is not YAML, has a key twice, or has references."""
+    """The value of a YAML text; ValueError if it is not YAML or has a key twice."""
     try:
         return _EachKeyOnce(text).get_single_data()
     # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.

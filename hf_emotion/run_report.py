@@ -34,6 +34,22 @@ class FewShot(TypedDict):
     tried: dict[str, dict[str, float | None]]
 
 
+class Contexts(TypedDict):
+    """The aspects and targets of targeted sentiment, as corpora name them, and what a model reads for the targets; None without targets."""
+
+    aspects: list[str]
+    targets: list[str] | None
+    target_texts: list[str] | None
+
+
+class OneAnswer(TypedDict):
+    """The labels that a model gives to a `share` of the validation rows, and the share that has them; see `tasks.held_out.one_answer`."""
+
+    labels: list[str]
+    share: float
+    gold_share: float
+
+
 @dataclass
 class Record:
     """Something that JSON holds as an object; fields that are None by default are left out where they are None."""
@@ -75,7 +91,7 @@ class SeedRun(Record):
         parameters: of models that write.
         temperature: what logits are divided by, fitted on the validation part.
         thresholds: label -> threshold, tuned on the validation part, if a row may have several labels.
-        one_answer: see `tasks.held_out.one_answer`.
+        one_answer: one for nearly all rows.
         answers: split -> figures of the rule of `abstain` or `prediction_sets`.
         validation, test: figures; None: there is no such part.
     """
@@ -96,7 +112,7 @@ class SeedRun(Record):
     parameters: int | None = None
     temperature: float | None = None
     thresholds: dict[str, float] | None = None
-    one_answer: dict[str, Any] | None = None
+    one_answer: OneAnswer | None = None
     answers: dict[str, Any] | None = None
     validation: Figures | None = None
     test: Figures | None = None
@@ -130,7 +146,7 @@ class RunReport(Record):
         duplicates: see `duplicates_between_splits`.
         class_counts: label -> training rows with it; empty without labels.
         agreement: split -> agreement of the annotators, where there are votes.
-        contexts: `aspects`, `targets` and `target_texts` of targeted sentiment; None elsewhere.
+        contexts: those of targeted sentiment; None elsewhere.
         summary: split -> thresholds -> metric -> {"mean", "std"} over the seeds.
         runs: one entry for each seed.
         environment: versions and hardware.
@@ -148,7 +164,7 @@ class RunReport(Record):
     duplicates: dict[str, int]
     class_counts: dict[str, int]
     agreement: dict[str, dict]
-    contexts: dict[str, Any] | None
+    contexts: Contexts | None
     threshold: float
     published: dict[str, float]
     summary: dict[str, dict[str, dict[str, dict[str, float | None]]]]

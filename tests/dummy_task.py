@@ -25,7 +25,6 @@ from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.corpus import Corpus
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
-from hf_emotion.tasks.held_out import finish_classifier
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
 from hf_emotion.tasks.text_explaining import Question, read_texts, read_token_map
 
@@ -135,10 +134,6 @@ def prepare(recipe, splits) -> Prepared:
                     collate=collate, measure=measure)  # fmt: skip
 
 
-def finish(recipe, run, trainer, prepared, splits, folder):
-    return finish_classifier(PairPredictor, recipe, run, trainer, prepared, splits, folder)
-
-
 def card(folder, recipe, report, best) -> Card:
     example = f'print(pipeline("text-classification", model="{MODEL}")({{"text": "so happy", "text_pair": "so sad"}}))'
     use = [code(f"from transformers import pipeline\n\n{example}")]
@@ -201,11 +196,8 @@ class TextMatching(Task[PairPredictor]):
     def units(self, rows):
         return list(rows["id"]), texts(rows)
 
-    def prepare(self, recipe, splits, fields, first):
+    def prepare(self, recipe, splits, first, part):
         return prepare(recipe, splits)
-
-    def finish(self, *arguments):
-        return finish(*arguments)
 
     def card(self, *arguments):
         return card(*arguments)

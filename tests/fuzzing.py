@@ -51,7 +51,7 @@ from hf_emotion.cli import app, main
 from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.recipes import Recipe, recipe_folder
-from hf_emotion.tasks import corpora, options_of
+from hf_emotion.tasks import corpora, corpus_of
 from hf_emotion.tasks.emotional_response.onnx_replies import OnnxReplyGenerator
 from hf_emotion.tasks.loading import check_dataset
 from hf_emotion.training.recipe_checks import load_recipe
@@ -212,7 +212,7 @@ def table_files(draw) -> tuple[str, bytes]:
     return ending, edited(content, draw(edits)) if how < 5 else content
 
 
-OPTIONS = sorted({"data_dir", *(option for name in corpora() for option in options_of(name))})
+OPTIONS = sorted({"data_dir", *(option for corpus in corpora().values() for option in corpus.options)})
 option_values = st.one_of(
     st.sampled_from([*"label text aspect target emotion skip error , | ekman".split(), 0.1, 0.5, True, 3]),
     st.lists(st.sampled_from(["joy", "anger", "calm", "joy", ""]), max_size=4),
@@ -223,7 +223,7 @@ option_values = st.one_of(
 @st.composite
 def own_files(draw):
     name = draw(st.sampled_from(["files", "aspect_files", "dialogue_files", "reply_files"]))
-    known = options_of(name)
+    known = corpus_of(name).options
     chosen = draw(st.lists(st.sampled_from([*known, "dedupe", "oversample"]), max_size=3, unique=True))
     if draw(st.booleans()):
         chosen += ["on_bad_rows"]

@@ -13,6 +13,7 @@ from hf_emotion.tasks import corpus_of
 from hf_emotion.tasks.base import Table
 from hf_emotion.tasks.classifier_evaluating import result_of, rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
+from hf_emotion.tasks.loading import CorpusSplit
 
 
 CORPUS = "languages"
@@ -39,7 +40,7 @@ def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for language in corpus_of(CORPUS).languages:
-        rows, names, gold = rows_for(predictor, CORPUS, "test", None, {"language": language})
+        rows, names, gold = rows_for(predictor, CorpusSplit(CORPUS, options={"language": language}))
         order = [predictor.labels.index(name) for name in names]
         encoded = predictor.encode(rows["text"])
         own = predictor.label_probabilities(encoded)

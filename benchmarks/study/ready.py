@@ -22,7 +22,7 @@ from hf_emotion.tasks.base import Task
 from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.classifier_evaluating import rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
-from hf_emotion.tasks.loading import load_split
+from hf_emotion.tasks.loading import CorpusSplit, load_split
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 
 from .transfer import identity_terms, transfer
@@ -171,7 +171,7 @@ def scored(
     predictor: Any, dataset: str, split: str, data_dir: str | Path | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The gold labels and the probabilities (N, C) of a corpus, in the order of its labels."""
-    rows, names, gold = rows_for(predictor, dataset, split, data_dir, {})
+    rows, names, gold = rows_for(predictor, CorpusSplit(dataset, split, data_dir))
     return gold, predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
 
 

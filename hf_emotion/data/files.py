@@ -75,7 +75,7 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
         given = {"\\t": "\t", "tab": "\t"}.get(given, given)
         if len(given) != 1 or not table:
             raise ValueError(
-                f"`separator` must be one character, such as ; or tab, of a CSV or TSV file; got {given!r} for {shown(path)}."
+                f"`separator` must be one character of a CSV or TSV file; got {given!r} for {shown(path)}."
             )
         return given
     if not table:
@@ -86,21 +86,7 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
         with _reading(shown(path)), open_file(path, "r", encoding="utf-8-sig", newline="") as file:
             headers[separator] = next(csv.reader(file, delimiter=separator), [])
     fitting = [separator for separator, header in headers.items() if set(needed) <= set(header)]
-    if any(headers[separator] != headers[fitting[0]] for separator in fitting):
-        raise ValueError(
-            f"{shown(path)} fits several separators, {sorted(fitting)}: name yours.{separator_hint(path)}"
-        )
     return fitting[0] if fitting else max(headers, key=lambda separator: len(headers[separator]))
-
-
-def separator_hint(path: str | Path) -> str:
-    """A hint for the error about a missing column of a CSV file; empty for other formats."""
-    if FORMATS.get(ending(path)) != "csv":
-        return ""
-    return (
-        f" If none of {list(SEPARATORS)} separates the values, name the separator with `separator` (of predict --separator, of train "
-        "--set dataset_options.separator=...)."
-    )
 
 
 def _named_columns(header: Sequence[str], path: str) -> list[str]:
@@ -226,13 +212,11 @@ def split_files(source: Path) -> dict[str, Path]:
     for split, stems in SPLIT_STEMS.items():
         paths = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if ending(path) in FORMATS]
         if len(paths) > 1:
-            raise ValueError(
-                f"more than one file for the split {split!r} in {source}: {[path.name for path in paths]}"
-            )
+            raise ValueError(f"more than one file for the split {split!r}: {[str(path) for path in paths]}")
         if paths:
             files[split] = paths[0]
     if "train" not in files:
         raise FileNotFoundError(
-            f"no training file in {source}: `data_dir` must hold train with one of the endings {sorted(FORMATS)}."
+            f"no training file in {source}: it must hold train with one of the endings {sorted(FORMATS)}."
         )
     return files

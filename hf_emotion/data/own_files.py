@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import re
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.names import did_you_mean
 from ..runtime.plain import text_processing
-from .files import SPLIT_STEMS, separator_hint, split_files, valid_rows
+from .files import SPLIT_STEMS, split_files, valid_rows
 from .lazily import datasets
 from .lazily import numpy as np
-from .rows import BadRow, OnBadRows, Rows
+from .rows import BadRow, OnBadRows, Row, Rows
 
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ def check_columns(
     missing = [name for name in columns if name is not None and name not in row]
     if missing:
         raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}."
-            f"{separator_hint(path)}"
+            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}, and the separator of "
+            "a CSV with separator."
         )
 
 
@@ -54,7 +53,7 @@ def read_own(
     on_bad_rows: OnBadRows,
     columns: Sequence[str],
     separator: str | None,
-    add: Callable[[Rows, int, dict[str, Any]], None],
+    add: Callable[[Rows, int, Row], None],
     remedy: str | None = None,
 ) -> Rows:
     """
@@ -163,9 +162,14 @@ def folded(name: str) -> str:
     )
 
 
-def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
+def draw_units(
+    dataset: datasets.Dataset,
+    units: Sequence[Hashable],
+    fraction: float,
+    rounded: Callable[[float], int] = round,
+) -> tuple[list, list]:
     """
-    Draw `count` of the distinct `units` of rows (texts, contexts) that stay together: (the rest, what is drawn). If only one unit has a label,
+    Draw a fraction of the distinct `units` of rows (texts, contexts) that stay together: (the rest, what is drawn). If only one unit has a label,
     or a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If
     all units are like that, the draw is taken as it is.
     """
@@ -178,7 +182,10 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
         if isinstance(labels, list) and labels and set(labels) == {-1}:
             empty.add(unit)
     distinct = list(names_of)
-    order = [distinct[i] for i in np.random.default_rng(seed).permutation(len(distinct))]
+    count = rounded(fraction * len(distinct)) if 0 < fraction < 1 else 0
+    if not 0 < count < len(distinct):
+        raise ValueError(f"`validation_fraction` must leave rows in both parts, got {fraction} of {len(distinct)}.")
+    order = [distinct[i] for i in np.random.default_rng(0).permutation(len(distinct))]
     left = Counter(name for names in names_of.values() for name in names)
     drawn: list = []
     for unit in order:
@@ -210,10 +217,3 @@ def read_name(value: Any, column: str) -> str:
     if isinstance(value, bool) or fraction or not isinstance(value, str | int | float) or not name_of(value):
         raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
     return name_of(value)
-
-
-def check_distinct_columns(columns: Mapping[str, str | None]) -> None:
-    """ValueError if two options (option -> column) name the same column."""
-    for option, other in itertools.combinations(columns, 2):
-        if columns[option] is not None and columns[option] == columns[other]:
-            raise ValueError(f"`{option}` and `{other}` name the same column, {columns[option]!r}: give each its own.")

@@ -50,7 +50,12 @@ class Rows:
             text = text_processing.composed(text)
             self.rows.append({"id": row_id, "text": text, **columns, "labels": labels, "line": line})
 
-    def log_bad(self) -> None:
+    def finish(self) -> None:
+        """Warn of rows that were skipped or mended; ValueError if none is left."""
+        if not self.rows:
+            raise ValueError(
+                f"{self.source} has no valid rows: {self.bad[0]}" if self.bad else f"{self.source} has no rows."
+            )
         if self.bad:
             logger.warning("%d bad rows skipped:\n  %s", len(self.bad), "\n  ".join(self.bad))
         if self.mended:
@@ -60,18 +65,16 @@ class Rows:
         self, names: Sequence[str], multi_label: bool = False, columns: Mapping[str, Any] | None = None
     ) -> datasets.Dataset:
         """The dataset with the columns `id`, `text`, the ones in `columns` ({name: feature}), and `labels`."""
-        self.log_bad()
-        label = datasets.ClassLabel(names=list(names))
-        features = datasets.Features(
-            {
-                "id": datasets.Value("string"),
-                "text": datasets.Value("string"),
-                **(columns or {}),
-                "labels": datasets.List(label) if multi_label else label,
-            }
+        label, text = datasets.ClassLabel(names=list(names)), datasets.Value("string")
+        return self.with_features(
+            {"id": text, "text": text, **(columns or {}), "labels": datasets.List(label) if multi_label else label}
         )
+
+    def with_features(self, features: Mapping[str, Any]) -> datasets.Dataset:
+        """The dataset with these columns."""
+        self.finish()
         values = {name: [row[name] for row in self.rows] for name in features}
-        return datasets.Dataset.from_dict(values, features=features)
+        return datasets.Dataset.from_dict(values, features=datasets.Features(features))
 
 
 def decode(content: bytes, source: Path | str) -> str:
@@ -85,19 +88,12 @@ def decode(content: bytes, source: Path | str) -> str:
 def parse_json(text: str, half_characters: bool = False) -> Any:
     """The value of a JSON text; BadRow if it is no JSON, or has halves of characters and `half_characters` is not set."""
     try:
-        value = json.loads(text, object_pairs_hook=with_each_key_once)
+        value = json.loads(text)
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise BadRow(f"no valid JSON: {error}") from error
     return value
-
-
-def with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:
-    """An object of JSON; ValueError for a key that it has twice: Python would take the last value."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"a key is there more than once, {[name for name, _ in pairs]}")
-    return dict(pairs)
 
 
 def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, Row]]:

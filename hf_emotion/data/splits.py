@@ -73,16 +73,10 @@ def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
 
 
 def split_by_text(
-    dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
+    dataset: datasets.Dataset, fraction: float, column: str = "text"
 ) -> tuple[datasets.Dataset, datasets.Dataset]:
     """Set aside a share of the distinct texts of a column, drawn by `draw_units`: (the rest, what is set aside), rows in order."""
     texts = list(dataset[column])
-    total = len(set(texts))
-    count = round(fraction * total) if 0 < fraction < 1 else 0
-    if not 0 < count < total:
-        raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of {total} distinct texts."
-        )
-    drawn = set(draw_units(dataset, texts, count, seed)[1])
+    drawn = set(draw_units(dataset, texts, fraction)[1])
     aside = np.array([text in drawn for text in texts])
     return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))

@@ -46,16 +46,10 @@ def read_votes(row: Row, columns: Sequence[str], annotators: str | None, shares:
     if annotators is not None:
         number = _number(row[annotators])
         if not number >= 1 or number % 1 or any(value % 1 or value > number for value in values):
-            raise BadRow(
-                f"the column {annotators!r} must hold the number of annotators, and votes be whole numbers up to it, got "
-                f"{row[annotators]!r} and {values}"
-            )
+            raise BadRow(f"votes must be whole numbers up to {annotators!r}, got {values} of {row[annotators]!r}")
         values, voted = [value / number for value in values], int(number)
     elif shares and max(values) > 1:
-        raise BadRow(
-            f"with `multi_label` each vote is a share of the annotators, in [0, 1], got {max(values):g}: for counts "
-            "name the column of the number of annotators with `annotators`"
-        )
+        raise BadRow(f"a vote must be a share in [0, 1], got {max(values):g}: counts need the column `annotators`")
     elif not shares and not sum(values):
         raise BadRow("all votes are 0")
     return {COLUMN: values, "annotators": voted}

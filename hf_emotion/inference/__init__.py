@@ -45,9 +45,7 @@ def load_predictor(
     options = {name: value for name, value in values.items() if value is not None}
     task, predictor_with = open_checkpoint(checkpoint, device, dtype)
     for name in options.keys() - task.predictor_options:
-        raise ValueError(
-            f"`{name}` {options[name]!r} does not go with {checkpoint}, which is a model for {task.name}: leave it out."
-        )
+        raise ValueError(f"`{name}` {options[name]!r} does not go with a model for {task.name}: leave it out.")
     return predictor_with(max_length=max_length, **options)
 
 

@@ -8,6 +8,7 @@ from .aspect import semeval2014, sentihood
 from .calibration import fit_temperature, reliability, scaled_threshold, temperature_scaled
 from .dialogue import dialogue
 from .generation import (
+    ReplyFigures,
     average_length,
     bertscore,
     hits_at_k,

@@ -20,8 +20,7 @@ def check_probabilities(values: np.ndarray, name: str = "probabilities") -> None
     """ValueError unless all values lie in [0, 1]."""
     if values.size and not (0 <= values.min() and values.max() <= 1):  # NaN is neither
         raise ValueError(
-            f"`{name}` must lie in [0, 1], got values from {values.min():.4g} to {values.max():.4g}: apply the sigmoid (the softmax, "
-            "for one label per row) to logits, and divide counts by their total."
+            f"`{name}` must lie in [0, 1], got {values.min():.4g} to {values.max():.4g}: apply sigmoid or softmax."
         )
 
 
@@ -36,8 +35,7 @@ def check_ids(labels: np.ndarray, classes: int) -> None:
     whole = np.issubdtype(labels.dtype, np.number) and not (labels % 1).any()
     if labels.ndim != 1 or not whole or (labels.size and not (0 <= labels.min() and labels.max() < classes)):
         raise ValueError(
-            f"`labels` must be class ids from 0 to {classes - 1}, one per row, got shape {labels.shape} with {np.unique(labels)[:9]}: "
-            "leave rows without a label out."
+            f"`labels` must be class ids from 0 to {classes - 1}, one per row, got {np.unique(labels)[:9]}."
         )
 
 

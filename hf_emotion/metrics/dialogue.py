@@ -26,8 +26,6 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("probabilities", probabilities, (len(labels), len(label_names)))
     known = labels >= 0
-    if not known.any():
-        raise ValueError(f"none of the {len(labels)} utterances has a label (an id of 0 or above).")
     labels, probabilities = labels[known], probabilities[known]
     result = classification(labels, probabilities, label_names)
     if "neutral" in label_names:

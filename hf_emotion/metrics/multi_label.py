@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, precision_recall_fscore_support
+from sklearn.metrics import average_precision_score
 
 from ..taxonomies import GOEMOTIONS
 from .checks import check_decisions, check_finite, check_ids, check_probabilities, check_shape
@@ -53,6 +53,18 @@ def goemotions(
         check_decisions(decisions, "decisions")
         predicted = decisions.astype(np.int8)
 
+    result, per_label = _averages(labels, predicted, names)
+    present = labels.any(axis=0)
+    result["macro_average_precision"] = (
+        float(average_precision_score(labels[:, present], probabilities[:, present]))
+        if present.any()
+        else float("nan")
+    )
+    return {**result, "per_label": per_label, **_error_analysis(labels, probabilities, names)}
+
+
+def _averages(labels: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> tuple[dict, dict[str, dict]]:
+    """From (N, C) of 0 and 1: macro, micro and weighted precision, recall and F1; and the same and the support of each label."""
     hits, found, support = (labels & predicted).sum(axis=0), predicted.sum(axis=0), labels.sum(axis=0)
     per_label = np.stack(_precision_recall_f1(hits, found, support))  # (3, C)
     averages = {
@@ -60,22 +72,16 @@ def goemotions(
         "micro": _precision_recall_f1(hits.sum(), found.sum(), support.sum()),
         "weighted": (per_label * support).sum(axis=1) / max(support.sum(), 1),
     }
-    result: dict = {
+    result = {
         f"{average}_{name}": float(value)
         for average, values in averages.items()
         for name, value in zip(("precision", "recall", "f1"), values, strict=True)
     }
-    present = labels.any(axis=0)
-    result["macro_average_precision"] = (
-        float(average_precision_score(labels[:, present], probabilities[:, present]))
-        if present.any()
-        else float("nan")
-    )
-    result["per_label"] = {
-        name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(rows)}
-        for name, precision, recall, f1, rows in zip(names, *per_label, support, strict=True)
+    each = zip(names, *per_label.tolist(), support.tolist(), strict=True)
+    return result, {
+        name: {"precision": precision, "recall": recall, "f1": f1, "support": rows}
+        for name, precision, recall, f1, rows in each
     }
-    return result | _error_analysis(labels, probabilities, names)
 
 
 def _precision_recall_f1(hits, found, support) -> tuple:
@@ -139,24 +145,11 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
     check_shape("probabilities", probabilities, (len(labels), len(label_names)))
     check_ids(labels, len(label_names))
     check_finite("probabilities", probabilities)
-    ids = np.arange(len(label_names))
     predicted = probabilities.argmax(axis=1)
-    result: dict = {"accuracy": mean(labels == predicted)}
-    for average in ("macro", "weighted"):
-        precision, recall, f1, _ = precision_recall_fscore_support(
-            labels, predicted, labels=ids, average=average, zero_division=0
-        )
-        result |= {
-            f"{average}_precision": float(precision),
-            f"{average}_recall": float(recall),
-            f"{average}_f1": float(f1),
-        }
-    columns = precision_recall_fscore_support(labels, predicted, labels=ids, average=None, zero_division=0)
-    result["per_label"] = {
-        name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(support)}
-        for name, precision, recall, f1, support in zip(label_names, *columns, strict=True)
-    }
-    return result
+    ids = np.arange(len(label_names))
+    averages, per_label = _averages(labels[:, None] == ids, predicted[:, None] == ids, label_names)
+    kept = {name: value for name, value in averages.items() if not name.startswith("micro")}  # each is the accuracy
+    return {"accuracy": mean(labels == predicted), **kept, "per_label": per_label}
 
 
 def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:

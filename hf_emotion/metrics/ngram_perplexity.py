@@ -39,9 +39,7 @@ class NgramPerplexity:
         self._vocabulary: set[str] = set()
 
     def fit(self, replies: Sequence[str]) -> Self:
-        """Fit the model to human replies; ValueError without any."""
-        if isinstance(replies, str) or not len(replies):
-            raise ValueError("`replies` must be a list of at least one human reply.")
+        """Fit the model to human replies, at least one."""
         sentences = [words(reply) for reply in replies]
         counts = Counter(chain.from_iterable(sentences))
         self._vocabulary = {word for word, count in counts.items() if count > 1} - {RARE}

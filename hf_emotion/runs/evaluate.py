@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a checkpoint on a corpus."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..runtime.unread import said_once
 from ..tasks import corpora
 from ..tasks.base import AnyPredictor
-from ..tasks.loading import options_for, trained_on
+from ..tasks.loading import CorpusSplit, options_for, trained_on
 
 
 def evaluate(
@@ -15,9 +16,9 @@ def evaluate(
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """
     Figures of a checkpoint on one split.
 
@@ -41,7 +42,8 @@ def evaluate(
         unfit = ", ".join(f"`{name}` {value}" for name, value in settings.items() if name not in task.settings)
         raise ValueError(f"{unfit} does not go with a model for {task.name}: leave it out.")
     with said_once():
-        return task.evaluate(predictor, dataset, split, data_dir, options_for(predictor, dataset, options), **settings)
+        of = CorpusSplit(dataset, split, data_dir, options_for(predictor, dataset, options))
+        return task.evaluate(predictor, of, **settings)
 
 
 def corpus_for(predictor: AnyPredictor, data_dir: str | Path | None) -> str:

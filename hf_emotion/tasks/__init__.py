@@ -5,7 +5,6 @@ The tasks and their corpora: the only place that knows how tasks differ.
 Importing this loads nothing heavy: tasks import what their methods need when these are called.
 """
 
-import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +50,6 @@ def corpus_of(name: str) -> Corpus:
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"unknown dataset {name!r}: the names are {sorted(known)}.{did_you_mean(name, known.keys())}")
     return known[name]
-
-
-def options_of(name: str) -> list[str]:
-    """The options that the loader of a corpus takes, besides `data_dir`."""
-    return [option for option in inspect.signature(corpus_of(name).loader).parameters if option != "data_dir"]
 
 
 def task_of(config: Any) -> Task:
@@ -107,7 +101,6 @@ __all__ = [
     "corpus_of",
     "headline",
     "labelled_corpora",
-    "options_of",
     "packaged_corpus",
     "task_of",
     "task_of_pipeline",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..recipes import Recipe
-    from ..run_report import RunReport, SeedRun
+    from ..recipes import Fields, Recipe
+    from ..run_report import Contexts, RunReport, SeedRun
     from ..runtime.attribution import Explained, Merge, Reading
     from ..runtime.remote import Client
     from ..runtime.unread import Counts, Unread
     from .cards import Card
     from .corpus import Corpus
     from .exporting import Exporter
+    from .loading import CorpusSplit
     from .service import Service
     from .text_explaining import Question
 
@@ -42,8 +43,8 @@ class MainProcessFirst(Protocol):
     def __call__(self, *, desc: str) -> AbstractContextManager[None]: ...
 
 
-# A function of a pipeline, whose source becomes part of a program.
-PipelineFunction: TypeAlias = Callable[..., Any]
+# A function of a pipeline, whose source becomes part of a program: (pipeline, inputs, parameters) -> what it answers.
+PipelineFunction: TypeAlias = Callable[[Any, Any, dict], list]
 
 
 @dataclass(kw_only=True)
@@ -58,7 +59,8 @@ class Prepared:
         measure: (predictions, labels) of the validation part, in its order -> figures. Predictions are the logits, or the
             result of `reduce_logits`.
         reduce_logits: (logits, labels) of a batch -> what to keep of the logits.
-        rest: anything that `finish` needs from `prepare`.
+        settings: arguments of the trained model's predictor, and of the pipeline that is saved with it.
+        held_out: split -> encoded rows whose perplexity is measured in the end.
     """
 
     model: PreTrainedModel
@@ -67,8 +69,9 @@ class Prepared:
     validation: Dataset
     collate: Callable[[list[dict]], dict[str, Any]]
     measure: Callable[[np.ndarray, np.ndarray], dict[str, float]]
-    reduce_logits: Callable[..., torch.Tensor] | None = None
-    rest: Any = None
+    reduce_logits: Callable[[Any, torch.Tensor], torch.Tensor] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    held_out: Mapping[str, Dataset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,12 @@ class Part:
     Attributes:
         name: name of the model's folder.
         rows: split -> numbers of the rows.
-        fields: extra fields of the model's configuration.
+        contexts: those of its model.
     """
 
     name: str
     rows: dict[str, np.ndarray]
-    fields: dict[str, Any]
+    contexts: Contexts
 
 
 @dataclass(frozen=True)
@@ -153,23 +156,25 @@ class Page:
         examples: texts to try.
         table: (text, chosen emotions, chosen seed) -> `Table` with the model's answer. Without such a choice on the page the
             emotions are empty and the seed is None.
-        question: (text, method, emotions) -> the text in the form that `explain` takes, and the other arguments of `explain`.
         methods: names of the methods for heat maps.
         method: the method that is chosen at first; None: no heat map.
         lines: height of the box.
         button: label of the button.
         emotions: the emotions to choose from, with a seed; None: no such choice.
+        read: text -> the text in the form that `explain` takes.
+        arguments: (method, emotions) -> the other arguments of `explain`.
     """
 
     box: str
     examples: Sequence[str]
     table: Callable[[str, Sequence[str], int | None], Table]
-    question: Callable[[str, str, Sequence[str]], tuple[Any, dict[str, Any]]]
     methods: Sequence[str]
     method: str | None
     lines: int = 2
     button: str = "Predict"
     emotions: Sequence[str] | None = None
+    read: Callable[[str], Any] = str
+    arguments: Callable[[str, Sequence[str]], Mapping[str, Any]] = lambda method, emotions: {"method": method}
 
 
 @runtime_checkable
@@ -326,13 +331,13 @@ class Task(Generic[P]):
         """Rows that a classifier of texts reads; None: it cannot read them."""
         return None
 
-    def contexts(self, rows: Dataset) -> dict[str, Any] | None:
+    def contexts(self, rows: Dataset) -> Contexts | None:
         """The entry "contexts" of metrics.json."""
         return None
 
     # Training
 
-    def complete(self, recipe: Recipe) -> dict[str, Any]:
+    def complete(self, recipe: Recipe) -> Fields:
         """Fields of `model_config` that the recipe gets unless it sets them."""
         return {}
 
@@ -346,20 +351,18 @@ class Task(Generic[P]):
     def warn(self, train: Dataset, names: list[str], has_label: np.ndarray) -> None:
         """Log problems of the training rows, with C label names, and (C,) which of them occur."""
 
-    def arguments(self, recipe: Recipe) -> dict[str, Any]:
+    def arguments(self, recipe: Recipe) -> Fields:
         """Fields of TrainingArguments besides those of every run; here: the corpus' metric selects the epoch."""
-        from .corpus_metrics import selected_by_corpus
+        from . import corpus_of
 
-        return selected_by_corpus(recipe)
+        return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
 
     def parts(self, recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         """A `Part` for each model of the run; None: one model, on all rows."""
         return None
 
-    def prepare(
-        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
-    ) -> Prepared:
-        """What the training needs. `fields`: those of the part. `first`: `TrainingArguments.main_process_first`."""
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
+        """What the training needs. `first`: `TrainingArguments.main_process_first`. `part`: the contexts of a `Part`."""
         raise NotImplementedError
 
     def finish(
@@ -373,9 +376,15 @@ class Task(Generic[P]):
     ) -> HeldOut | None:
         """
         Predict, write the checkpoint into `folder` and add figures to `run`. All processes call it; the first one writes, and `folder` is
-        None in the others.
+        None in the others. Here: a classifier, whose settings `prepared` has.
         """
-        raise NotImplementedError
+        from .held_out import finish_classifier
+
+        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder)
+
+    def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> P:
+        """The predictor that `finish` measures a model with."""
+        return self.predictor(model, tokenizer, **options)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         """The card of a run folder; `best` is the entry of metrics.json for its best seed."""
@@ -400,25 +409,17 @@ class Task(Generic[P]):
         """
         raise NotImplementedError
 
-    def loader_options(self, predictor: P, dataset: str) -> dict[str, Any]:
-        """Options that the loader of a corpus gets unless they are given."""
+    def loader_options(self, predictor: P, corpus: Corpus) -> Mapping[str, Any]:
+        """Options that the loader of the corpus gets unless they are given."""
         return {}
 
-    def evaluate(
-        self,
-        predictor: P,
-        dataset: str,
-        split: str,
-        data_dir: str | Path | None,
-        options: dict[str, Any],
-        **settings: Any,
-    ) -> dict[str, Any]:
-        """Figures of a predictor on a split of a corpus; `options` are those of the loader. Here: of one that gives each unit one label."""
+    def evaluate(self, predictor: P, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
+        """Figures of a predictor on a split of a corpus. Here: of one that gives each unit one label."""
         from .classifier_evaluating import evaluate_single
 
-        return evaluate_single(predictor, dataset, split, data_dir, options, **settings)
+        return evaluate_single(predictor, of)
 
-    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+    def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         """Lines and tables for a terminal: all figures of `evaluate`, or the headline. Here: those of a classifier."""
         from .classifier_evaluating import figures
 
@@ -426,7 +427,7 @@ class Task(Generic[P]):
 
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
-    ) -> dict[str, Any] | None:
+    ) -> dict[str, dict[str, float]] | None:
         """
         The entry "aspects" in the analysis of a run, from metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids; None: the
         rows have no aspects.
@@ -459,10 +460,6 @@ class Task(Generic[P]):
 
     def service(self, predictor: P) -> Service:
         """How `serve` answers with a model."""
-        raise self._cannot("served")
-
-    def page(self, predictor: P) -> Page:
-        """What the page of the service shows."""
         raise self._cannot("served")
 
     # Publishing

@@ -124,15 +124,8 @@ def training(
     cut: str,
 ) -> list[str]:
     """
-    The paragraphs on the training.
-
-    Args:
-        best: the seed whose weights lie in the folder.
-        data: the corpus, and what its numbers of rows count.
-        repeated: what counts as a duplicate.
-        start: what was trained.
-        chosen: which epoch was chosen on the validation part; None: the weights are the last ones.
-        cut: how long a text may be.
+    The paragraphs on the training. `best` is the seed whose weights lie in the folder; `data` names the corpus, `repeated` what counts as a
+    duplicate; `chosen` is the epoch that the validation part chose, None for the last weights.
     """
     rows = ", ".join(f"{split} {rows:,}" for split, rows in report.rows.items())
     share = f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else ""

@@ -35,13 +35,7 @@ def load_for(
     found = task_of(config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
-        raise ValueError(
-            f"{name} is a model for {found.name} and reads {found.reads}: {task.predictor_class} does not fit, use "
-            + (
-                f"{found.predictor_class}, or `hf-emotion {found.command}`."
-                if found.predictor_class
-                else "transformers."
-            )
-        )
+        use = f"{found.predictor_class}, or `hf-emotion {found.command}`" if found.predictor_class else "transformers"
+        raise ValueError(f"{name} is a model for {found.name} and reads {found.reads}: use {use}.")
     check_vocabulary(model.config, tokenizer)
     return model, tokenizer

@@ -80,19 +80,9 @@ def classifier_card(
     limit: str = "",
 ) -> Card:
     """
-    The card of a classifier.
-
-    Args:
-        recipe: what was run.
-        report: content of metrics.json.
-        best: the seed whose weights lie in the folder.
-        about, use: paragraphs on what the model is, and on how to call it.
-        indexed: the metrics for the Hub, for each kind of decision.
-        reads, gives: texts and labels, in the plural.
-        rows: what the numbers of the corpus count.
-        each: what is cut to `max_length`, if it is not the text.
-        contexts: paragraphs after the labels.
-        limit: a further limit.
+    The card of a classifier. `best` is the seed whose weights lie in the folder; `about`, `use` and `contexts` (after the labels) are
+    paragraphs; `indexed` are the metrics for the Hub, for each kind of decision; `rows` is what the numbers of the corpus count; `each` is
+    what is cut to `max_length`, if it is not the text.
     """
     corpus = corpus_of(recipe.dataset)
     split = report.measured_split
@@ -187,13 +177,8 @@ def answers(
     measured: Mapping[str, Mapping[str, Any]], split: str, multi_label: bool, stock: bool
 ) -> dict[str, list[str]]:
     """
-    The section on abstention and prediction sets, if the model has a rule for one.
-
-    Args:
-        measured: see `measure_rules`.
-        split: the part that was measured.
-        multi_label: whether a text may have several labels.
-        stock: whether the model is a stock one, whose pipeline of transformers knows no such rule.
+    The section on abstention and prediction sets, if the model has a rule for one. `measured`: see `measure_rules`; `stock`: whether the
+    pipeline of transformers runs the model, which knows no such rule.
     """
     paragraphs = []
     for rule, found in measured.items():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures classifiers on a corpus."""
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from datasets import Dataset
@@ -13,50 +13,50 @@ from ..data.votes import votes_of
 from . import corpus_of, headline, task_of_rows
 from .base import Table, Task
 from .corpus_metrics import AGAINST_VOTES, at_thresholds
-from .loading import load_split
+from .loading import CorpusSplit
 from .rows import label_matrix, rows_for_task
 
 
-def rows_for(
-    predictor: Any, dataset: str, split: str, data_dir: str | Path | None, options: dict[str, Any]
-) -> tuple[Dataset, list[str], np.ndarray]:
+class Evaluation(TypedDict):
+    """Figures of a classifier; `metrics`: see `at_thresholds`; abstention and prediction sets only of a model that has a rule for them."""
+
+    rows: int
+    labels: list[str]
+    metrics: dict[str, dict]
+    abstention: NotRequired[dict[str, float]]
+    prediction_sets: NotRequired[dict]
+
+
+def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], np.ndarray]:
     """
     The rows of a split that a classifier can be measured on, their label names, and the gold labels.
 
     Raises:
         ValueError: no such split; the rows are for another task; the labels of corpus and model differ.
     """
-    rows = load_split(dataset, split, data_dir, **options)
-    read = rows_for_task(predictor.task, rows)
-    if read is None:
+    loaded, dataset = of.load(), of.dataset
+    rows = rows_for_task(predictor.task, loaded)
+    if rows is None:
         raise ValueError(
-            f"the corpus {dataset} holds {task_of_rows(rows).reads}, and the model reads {predictor.task.reads}: measure it on a corpus "
-            "of its own kind."
+            f"the corpus {dataset} holds {task_of_rows(loaded).reads}, and the model reads {predictor.task.reads}."
         )
-    rows = read
     names, gold = label_names(rows), label_matrix(rows)
     if sorted(names) != sorted(predictor.labels):
         raise ValueError(
-            f"the labels of {dataset} and of the checkpoint differ: only in the corpus {sorted(set(names) - set(predictor.labels))}, "
-            f"only in the model {sorted(set(predictor.labels) - set(names))}."
+            f"the labels of {dataset} and of the checkpoint differ: {sorted(names)} and {sorted(predictor.labels)}."
         )
     if (gold.ndim == 2) is not predictor.multi_label:
-        counts = ("several labels", "one label")
-        corpus, model = counts if gold.ndim == 2 else counts[::-1]
         raise ValueError(
-            f"the corpus has {corpus} per row, and the model gives {model.replace('one label', 'one')}: measure it on a corpus of its own kind"
-            + (" (in own files `label_separator` separates labels)." if corpus_of(dataset).own_files else ".")
+            f"only one of the corpus {dataset} and the model has several labels per row (`label_separator`)."
         )
     return rows, names, gold
 
 
-def evaluate_single(
-    predictor: Any, dataset: str, split: str, data_dir: str | Path | None, options: dict[str, Any]
-) -> dict[str, Any]:
+def evaluate_single(predictor: Any, of: CorpusSplit) -> Evaluation:
     """Metrics of a model that gives each row (turn) one label."""
-    rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
+    rows, names, gold = rows_for(predictor, of)
     probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
-    return result_of(dataset, gold, probabilities, names, votes=votes_of(rows))
+    return result_of(of.dataset, gold, probabilities, names, votes=votes_of(rows))
 
 
 def result_of(
@@ -68,16 +68,13 @@ def result_of(
     decisions: np.ndarray | None = None,
     votes: np.ndarray | None = None,
     temperature: float = 1.0,
-) -> dict[str, Any]:
-    """
-    The result of `evaluate`: "rows" (the number of measured rows), "labels", and "metrics", see `at_thresholds`.
-    """
+) -> Evaluation:
     rows = int((gold >= 0).sum()) if decisions is None else len(gold)
     figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions, votes, temperature)
     return {"rows": rows, "labels": names, "metrics": figures}
 
 
-def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+def figures(task: Task, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
     """The table of `metrics` for a terminal."""
     kinds = {
         kind: {name: value for name, value in values.items() if isinstance(value, float)}

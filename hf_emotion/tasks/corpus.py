@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a corpus is."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ class Corpus:
         packaged: whether it comes with hf-emotion and needs no `data_dir`.
         own_files: whether it holds the user's own data, read from the files in `data_dir`.
         clean_reply: (reply, label names) -> the part of a generated reply that is measured.
-        published: figures of generated replies, row of the paper -> metric -> figure.
+        published_table: the table in `tasks.published` with figures of generated replies.
         added: option of the loader -> the corpora whose training rows it adds.
     """
 
@@ -39,8 +40,13 @@ class Corpus:
     packaged: bool = False
     own_files: bool = False
     clean_reply: Callable[[str, Sequence[str]], str] | None = None
-    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    published_table: str | None = None
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def options(self) -> list[str]:
+        """The options that its loader takes, besides `data_dir`."""
+        return [option for option in inspect.signature(self.loader).parameters if option != "data_dir"]
 
 
 OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"

@@ -2,7 +2,6 @@
 """Measures predictions by the metrics that their corpus names."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
@@ -10,7 +9,6 @@ from datasets import DatasetDict
 from .. import metrics
 from ..data.splits import label_names
 from ..data.votes import votes_of
-from ..recipes import Recipe
 from . import corpus_of
 from .rows import label_matrix
 
@@ -61,11 +59,6 @@ def at_thresholds(
         "fixed": metrics.goemotions(labels, probabilities, calibrated, label_names) | soft,
         "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | soft,
     }
-
-
-def selected_by_corpus(recipe: Recipe) -> dict[str, Any]:
-    """The metric of the corpus selects the epoch."""
-    return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
 
 
 def agreement_of(splits: DatasetDict) -> dict[str, dict]:

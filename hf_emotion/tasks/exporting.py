@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 
@@ -34,6 +34,19 @@ def filled(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if line]
 
 
+class Comparison(TypedDict):
+    """How far the logits of an exported model are from those of its checkpoint."""
+
+    texts: int
+    batch_sizes: list[int]
+    lengths: list[int]
+    rows: int
+    labels: int
+    largest_logit: float
+    max_logit_difference: float
+    other_decisions: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exporter:
     """
@@ -44,8 +57,7 @@ class Exporter:
         load_exported: folder -> the model with the exported graphs.
         write: (model, folder) -> the paths of the graphs that it writes there; it may also write other files that the
             exported model needs, besides configuration and tokenizer.
-        compare: (model, exported model, items) -> their entry in parity.json: "texts", "batch_sizes", "lengths", "rows", "labels",
-            "largest_logit", "max_logit_difference", "other_decisions".
+        compare: (model, exported model, items) -> their entry in parity.json.
         works: (model, exported model, items) -> two functions without arguments, which do the same work with each model, to
             be timed.
         timed: the maximum number of items for this work.
@@ -58,7 +70,7 @@ class Exporter:
     load: Callable[[Any], Any]
     load_exported: Callable[[Path], Any]
     write: Callable[[Any, Path], list[Path]]
-    compare: Callable[[Any, Any, Sequence], dict[str, Any]]
+    compare: Callable[[Any, Any, Sequence], Comparison]
     works: Callable[[Any, Any, Sequence], list[Callable[[], Any]]]
     timed: int = 128
     measured: bool = True
@@ -74,16 +86,11 @@ def classifier_exporter(
     **fields: Any,
 ) -> Exporter:
     """
-    The exporter for a task whose predictors give logits.
-
-    Args:
-        load: a checkpoint or exported folder -> its predictor.
-        run: (predictor, items, progress); runs all items in the predictor's own batches.
-        write: see `Exporter`.
-        fields: other fields of `Exporter`.
+    The exporter for a task whose predictors give logits. `load` takes exported folders, too; `run`, (predictor, items, progress), runs all
+    items in the predictor's own batches; `fields` are others of `Exporter`.
     """
 
-    def compare(predictor: Any, exported: Any, items: Sequence) -> dict[str, Any]:
+    def compare(predictor: Any, exported: Any, items: Sequence) -> Comparison:
         return compare_classifiers(predictor, exported, items, run)
 
     def works(predictor: Any, exported: Any, items: Sequence) -> list[Callable[[], Any]]:
@@ -118,7 +125,7 @@ def write_classifier(
 
 def compare_classifiers(
     predictor: Any, exported: Any, items: Sequence, run: Callable[[Any, Sequence, bool], Any]
-) -> dict[str, Any]:
+) -> Comparison:
     """Run the same items through both, each with its own tokenizer: in large batches, then a few one at a time."""
     calls = []
     for one in (predictor, exported):

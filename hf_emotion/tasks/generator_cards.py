@@ -24,17 +24,8 @@ def generator_card(
     sections: Mapping[str, Sequence[str]] = {},
 ) -> Card:
     """
-    The card of a generator, which is measured by its perplexity.
-
-    Args:
-        recipe: what was run.
-        report: content of metrics.json.
-        best: the seed whose weights lie in the folder.
-        corpora: names of the corpora that it was trained on.
-        about, use: paragraphs on what the model is, and on how to call it.
-        measured: what the perplexity measures, for the Hub.
-        each: what is cut to `max_length`.
-        sections: further sections.
+    The card of a generator, which is measured by its perplexity; `measured` names it for the Hub. `best` is the seed whose weights lie in
+    the folder, `each` what is cut to `max_length`.
     """
     perplexity = report.summary[report.measured_split]["teacher_forcing"]["perplexity"]["mean"] or math.nan
     rows = [[name, mean_std(kinds["teacher_forcing"]["perplexity"])] for name, kinds in report.summary.items()]

@@ -17,10 +17,10 @@ from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..io.files import filling
 from ..recipes import Recipe
-from ..run_report import SeedRun
+from ..run_report import OneAnswer, SeedRun
 from ..runtime.plain import text_processing
 from . import task_of_rows
-from .base import HeldOut, Prepared
+from .base import HeldOut, Prepared, Task
 from .corpus_metrics import at_thresholds
 from .saving import save_model
 from .selective import choose_rules, measure_rules
@@ -33,27 +33,23 @@ FEWEST_ROWS = 20  # of a validation part that tells something
 
 
 def finish_classifier(
-    predictor_of: Callable[..., Any],
+    task: Task[Any],
     recipe: Recipe,
     run: SeedRun,
     trainer: Any,
     prepared: Prepared,
     splits: DatasetDict,
     folder: Path | None,
-    **settings: Any,
 ) -> HeldOut | None:
-    """
-    Predict the validation and the test part with a trained classifier, and write the results and the checkpoint.
-
-    Args:
-        predictor_of: makes the predictor from the trained model and its tokenizer.
-        recipe, run, trainer, prepared, splits, folder: see `Task.finish`.
-        settings: arguments of the predictor, and of the pipeline that is saved with the model.
-    """
-    model, tokenizer = trainer.whole_model(), prepared.tokenizer  # all processes have a part in this
+    """Predict the validation and the test part with a trained classifier, and write the results and the checkpoint, see `Task.finish`."""
+    model, tokenizer, settings = (
+        trainer.whole_model(),
+        prepared.tokenizer,
+        prepared.settings,
+    )  # all processes have a part in this
     if folder is None:
         return None
-    predictor = predictor_of(model, tokenizer, max_length=recipe.max_length, **settings)
+    predictor = task.trained_predictor(model, tokenizer, max_length=recipe.max_length, **settings)
     model.config.calibration_temperature = None  # the base model's own
     probabilities = {
         split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
@@ -152,16 +148,13 @@ def held_out(
     return HeldOut(names, gold, probabilities, thresholds)
 
 
-def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> dict[str, Any] | None:
+def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> OneAnswer | None:
     """
     The labels that a model gives to nearly every validation row, though fewer rows have them: a model that has learned hardly more than
     how frequent they are. None if it gives several answers, or if there are too few rows to tell.
 
     Args:
         gold, decided: (N, C) bool.
-
-    Returns:
-        {"labels", "share": of the rows that get them, "gold_share": of the rows that have them}.
     """
     if len(decided) < FEWEST_ROWS:
         return None
@@ -174,7 +167,7 @@ def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> dict[
     return {"labels": labels, "share": share, "gold_share": gold_share}
 
 
-def one_answer_line(found: dict[str, Any]) -> str:
+def one_answer_line(found: OneAnswer) -> str:
     """What `one_answer` found, as a sentence."""
     return (
         f"The model gives {' and '.join(found['labels']) or 'no label'} to {found['share']:.0%} of the validation rows, and {found['gold_share']:.0%} "

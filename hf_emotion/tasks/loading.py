@@ -7,17 +7,19 @@ import inspect
 import json
 import logging
 import os
-import types
-import typing
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from huggingface_hub.dataclasses import type_validator
 
 from ..data.lazily import datasets
 from ..data.splits import check_split, oversample_minorities
 from ..io.names import did_you_mean
+from ..recipes import Fields
 from ..runtime.names import METRICS
-from . import corpus_of, options_of
+from . import corpus_of
 from .base import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
 
@@ -56,11 +58,7 @@ def load_dataset_for(
     if data_dir is not None and not corpus_of(name).packaged and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
     if given and corpus_of(name).packaged:
-        logger.warning(
-            "`data_dir` %s is not read: %s comes with hf-emotion. Files of your own are the dataset `files`",
-            data_dir,
-            name,
-        )
+        logger.warning("`data_dir` %s is not read: %s comes with hf-emotion", data_dir, name)
     splits = corpus_of(name).loader(data_dir=data_dir, **options)
     if dedupe or oversample:
         check_split(splits, "train", name)
@@ -68,19 +66,14 @@ def load_dataset_for(
         splits = remove_duplicates(splits)
         if not len(splits["train"]):
             raise ValueError(
-                f"`dedupe` leaves no training row of {name}: all stand in the validation or test part, too. Leave it out, or add "
-                "rows that differ."
+                f"`dedupe` leaves no training row of {name}: all stand in the validation or test part, too."
             )
     if oversample:
         splits["train"] = oversample_minorities(splits["train"])
-    shared = {pair: count for pair, count in duplicates_between_splits(splits).items() if "&" in pair and count}
-    if shared:
-        logger.warning(
-            "%s: distinct texts in two splits: %s%s",
-            name,
-            ", ".join(f"{pair}: {count}" for pair, count in shared.items()),
-            "" if dedupe else " (dedupe=True removes them from train)",
-        )
+    found = duplicates_between_splits(splits)
+    if shared := [f"{pair}: {count}" for pair, count in found.items() if "&" in pair and count]:
+        hint = "" if dedupe else " (dedupe=True removes them from train)"
+        logger.warning("%s: distinct texts in two splits: %s%s", name, ", ".join(shared), hint)
     return splits
 
 
@@ -96,7 +89,20 @@ def load_split(name: str, split: str, data_dir: str | Path | None = None, **opti
     return splits[split]
 
 
-def trained_on(predictor: AnyPredictor) -> tuple[str, dict[str, Any]] | None:
+@dataclass(frozen=True)
+class CorpusSplit:
+    """A split of a corpus, see `load_split`; `options` are those of its loader."""
+
+    dataset: str
+    split: str = "test"
+    data_dir: str | Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> datasets.Dataset:
+        return load_split(self.dataset, self.split, self.data_dir, **self.options)
+
+
+def trained_on(predictor: AnyPredictor) -> tuple[str, Fields] | None:
     """The corpus of a model's run and its options; None for a model from elsewhere."""
     folder = Path(predictor.model.config._name_or_path or os.devnull)
     for path in (folder / METRICS, folder / "parity.json"):  # of a run, of an exported model
@@ -106,59 +112,38 @@ def trained_on(predictor: AnyPredictor) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def options_for(predictor: AnyPredictor, name: str, given: dict[str, Any] | None = None) -> dict[str, Any]:
+def options_for(predictor: AnyPredictor, name: str, given: Mapping[str, Any] | None = None) -> Fields:
     """
     The options with which a model is measured on a corpus: the given ones, else those of its run on this corpus, which are
     logged. Only the names that the model knows, such as its labels, come from the model. Rows are never repeated.
     """
     given = given or {}
-    known = predictor.task.loader_options(predictor, name)
+    known = predictor.task.loader_options(predictor, corpus_of(name))
     corpus, of_run = trained_on(predictor) or (None, {})
     own = {option: value for option, value in of_run.items() if corpus == name and option != "oversample"}
     names = {option: value for option, value in known.items() if not option.endswith("_column")}
-    used = {option: value for option, value in own.items() if option not in given and option not in names}
-    if used:
-        logger.warning(
-            "%s is read with the options of the model's run: %s (another value: --option NAME=VALUE, none: NAME=null)",
-            name,
-            ", ".join(f"{option}={value!r}" for option, value in used.items()),
+    if used := [f"{option}={value!r}" for option, value in own.items() if option not in given and option not in names]:
+        told = (
+            "%s is read with the options of the model's run: %s (another value: --option NAME=VALUE, none: NAME=null)"
         )
+        logger.warning(told, name, ", ".join(used))
     return {**known, **own, **names, **given}
 
 
-def check_dataset(name: str, options: dict) -> None:
+def check_dataset(name: str, options: Mapping[str, Any]) -> None:
     """ValueError unless the name is known and its loader takes the options."""
-    known = [*options_of(name), "dedupe", "oversample"]
-    for option in options:
+    known = [*corpus_of(name).options, "dedupe", "oversample"]
+    for option, value in options.items():
         if option not in known:
             raise ValueError(
-                f"unknown option {option!r} for the dataset {name!r}: the options are {known}.{did_you_mean(option, known)}"
+                f"unknown option {option!r} for {name!r}: the options are {known}.{did_you_mean(option, known)}"
             )
         parameters = inspect.signature(corpus_of(name).loader, eval_str=True).parameters
         hint = parameters[option].annotation if option in parameters else bool
-        if not _fits(options[option], hint):
-            what = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-            given = options[option]
-            remedy = ""
-            if isinstance(given, list | tuple) and _fits(texts := [str(item) for item in given], hint):
-                remedy = f" Write {texts}."
+        try:
+            type_validator(option, value, hint)
+        except TypeError as error:
+            what = inspect.formatannotation(hint).replace("collections.abc.", "")
             raise ValueError(
-                f"the option {option!r} for the dataset {name!r} must be {what.replace('collections.abc.', '')}, got "
-                f"{given!r}.{remedy}"
-            )
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the type of a loader's argument."""
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return isinstance(value, str)  # the loader checks which values are allowed
-    if origin is types.UnionType:
-        return any(_fits(value, part) for part in parts)
-    if origin is Sequence:  # a list of strings; the loader has its own message for a single string
-        return isinstance(value, str) or (
-            isinstance(value, list | tuple) and all(_fits(item, *parts) for item in value)
-        )
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is (type(None) if hint in (None, types.NoneType) else hint)
+                f"the option {option!r} for the dataset {name!r} must be {what}, got {value!r}."
+            ) from error

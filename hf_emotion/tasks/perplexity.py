@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
 from torch.nn import functional as F
 
 from ..io.files import filling
@@ -50,8 +49,7 @@ def finish(run: SeedRun, trainer: Any, prepared: Prepared, folder: Path | None) 
     included. Write the checkpoint into `folder`.
     """
     run.parameters = prepared.model.num_parameters()
-    encoded: dict[str, Dataset] = prepared.rest
-    for split, rows in encoded.items():
+    for split, rows in prepared.held_out.items():
         # Not `evaluate`: after it, early stopping would look for a metric of the validation part.
         measured = trainer.predict(rows, metric_key_prefix=split).metrics
         figures = {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}

@@ -27,6 +27,7 @@ from ..data.votes import votes_of
 from ..io.names import did_you_mean
 from ..modeling.text_processing import TfidfGate, usable_positions
 from ..recipes import Recipe
+from ..run_report import Contexts
 from ..runtime.base_models import base_to_build_on, finding, load_base_tokenizer
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.emoji_names import with_emoji_names
@@ -55,7 +56,7 @@ def build_classifier(
     multi_label: bool,
     class_counts: list[int],
     label_texts: Mapping[str, str] | None = None,
-    contexts: Mapping[str, list[str] | None] | None = None,
+    contexts: Contexts | None = None,
     frequencies: Sequence[float] | None = None,
 ) -> PreTrainedModel:
     """
@@ -69,7 +70,7 @@ def build_classifier(
         model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names mean nothing to the tokenizer.
-        contexts: `aspects`, `targets` and `target_texts` of targeted sentiment data, kept in the config.
+        contexts: kept in the config.
         frequencies: share of the training rows with each label; the head's bias may start from it.
 
     Raises:
@@ -148,27 +149,20 @@ def _start_labels(
 
 
 def _stock_classifier(
-    path: str, fields: dict[str, Any], model_config: dict, contexts: Mapping[str, list[str] | None] | None
+    path: str, fields: dict[str, Any], model_config: dict, contexts: Contexts | None
 ) -> PreTrainedModel:
     """The stock classifier of a base model; contexts and gate are stored in its config as extra fields."""
     base = read_config(path)
     kept: dict[str, Any] = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
     kept["tfidf_gating"] = "none"
     kept |= {name: fields.pop(name) for name in kept if name in fields}
-    if kept["tfidf_gating"] != "none" and contexts is not None:
-        raise ValueError(
-            "`model_config.tfidf_gating` is for texts without aspects: removing words could remove the targets."
-        )
-    if kept["tfidf_gating"] not in ("none", "filter"):
-        raise ValueError(
-            f"`model_config.tfidf_gating` of a stock classifier must be 'none' or 'filter', got "
-            f"{kept['tfidf_gating']!r}: 'scale' needs `model_type: roberta-esa`."
-        )
+    allowed = ["none", "filter"] if contexts is None else ["none"]  # removing words could remove targets
+    if kept["tfidf_gating"] not in allowed:
+        raise ValueError(f"`model_config.tfidf_gating` must be one of {allowed}, got {kept['tfidf_gating']!r}.")
     unknown = [name for name in model_config if name in fields and not hasattr(base, name)]
     if unknown:
         raise ValueError(
-            f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field, leave it out."
-            + did_you_mean(unknown[0], base.to_dict().keys())
+            f"a {base.model_type!r} model has no `model_config.{unknown[0]}`.{did_you_mean(unknown[0], base.to_dict())}"
         )
     model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
     for name, value in kept.items():
@@ -272,7 +266,7 @@ def prepare_classifier(
     recipe: Recipe,
     splits: DatasetDict,
     first: MainProcessFirst,
-    contexts: Mapping[str, Any] | None = None,
+    contexts: Contexts | None = None,
     gate: TfidfGate | None = None,
     alone: bool = False,
     check: Callable[..., None] = lambda *arguments: None,
@@ -282,8 +276,6 @@ def prepare_classifier(
     What the training of a classifier needs.
 
     Args:
-        contexts: the contexts of targeted sentiment, for the model's configuration.
-        gate: the TF-IDF gate of the texts.
         alone: whether the rows belong to a single context, for which the metrics of the corpus are not defined.
         check: (tokenizer, configuration, max_length); raises ValueError if they do not fit.
         windows: how texts that are longer than `max_length` are trained on; None: they are cut.
@@ -336,7 +328,7 @@ def prepare_classifier(
         validation=encoded["validation"],
         collate=make_collator(tokenizer, len(names), multi_label),
         measure=measure,
-        rest=gate,
+        settings={} if gate is None else {"gate": gate},
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a task says about itself to the service: what a request and an answer look like, and what the model does between them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from ..runtime.plain import text_processing
+from .base import Page
 from .results import Label, Readable
 
 
@@ -78,6 +79,7 @@ class Service:
     Attributes:
         request: the body of a request.
         result: one of the `results` of an answer, a type of `results.py`.
+        page: what the page of the service shows.
         example: a body for the documentation.
         about: what `/v1/models` says of the model.
         read: request -> (inputs of `compute`, its options). ValueError for what no field's type can say.
@@ -91,11 +93,14 @@ class Service:
 
     request: type[Request]
     result: Any
-    example: dict[str, Any]
-    about: dict[str, Any]
+    page: Page
+    example: Mapping[str, Any]
+    about: Mapping[str, Any]
     read: Callable[[Any], tuple[Iterable[Any], dict[str, Any]]]
     compute: Callable[..., Sequence[Any]]
     present: Callable[[Sequence[Any], Any], Sequence[Any]]
-    from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]
+    from_page: Callable[[str, Sequence[str], int | None], Mapping[str, Any]] = lambda text, emotions, seed: {
+        "inputs": text
+    }
     cut: Callable[[Sequence[Any]], int] = cut
     scoring: Scoring | None = None

@@ -139,10 +139,7 @@ def row_axis(questions: Sequence[Question], what: str) -> str:
 def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
     """ValueError if labels are given for an attention that all labels share."""
     if labels is not None:
-        raise ValueError(
-            f"`labels` cannot be used with the attention of a {model.config.model_type!r} model, which is the same "
-            f"for all labels: leave it out, or use {', '.join(METHODS[1:])}."
-        )
+        raise ValueError(f"`labels` do not go with attention, the same for all labels: use {', '.join(METHODS[1:])}.")
 
 
 def read_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> tuple[str, np.ndarray]:
@@ -153,9 +150,7 @@ def read_token_attention(model: PreTrainedModel, reading: Reading, *names: str) 
     outputs = outputs_with_attention(model, reading)
     layers = next((outputs[name] for name in names if outputs.get(name)), None)
     if not layers:
-        raise ValueError(
-            f"attention does not fit a {model.config.model_type!r} model, which returns none: use {', '.join(METHODS[1:])}."
-        )
+        raise ValueError(f"a {model.config.model_type!r} model returns no attention: use {', '.join(METHODS[1:])}.")
     attention = to_numpy(layers[-1][0])
     which, row = ("first", 0) if attention[:, 0, 1:].any() else ("last", -1)
     return which, attention[:, row]

@@ -6,7 +6,7 @@ import logging
 import shutil
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from ..data.splits import fingerprint, label_names
 from ..data.votes import COLUMN as VOTES
 from ..io.files import filling, read_object, write_json
 from ..recipes import Recipe
-from ..run_report import SeedRun, best_run
+from ..run_report import Contexts, SeedRun, best_run
 from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
 from ..tasks.checkpoints import load_any
@@ -66,7 +66,7 @@ def fit_model(
     splits: DatasetDict,
     resume: bool,
     recipe_file: Path,
-    fields: dict[str, Any] | None = None,
+    part: Contexts | None = None,
     method: str | None = None,
 ) -> tuple[EmotionTrainer, Prepared, SeedRun]:
     """Train one model, by a `method` for few rows if there is one: its trainer (with the best weights), what was prepared, its entry."""
@@ -87,10 +87,12 @@ def fit_model(
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     weights = weights_of(task, recipe, splits["train"])
     own_loss, prepared_for = loss_of(recipe, weights), recipe
-    if weights and _weighs_itself(recipe):
+    type_ = recipe.model_type
+    if weights and type_ is not None and "class_weights" in CONFIG_MAPPING[type_].__dataclass_fields__:
+        # The model's own loss has weights.
         own_loss = None
         prepared_for = dataclasses.replace(recipe, class_weights=None, model_config=recipe.model_config | weights)
-    prepared = task.prepare(prepared_for, splits, fields, arguments.main_process_first)
+    prepared = task.prepare(prepared_for, splits, arguments.main_process_first, part)
     _check_metric(recipe, prepared)
     # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
     order = np.arange(len(prepared.validation))
@@ -137,11 +139,6 @@ def fit_model(
     for name, values in weights.items():
         setattr(run, name, dict(zip(names, values, strict=True)))
     return trainer, prepared, run
-
-
-def _weighs_itself(recipe: Recipe) -> bool:
-    """Whether the loss of the model has weights of labels."""
-    return recipe.model_type is not None and "class_weights" in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__
 
 
 def _fit_best(
@@ -225,7 +222,7 @@ def _train_parts(
             if main_process:
                 logger.warning("%s, model %d of %d", part.name, number, len(parts))
             trainer, prepared, run = fit_model(
-                task, recipe, seed, place / "checkpoints", rows, resume, recipe_file, part.fields
+                task, recipe, seed, place / "checkpoints", rows, resume, recipe_file, part.contexts
             )
             entries.append(run)
             if recipe.adapter and main_process:

@@ -140,9 +140,9 @@ def test_a_megabyte_in_jsonl(tmp_path):
     [
         ("files", {"text_column": 5}, "'text_column' for the dataset 'files' must be str, got 5"),
         ("files", {"labels": {"a": 1}}, r"must be Sequence\[str\] \| None, got"),
-        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]. Write \['1'\]"),
-        ("files", {"validation_fraction": "0.1"}, "must be float, got '0.1'"),
-        ("files", {"validation_fraction": True}, "must be float, got True"),
+        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]"),
+        ("files", {"validation_fraction": "0.1"}, r"must be float \| int, got '0.1'"),
+        ("files", {"validation_fraction": True}, r"must be float \| int, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),
         ("files", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
         ("quickstart", {"dedupe": "yes"}, "must be bool, got 'yes'"),

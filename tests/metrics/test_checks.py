@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from hf_emotion import metrics
-from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
 
 
 ZEROS, ROWS = np.zeros((2, 3), int), np.full((2, 3), 0.5)
@@ -51,19 +50,8 @@ SCORES = np.eye(3)[GROUP]
         (lambda: metrics.bootstrap_over_seeds(IDS, IDS[None], IDS), "second"),
         (lambda: metrics.bootstrap_over_seeds(IDS, ZEROS[:, :2], IDS[None], paired_seeds=True), "paired_seeds"),
         (lambda: metrics.mcnemar(IDS, IDS, IDS[:1]), "decisions"),
-        (lambda: NgramPerplexity().fit([]), "replies"),
     ],
 )
 def test_the_message_names_the_argument(call, argument):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         call()
-
-
-def test_a_ranking_holds_each_id_once():
-    with pytest.raises(ValueError, match="a ranking must hold each id"):
-        metrics.hits_at_k(np.array([[0, 1, 1]]), [0])
-
-
-def test_no_utterance_has_a_label():
-    with pytest.raises(ValueError, match="none of the 2 utterances has a label"):
-        metrics.dialogue(np.array([-1, -100]), ROWS, NAMES)

@@ -19,7 +19,7 @@ from hf_emotion.metrics import generation
 from hf_emotion.metrics.generation import bertscore, hits_at_k
 from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
 from hf_emotion.metrics.words import words
-from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
+from hf_emotion.tasks.published import TABLES
 
 
 # Some words more than twice, some twice, and in each list some once, which stand for the rare ones.
@@ -351,7 +351,7 @@ class TestReplyMetrics:
         assert {name: result[name] for name in result if "hits" in name or name == "per_emotion"} == hits_at_k(
             probabilities, labels, label_names=names
         )
-        assert set(MOJITALK_PUBLISHED["R-CVAE, 10 %"]) < set(result)
+        assert set(TABLES["mod-ln"].published["R-CVAE, 10 %"]) < set(result)
         json.dumps(result)
 
     def test_only_what_was_given(self):

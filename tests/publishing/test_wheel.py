@@ -49,6 +49,7 @@ def test_the_wheel_holds_everything_and_no_foreign_top_level(wheel):
         *(str(p.relative_to(ROOT / "hf_emotion")) for p in (ROOT / "hf_emotion").rglob("*.py")),
         *(f"reports/templates/{name}.html" for name in ("page", "tables", "report", "errors", "pair")),
         "serving/page.html",
+        "tasks/published.json",
         "py.typed",
     ):
         assert f"hf_emotion/{path}" in names

@@ -12,7 +12,7 @@ from documents import PAGES, ROOT, blocks
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.tasks.emotion_classification.page import EXAMPLES as TEXTS
-from hf_emotion.tasks.targeted_sentiment.corpora import CORPORA
+from hf_emotion.tasks.targeted_sentiment.loading import CORPORA
 from hf_emotion.tasks.targeted_sentiment.page import EXAMPLES as REVIEWS
 
 

@@ -104,7 +104,7 @@ class TestNames:
 def test_labels_are_added_to_the_one_with_weights():
     (line,) = invoke("predict", "goemotions", TEXTS[1], "--label", "stage fright", "--top-k", 2, "--json").splitlines()
     assert [item["label"] for item in json.loads(line)["labels"]] == ["nervousness", "stage fright"]
-    with pytest.raises(ValueError, match="`add_labels`.*is exported: take the checkpoint"):
+    with pytest.raises(ValueError, match="`add_labels`.*this is a OnnxClassifier"):
         load_predictor(ready.for_prediction("goemotions"), add_labels=["stage fright"])
     with pytest.raises(ValueError, match=r"`add_labels`.*\['calm'\].*a model for targeted-sentiment: leave it out"):
         load_predictor("reviews", add_labels=["calm"])

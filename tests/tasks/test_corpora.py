@@ -19,7 +19,7 @@ import hf_emotion.tasks.emotional_response.loading as reply
 import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
 from hf_emotion.data.splits import map_rows
-from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of, task_of_rows
+from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, task_of_rows
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
 
@@ -31,7 +31,7 @@ CORPORA, LABELLED = corpora(), labelled_corpora()
 def test_a_record_is_whole(name):
     corpus = corpus_of(name)
     assert corpus.name == name and corpus.terms
-    assert "data_dir" not in options_of(name)
+    assert "data_dir" not in corpus_of(name).options
     assert all(callable(getattr(metrics, name)) for name in corpus.metrics)
     assert bool(corpus.languages) is not corpus.own_files
 
@@ -122,7 +122,7 @@ def test_malformed_lines(file, tmp_path):
     named = file.replace("_emotion_", "_").replace("_labels", "_text")
     with pytest.raises(ValueError, match=rf"{named}, {place}: malformed \(.+\): use the corpus' own file") as caught:
         load_dataset_for(name, tmp_path)
-    assert type(caught.value) is ValueError and "on_bad_rows" not in options_of(name)
+    assert type(caught.value) is ValueError and "on_bad_rows" not in corpus_of(name).options
 
 
 GITHUB = "https://raw.githubusercontent.com"

@@ -211,9 +211,9 @@ def test_a_validation_part_of_whole_groups(kind, tmp_path, caplog):
 @pytest.mark.parametrize("fraction", [1, -0.5, 1.5, 0.99, float("nan")])
 def test_validation_parts_that_leave_nothing(kind, fraction, tmp_path):
     path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(TWO)])
-    with pytest.raises(ValueError, match=f"`validation_fraction` must lie .*got {fraction} of 3"):
+    with pytest.raises(ValueError, match=f"`validation_fraction` must leave .*got {fraction} of 3"):
         kind.load(path, validation_fraction=fraction)
-    with pytest.raises(ValueError, match="`validation_fraction` must lie .*got 0.1 of 1"):
+    with pytest.raises(ValueError, match="`validation_fraction` must leave .*got 0.1 of 1"):
         kind.load(write(path, [kind.row(0, "joy")]))
 
 
@@ -247,7 +247,7 @@ def test_wrong_arguments(kind, tmp_path, monkeypatch):
 
 def test_a_separator_that_must_be_named(kind, tmp_path):
     folder = parts(kind, tmp_path, "csv", "^", train=["joy", "an,ger", "joy"])
-    with pytest.raises(ValueError, match="no column.*dataset_options.separator"):
+    with pytest.raises(ValueError, match="no column.*the separator of a CSV with separator"):
         kind.load(folder)
     parts(kind, tmp_path, "csv", "^")
     assert kind.labels(kind.load(folder, separator="^")["train"]) == TWO

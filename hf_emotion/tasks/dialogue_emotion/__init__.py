@@ -3,24 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
 from ..base import FileColumns, Task
-from .corpora import CORPORA
+from .loading import CORPORA, FOUR_CLASSES
+from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
-    from ...run_report import RunReport, SeedRun
+    from ...run_report import Contexts, RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge
     from ...runtime.remote import Client
-    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared
+    from ..base import Answer, MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
+    from ..corpus import Corpus
     from ..exporting import Exporter
     from ..service import Service
     from .onnx_model import OnnxDialogueClassifier
@@ -33,7 +35,7 @@ class DialogueEmotion(Task["DialoguePredictor"]):
 
     name = "dialogue-emotion"
     reads = "dialogues"
-    corpora = CORPORA
+    corpora = (*CORPORA, OWN_FILES)
     columns = frozenset({"utterances", "speakers"})
     model_types = ("dialogue-bilstm",)
     recipe_fields = frozenset({"class_weights", "languages"})
@@ -54,29 +56,17 @@ class DialogueEmotion(Task["DialoguePredictor"]):
         return np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64)
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
-        from .rows import units
+        turns = [
+            (f"{row}/{number}", f"{speaker}: {utterance}" if speaker else utterance)
+            for row, speakers, utterances in zip(rows["id"], rows["speakers"], rows["utterances"], strict=True)
+            for number, (speaker, utterance) in enumerate(zip(speakers, utterances, strict=True), 1)
+        ]
+        return [name for name, _ in turns], [text for _, text in turns]
 
-        return units(rows)
-
-    def prepare(
-        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
-    ) -> Prepared:
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
 
         return prepare(recipe, splits, first)
-
-    def finish(
-        self,
-        recipe: Recipe,
-        run: SeedRun,
-        trainer: Any,
-        prepared: Prepared,
-        splits: DatasetDict,
-        folder: Path | None,
-    ) -> HeldOut | None:
-        from .building import finish
-
-        return finish(recipe, run, trainer, prepared, splits, folder)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
@@ -87,6 +77,11 @@ class DialogueEmotion(Task["DialoguePredictor"]):
         from .predictor import DialoguePredictor
 
         return DialoguePredictor(model, tokenizer, **options)
+
+    def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> DialoguePredictor:
+        from .building import with_cached_vectors
+
+        return with_cached_vectors(self.predictor(model, tokenizer, **options))
 
     def exported(self, folder: Path) -> OnnxDialogueClassifier:
         from .onnx_model import OnnxDialogueClassifier
@@ -100,10 +95,12 @@ class DialogueEmotion(Task["DialoguePredictor"]):
 
         return answer(predictor, lines, **options)
 
-    def loader_options(self, predictor: DialoguePredictor, dataset: str) -> dict[str, Any]:
-        from .evaluating import loader_options
-
-        return loader_options(predictor, dataset)
+    def loader_options(self, predictor: DialoguePredictor, corpus: Corpus) -> Mapping[str, Any]:
+        """A model of four emotions is measured on these four; a file need not have every label of the model."""
+        if corpus.own_files:
+            return {"labels": predictor.labels}
+        four = "four_classes" in corpus.options and sorted(predictor.labels) == sorted(FOUR_CLASSES)
+        return {"four_classes": True} if four else {}
 
     def explain(
         self, predictor: DialoguePredictor, text: str | Sequence[Any], merge: Merge, **options: Any
@@ -121,11 +118,6 @@ class DialogueEmotion(Task["DialoguePredictor"]):
         from .service import service
 
         return service(predictor)
-
-    def page(self, predictor: DialoguePredictor) -> Page:
-        from .page import page
-
-        return page(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

@@ -5,7 +5,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import datasets
 import numpy as np
@@ -16,22 +15,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ...data.splits import label_names, map_rows
 from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ...modeling.text_processing import encoder_positions, number_speakers
-from ...recipes import Recipe
-from ...run_report import SeedRun
+from ...recipes import Fields, Recipe
 from ...runtime.base_models import base_to_build_on, finding
 from ...runtime.batching import encode_texts
 from ...runtime.languages import languages_of, set_languages
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unread
-from ..base import HeldOut, MainProcessFirst, Prepared
+from ..base import MainProcessFirst, Prepared
 from ..corpus_metrics import single_label
-from ..held_out import finish_classifier
 from ..sequence_classification import base_tokenizer, check_length
 from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
 
 
 def build_dialogue_model(
-    base_model: str, model_config: dict[str, Any], tokenizer: PreTrainedTokenizerBase, names: Sequence[str]
+    base_model: str, model_config: Fields, tokenizer: PreTrainedTokenizerBase, names: Sequence[str]
 ) -> DialogueBiLSTMForEmotionRecognition:
     """
     A dialogue model over the pretrained utterance encoder `base_model`, frozen unless `freeze_encoder` is False; with
@@ -50,9 +47,7 @@ def build_dialogue_model(
         "label2id": {name: i for i, name in enumerate(names)},
     }
     if fields.get("utterance_encoder") == "vectors":
-        raise ValueError(
-            "`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts, which a model of 'vectors' cannot."
-        )
+        raise ValueError("`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts.")
     with finding(base_model):
         with base_to_build_on(base_model) as path:
             base = read_config(path)
@@ -64,21 +59,15 @@ def build_dialogue_model(
             return read_model(DialogueBiLSTMForEmotionRecognition, path, method="from_encoder_pretrained", **fields)
 
 
-def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRecognition:
+def _trained_on(path: str, fields: Fields) -> DialogueBiLSTMForEmotionRecognition:
     """The trained dialogue model at `path` with `fields` in its config, and with a new classifier if they change its labels."""
     trained = read_model(DialogueBiLSTMForEmotionRecognition, path, dtype=torch.float32)
     model = DialogueBiLSTMForEmotionRecognition(read_config(path, DialogueBiLSTMConfig, **fields))
     weights = trained.state_dict()
     if trained.config.id2label != model.config.id2label:
-        weights = {name: weight for name, weight in weights.items() if name.startswith("dialogue.")}
+        weights |= {name: new for name, new in model.state_dict().items() if name.startswith("classifier.")}
     try:
-        lost = model.load_state_dict(weights, strict=False)
-        differing = [
-            *lost.unexpected_keys,
-            *(name for name in lost.missing_keys if not name.startswith("classifier.")),
-        ]
-        if differing:
-            raise RuntimeError(f"weights that one of the two lacks: {', '.join(differing[:3])}")
+        model.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
             f"`model_config` asks for other sizes than the trained dialogue model {path!r} has "
@@ -199,23 +188,19 @@ def cached_vectors(
         unknown=Value("float64"),
         language=Value("string"),
     )
-    # the names of the columns come first
-    digest = hashlib.sha256(
-        f"{', '.join(columns)}\n{languages_of(model.config)}\n{max_length}\n{len(texts)}\n".encode()
-    )
-    digest.update(model.config.encoder_config.to_json_string().encode())
+    encoded, _ = encode_texts(
+        tokenizer, [list(texts)], max_length, None, model.config
+    )  # differs where the tokenizers do
+    told = [
+        list(columns),
+        languages_of(model.config),
+        model.config.encoder_config.to_dict(),
+        list(texts),
+        encoded["input_ids"],
+    ]
+    digest = hashlib.sha256(json.dumps(told, default=str).encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-    if tokenizer.is_fast:
-        rules = json.loads(tokenizer.backend_tokenizer.to_str())
-        rules = {
-            name: rule for name, rule in rules.items() if name not in ("truncation", "padding")
-        }  # left by an interrupted call
-        digest.update(json.dumps(rules, sort_keys=True).encode())
-    else:
-        digest.update(repr((type(tokenizer), sorted(tokenizer.get_vocab().items()))).encode())
-    for text in texts:
-        digest.update(text.encode() + b"\0")
     fingerprint = digest.hexdigest()[:32]
     cache = Path(datasets.config.HF_DATASETS_CACHE) / "hf_emotion" / f"utterance-vectors-{fingerprint}.arrow"
     cache.parent.mkdir(parents=True, exist_ok=True)
@@ -263,15 +248,8 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
     )
 
 
-def finish(
-    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-) -> HeldOut | None:
-    return finish_classifier(_with_cached_vectors, recipe, run, trainer, prepared, splits, folder)
-
-
-def _with_cached_vectors(model: Any, *args: Any, **kwargs: Any) -> DialoguePredictor:
-    """The predictor of a model; one whose encoder did not change reads the vectors that the training has computed."""
-    predictor = DialoguePredictor(model, *args, **kwargs)
-    if is_frozen(model.config):
+def with_cached_vectors(predictor: DialoguePredictor) -> DialoguePredictor:
+    """The predictor; if the encoder of its model did not change, it reads the vectors that the training has computed."""
+    if is_frozen(predictor.model.config):
         predictor.vectors_of = cached_vectors
     return predictor

@@ -22,6 +22,7 @@ from ...runtime.batching import as_texts
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.names import METHODS
 from ...runtime.plain import text_processing
+from ..text_explaining import refuse_labels
 from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
 
 
@@ -57,12 +58,9 @@ def explain(
     probabilities = to_probabilities(logits, False, text_processing.temperature_of(config))  # (U, C)
     notes = []
     if method == "attention":
-        if labels is not None:
-            raise ValueError("`labels` cannot be used with attention, which is the same for all labels: leave it out.")
+        refuse_labels(model, labels)
         if not config.num_attention_heads:
-            raise ValueError(
-                f"attention does not fit a model with `num_attention_heads=0`: use {', '.join(METHODS[1:])}."
-            )
+            raise ValueError(f"a model without attention heads has none: use {', '.join(METHODS[1:])}.")
         with torch.no_grad():
             outputs = model(utterance_embeds=embeds, output_attentions=True, **dict(zip(names, others, strict=True)))
         values = to_numpy(outputs.attentions[0][0].mean(dim=0))  # (U, U)

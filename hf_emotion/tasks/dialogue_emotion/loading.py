@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import DOWNLOAD_REMEDY, BadRow, decode, download, local_files
+from ..corpus import Corpus
 from ..corpus_files import CorpusRows, corpus_files, csv_rows, lines_of
 from .rows import set_aside, to_dataset
 
@@ -304,3 +305,36 @@ def _names_and_ids(corpus: str, four_classes: bool) -> tuple[list[str], dict[str
         return emotions, {emotion: number for number, emotion in enumerate(emotions)}
     four = FOUR_OF[corpus]
     return FOUR_CLASSES, {emotion: four.index(emotion) if emotion in four else -1 for emotion in emotions}
+
+
+_SERIES = "GPL-3.0 repository, dialogue of a television series"
+
+CORPORA = (
+    Corpus(
+        name="meld",
+        loader=load_meld,
+        terms=f"{_SERIES}; Poria et al. 2019",
+        metrics=("dialogue",),
+        selection_metric="weighted_f1",
+    ),
+    Corpus(
+        name="emorynlp",
+        loader=load_emorynlp,
+        terms=f"{_SERIES}; Zahiri and Choi 2018",
+        metrics=("dialogue",),
+        selection_metric="weighted_f1",
+    ),
+    Corpus(
+        name="daily_dialog",
+        loader=load_daily_dialog,
+        terms="CC BY-NC-SA 4.0; Li et al. 2017",
+        metrics=("dialogue",),
+        selection_metric="micro_f1_without_neutral",
+    ),
+    Corpus(
+        name="iemocap",
+        loader=load_iemocap,
+        terms="licence of USC SAIL, not redistributable; Busso et al. 2008",
+        metrics=("dialogue",),
+    ),
+)

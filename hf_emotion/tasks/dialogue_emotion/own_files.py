@@ -20,8 +20,9 @@ from ...data.own_files import (
     unknown_name,
     with_validation,
 )
-from ...data.rows import BadRow, OnBadRows, Rows
+from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...runtime.plain import text_processing
+from ..corpus import OWN_TERMS, Corpus
 from .rows import set_aside, to_dataset
 
 
@@ -35,7 +36,7 @@ def load_dialogue_files(
     speaker_column: str = "speaker",
     label_column: str = "label",
     labels: Sequence[str] | None = None,
-    validation_fraction: float = 0.1,
+    validation_fraction: float | int = 0.1,
     on_bad_rows: OnBadRows = "error",
     separator: str | None = None,
 ) -> datasets.DatasetDict:
@@ -48,13 +49,11 @@ def load_dialogue_files(
     dialogue. An utterance whose label is empty or null has no label and serves only as context.
 
     Args:
-        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
-            is then the training part.
+        data_dir, separator: see `load_files`.
         dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
         labels: the label names in their order. None: the names in the training part, sorted.
         validation_fraction: share of the training dialogues set aside, at a fixed seed, if there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (in the second layout: dialogues).
-        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
     """
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
     wanted = [dialogue_column, utterance_column, label_column]
@@ -65,7 +64,7 @@ def load_dialogue_files(
     names = list(labels or [])
     layouts: dict[str, bool] = {}  # whether a row of the file is a dialogue
 
-    def add(split: str, seen: set[str], rows: Rows, line: int, row: dict[str, Any]) -> None:
+    def add(split: str, seen: set[str], rows: Rows, line: int, row: Row) -> None:
         whole_dialogues = layouts.setdefault(split, "turns" in row)
         if whole_dialogues:
             dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
@@ -86,8 +85,7 @@ def load_dialogue_files(
         occurring = {row["labels"] for row in rows.rows} - {None}
         if rows.rows and not occurring:
             raise ValueError(
-                f"{path}: no utterance has a label; name the column of the labels (in turns: their key) with label_column, now "
-                f"{label_column!r}."
+                f"{path}: no utterance has a label; name their column with label_column, now {label_column!r}."
             )
         if split == "train":
             names[:] = training_names("label", occurring, labels)
@@ -130,3 +128,13 @@ def _turn(
     if names and label is not None and label not in names:
         raise BadRow(unknown_name("label", label, names, given))
     return text, speaker, label
+
+
+CORPUS = Corpus(
+    name="dialogue_files",
+    loader=load_dialogue_files,
+    languages=(),
+    terms=OWN_TERMS,
+    metrics=("dialogue",),
+    own_files=True,
+)

@@ -3,14 +3,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ...runtime.names import METHODS
 from ..base import Page, Table
 from .predictor import DialoguePredictor, speaker_and_utterance
 
 
-MAX_TURNS = 100
 EXAMPLES = (
     "Ana: I got the job!\nBen: No way! Congratulations!\nAna: It starts on Monday, and I still have to tell my boss.",
     "Kim: Where is my bike?\nLou: I lent it to Max.\nKim: Without asking me?\nLou: Sorry. I thought you were away.",
@@ -20,7 +18,7 @@ EXAMPLES = (
 def page(predictor: DialoguePredictor) -> Page:
     method = METHODS[0] if predictor.model.config.num_attention_heads else "occlusion"
     box = "Dialogue, one turn per line: SPEAKER: UTTERANCE"
-    return Page(box, EXAMPLES, partial(table, predictor), question, METHODS, method, lines=4)
+    return Page(box, EXAMPLES, partial(table, predictor), METHODS, method, lines=4, read=turns)
 
 
 def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
@@ -32,13 +30,6 @@ def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed
     return Table(["speaker", "emotion", "probability", "utterance"], rows)
 
 
-def question(text: str, method: str, emotions: Sequence[str]) -> tuple[list[tuple[str | None, str]], dict[str, Any]]:
-    return turns(text), {"method": method}
-
-
 def turns(text: str) -> list[tuple[str | None, str]]:
     """Speaker and utterance of each line."""
-    found = [speaker_and_utterance(line) for line in text.splitlines() if line.strip()]
-    if len(found) > MAX_TURNS:
-        raise ValueError(f"The dialogue has {len(found)} turns, more than {MAX_TURNS}: shorten it.")
-    return found
+    return [speaker_and_utterance(line) for line in text.splitlines() if line.strip()]

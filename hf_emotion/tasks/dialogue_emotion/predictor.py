@@ -62,23 +62,13 @@ class DialoguePredictor:
         dtype: str | None = None,
     ):
         """
-        Args:
-            checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
-            tokenizer: default: the one saved with the checkpoint.
-            device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
-            max_length: tokens per utterance, at most the utterance encoder's positions; default: as many as in training.
-            dtype: as `Predictor` has it.
-
-        Raises:
-            OSError: no such checkpoint, or one without a tokenizer.
-            ValueError: a model that reads no dialogues, or reads them only as vectors.
+        Arguments and errors as for `Predictor`; `max_length` counts the tokens of an utterance. ValueError also for a model that reads
+        dialogues only as vectors.
         """
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         config = self.model.config
         if config.utterance_encoder == "vectors":
-            raise ValueError(
-                "the model has no utterance encoder (`utterance_encoder='vectors'`): call it with `utterance_embeds`."
-            )
+            raise ValueError("the model has no utterance encoder: call it with `utterance_embeds`.")
         self.model.eval()
         self.max_length = check_max_length(
             max_length, text_processing.encoder_positions(config), "encoder", self.tokenizer.model_max_length

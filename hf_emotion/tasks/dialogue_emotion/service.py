@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..service import Request, Service, Text, check_readable, cut, without_scores
-from .page import EXAMPLES
+from .page import EXAMPLES, page
 from .page import turns as turns_of
 from .predictor import DialoguePredictor
 from .results import DialogueResult, TurnResult
@@ -54,6 +54,7 @@ class DialogueRequest(Request):
 
 def service(predictor: DialoguePredictor) -> Service:
     return Service(
+        page=page(predictor),
         request=DialogueRequest,
         result=DialogueResult,
         example=from_page(EXAMPLES[0], (), None),

@@ -3,27 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import datasets
 from ...data.lazily import numpy as np
 from ...data.splits import label_names, multi_hot
+from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from ..base import FileColumns, Task
-from .corpora import CORPORA
+from .loading import CORPORA
+from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
-    from ...recipes import Recipe
-    from ...run_report import RunReport, SeedRun
+    from ...recipes import Fields, Recipe
+    from ...run_report import Contexts, RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
-    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared
+    from ..base import Answer, MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
+    from ..classifier_evaluating import Evaluation
+    from ..corpus import Corpus
     from ..exporting import Exporter
+    from ..loading import CorpusSplit
     from ..service import Service
     from ..text_explaining import Question
     from .predictor import Predictor
@@ -35,7 +40,7 @@ class EmotionClassification(Task["Predictor"]):
 
     name = "emotion-classification"
     reads = "texts"
-    corpora = CORPORA
+    corpora = (*CORPORA, OWN_FILES)
     columns = frozenset({"text"})
     model_types = ("label-aware-bert", "label-aware", "roberta-esa")
     headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision")
@@ -91,30 +96,16 @@ class EmotionClassification(Task["Predictor"]):
 
         return over_base_model(recipe)
 
-    def arguments(self, recipe: Recipe) -> dict[str, Any]:
-        from .few_shot import arguments
+    def arguments(self, recipe: Recipe) -> Fields:
+        """With a method for few rows its own learning rate and epochs, too."""
+        from .few_shot import ARGUMENTS
 
-        return arguments(recipe)
+        return super().arguments(recipe) | ARGUMENTS.get(next(iter(recipe.few_shot), ""), {})
 
-    def prepare(
-        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
-    ) -> Prepared:
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
 
         return prepare(recipe, splits, first)
-
-    def finish(
-        self,
-        recipe: Recipe,
-        run: SeedRun,
-        trainer: Any,
-        prepared: Prepared,
-        splits: DatasetDict,
-        folder: Path | None,
-    ) -> HeldOut | None:
-        from .building import finish
-
-        return finish(recipe, run, trainer, prepared, splits, folder)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
@@ -131,23 +122,17 @@ class EmotionClassification(Task["Predictor"]):
 
         return answer(predictor, lines, stream=stream, **options)
 
-    def loader_options(self, predictor: Predictor, dataset: str) -> dict[str, Any]:
-        from .evaluating import loader_options
+    def loader_options(self, predictor: Predictor, corpus: Corpus) -> Mapping[str, Any]:
+        """A model trained on the groups of a taxonomy is measured on these groups; a file need not have every label of the model."""
+        if "taxonomy" in corpus.options:
+            fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
+            return {"taxonomy": fitting[0] if fitting else NO_ROLL_UP}
+        return {"labels": predictor.labels} if corpus.own_files else {}
 
-        return loader_options(predictor, dataset)
-
-    def evaluate(
-        self,
-        predictor: Predictor,
-        dataset: str,
-        split: str,
-        data_dir: str | Path | None,
-        options: dict[str, Any],
-        **settings: Any,
-    ) -> dict[str, Any]:
+    def evaluate(self, predictor: Predictor, of: CorpusSplit, **settings: Any) -> Evaluation:
         from .evaluating import evaluate
 
-        return evaluate(predictor, dataset, split, data_dir, options, **settings)
+        return evaluate(predictor, of, **settings)
 
     def explain(self, predictor: Predictor, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
         from .explaining import explain
@@ -173,11 +158,6 @@ class EmotionClassification(Task["Predictor"]):
         from .service import service
 
         return service(predictor)
-
-    def page(self, predictor: Predictor) -> Page:
-        from .page import page
-
-        return page(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

@@ -25,58 +25,37 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], predictor_of: 
     Raises:
         ValueError: `names` is no list of new names that the tokenizer knows; the model cannot take new labels.
     """
-    rule = "`add_labels` (--label) must be a list of names"
-    if isinstance(names, str):
-        raise ValueError(f"{rule}, got the string {names!r}: write [{names!r}].")
     try:
+        if isinstance(names, str):
+            raise TypeError("a string is no list")
         names = as_texts(names)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{rule}, got {names!r}: {error}") from error
+        raise ValueError(f"`add_labels` (--label) must be a list of names, got {names!r}: {error}") from error
     check_takes_labels(model, tokenizer)
     old = label_names(model.config)
-    taken = sorted({name for i, name in enumerate(names) if name in old or name in names[:i]})
-    if taken:
-        raise ValueError(
-            f"`add_labels` (--label) must be new names, each once; the model has {taken}, or they are repeated: leave them out."
-        )
-    spelt: dict[str, str] = {}
-    for name in [*old, *names]:
-        other = spelt.setdefault(folded(name), name)
-        if other != name and name in names:
-            raise ValueError(
-                f"`add_labels` (--label) {name!r} differs from {other!r} only in case, white space or the form of a character: choose another "
-                "name, or leave it out."
-            )
+    known = [folded(name) for name in old]
+    for name in names:
+        if folded(name) in known:
+            raise ValueError(f"`add_labels` (--label) must be new names, each once: the model has {name!r}.")
+        known.append(folded(name))
     model = copy.deepcopy(model)
     thresholds = list(getattr(model.config, "thresholds", None) or [0.5] * len(old))
     try:
         model.add_labels(names, tokenizer)
     except ValueError as error:
-        raise ValueError(
-            f"`add_labels` (--label) {names}: {error} Only the names are read here: choose others."
-        ) from error
+        raise ValueError(f"`add_labels` (--label) {names}: {error}") from error
     model.config.thresholds = [*thresholds, *[0.5] * len(names)]
     scores, _ = row_probabilities(predictor_of(model), TextRows(development_texts()))
-    known, new = scores[:, : len(old)], scores[:, len(old) :]
-    model.config.thresholds = [*thresholds, *[threshold_by_rate(known, thresholds, column) for column in new.T]]
+    own, new = scores[:, : len(old)], scores[:, len(old) :]
+    model.config.thresholds = [*thresholds, *[threshold_by_rate(own, thresholds, column) for column in new.T]]
     return model
 
 
 def check_takes_labels(model: Any, tokenizer: Any) -> None:
     """ValueError if a model cannot take new labels."""
     rule = "`add_labels` (--label) needs a multi-label model with label-aware attention, a tied head and its weights"
-    kind = model.config.model_type
-    if getattr(model, "takes_arrays", False):
-        raise ValueError(f"{rule}; this {kind!r} model is exported: take the checkpoint that it was made from.")
-    if not hasattr(model, "add_labels"):
-        raise ValueError(
-            f"{rule}; this is a {type(model).__name__} ({kind!r}): take another checkpoint, the ready model goemotions for one."
-        )
-    if not is_multi_label(model.config):
-        raise ValueError(
-            f"{rule}; this {kind!r} model gives each text one label (`problem_type` {model.config.problem_type!r}), so that a new one "
-            "would take probability from the others: take a multi-label checkpoint."
-        )
+    if not hasattr(model, "add_labels") or not is_multi_label(model.config):
+        raise ValueError(f"{rule}; this is a {type(model).__name__} ({model.config.problem_type}).")
     try:
         model.add_labels([], tokenizer)  # only checks
     except ValueError as error:

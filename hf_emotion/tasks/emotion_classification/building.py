@@ -7,7 +7,6 @@ import logging
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import DatasetDict
@@ -17,14 +16,12 @@ from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
 from ...modeling.configuration_label_aware import BERT_TYPES
 from ...recipes import Recipe
-from ...run_report import SeedRun
 from ...runtime.base_models import finding, resolve_base_model
 from ...runtime.loading import read_config
 from ...runtime.plain import text_processing
 from ...runtime.ready import cache_folder
 from ...runtime.windows import windowing
-from ..base import HeldOut, MainProcessFirst, Prepared
-from ..held_out import finish_classifier
+from ..base import MainProcessFirst, Prepared
 from ..rows import label_matrix
 from ..sequence_classification import prepare_classifier
 from .few_shot import begin, check_few_shot, for_method
@@ -38,16 +35,9 @@ logger = logging.getLogger(__name__)
 
 def check_recipe(recipe: Recipe) -> None:
     """ValueError for fields that the model type does not read."""
-    if recipe.label_texts and recipe.model_type not in LABEL_AWARE:
-        raise ValueError(
-            f"`label_texts` are where the label vectors of 'label-aware' start, and `model_type` is {recipe.model_type!r}, "
-            "which has none: leave them out."
-        )
-    if recipe.max_windows is not None and recipe.model_type not in LABEL_AWARE:
-        raise ValueError(
-            f"`max_windows` {recipe.max_windows}: a training joins windows by label attention, and `model_type` is "
-            f"{recipe.model_type!r}, which has none: leave it out; the trained model reads whole texts all the same."
-        )
+    for name in ("label_texts", "max_windows"):
+        if getattr(recipe, name) and recipe.model_type not in LABEL_AWARE:
+            raise ValueError(f"`{name}` is for label attention, which `model_type` {recipe.model_type!r} has not.")
     check_few_shot(recipe, LABEL_AWARE)
 
 
@@ -98,21 +88,14 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
         raise ValueError("`teachers` need rows with several labels (own files: `label_separator`): leave them out.")
     scores = []
     for teacher in teachers:
-        weights = Path(teacher) / "model.safetensors"
-        if not weights.is_file():
-            raise FileNotFoundError(
-                f"`teachers`: {teacher} holds no trained model (no model.safetensors): train it first."
-            )
-        key = hashlib.sha256(sha256_of(weights).encode())
+        key = hashlib.sha256(sha256_of(Path(teacher) / "model.safetensors").encode())
         for text in train["text"]:
             key.update(text.encode() + b"\0")
         kept = cache_folder() / "teachers" / f"{key.hexdigest()[:32]}.npy"
         if not kept.is_file():
             predictor = Predictor(teacher, dtype=dtype)
             if sorted(predictor.labels) != sorted(names):
-                raise ValueError(
-                    f"`teachers`: {teacher} has the labels {predictor.labels}, and the corpus has {names}."
-                )
+                raise ValueError(f"`teachers`: {teacher} has other labels than the corpus: {predictor.labels}.")
             found = predictor.probabilities(train["text"], progress=True)
             with replacing(kept) as temporary, temporary.open("wb") as file:
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
@@ -122,21 +105,12 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
     return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
 
 
-def finish(
-    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-) -> HeldOut | None:
-    settings = {} if prepared.rest is None else {"gate": prepared.rest}
-    return finish_classifier(Predictor, recipe, run, trainer, prepared, splits, folder, **settings)
-
-
 def fit_tfidf_gate(texts: Iterable[str]) -> text_processing.TfidfGate:
     """
     The gate for the distinct texts of a split, so that copies (oversampling) do not count. Give the training split only.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    if isinstance(texts, str):  # a list of letters
-        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
     texts = list(dict.fromkeys(texts))
     vectorizer = TfidfVectorizer(
         norm=None, analyzer=lambda text: [word for _, _, word in text_processing.find_words(text)]

@@ -21,18 +21,23 @@ from datasets import Dataset
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from ...recipes import Recipe
+from ...recipes import Fields, Recipe
 from ..base import Prepared
-from ..corpus_metrics import selected_by_corpus
 
 
 logger = logging.getLogger(__name__)
 
 METHODS = ("linear", "contrastive", "label-vectors", "fine-tuning")
-ARGUMENTS: dict[str, dict[str, Any]] = {  # of the methods that the Trainer trains; those of the recipe come first
+ARGUMENTS: dict[str, Fields] = {  # of the methods that the Trainer trains; those of the recipe come first
     "label-vectors": {"learning_rate": 1e-3, "num_train_epochs": 15, "per_device_train_batch_size": 16},
     "fine-tuning": {"learning_rate": 1e-4, "num_train_epochs": 10, "per_device_train_batch_size": 16},
 }
+# Fields of a recipe that train other weights, or set a loss, a sampling or a head; the methods have their own.
+UNFIT = (
+    *("adapter", "max_windows", "class_weights", "positive_weights", "soft_labels", "inverse_frequency_sampling"),
+    *("model_config.class_balanced_beta", "model_config.head_hidden_size"),
+    "training_arguments.label_smoothing_factor",
+)
 INVERSE_PENALTY = 10.0  # C of the logistic regression, for sentence vectors of mean length 1
 STEPS = 20  # of the contrastive training, whatever the number of rows
 ROWS = 48  # of a step; all pairs of them are compared
@@ -48,33 +53,15 @@ def check_few_shot(recipe: Recipe, model_types: tuple[str, ...]) -> None:
     if not methods:
         return
     if recipe.model_type not in model_types:
-        raise ValueError(
-            f"`few_shot` trains label attention, and `model_type` is {recipe.model_type!r}: set it to {model_types[-1]!r}."
-        )
-    for field, why in (
-        *dict.fromkeys(("adapter", "max_windows"), "which trains other weights").items(),
-        *dict.fromkeys(
-            ("class_weights", "positive_weights", "soft_labels"), "whose methods have losses of their own"
-        ).items(),
-        ("inverse_frequency_sampling", "which has as many rows of each label"),
-        ("model_config.class_balanced_beta", "whose methods have losses of their own"),
-        ("training_arguments.label_smoothing_factor", "whose methods have losses of their own"),
-    ):
-        part, _, name = field.rpartition(".")
-        if getattr(recipe, part).get(name) if part else getattr(recipe, name):
-            raise ValueError(f"`{field}` does not go with `few_shot`, {why}: leave one of the two out.")
-    for field, needed in (("label_attention", "bilinear"), ("head_hidden_size", None)):
-        if recipe.model_config.get(field, needed) != needed:
-            raise ValueError(
-                f"`few_shot` needs a linear head over bilinear attention: leave `model_config.{field}` out, got "
-                f"{recipe.model_config[field]!r}."
-            )
-
-
-def arguments(recipe: Recipe) -> dict[str, Any]:
-    """The corpus' metric selects the epoch; with a few-shot method its own learning rate and epochs, too."""
-    method = recipe.few_shot[0] if recipe.few_shot else ""
-    return selected_by_corpus(recipe) | ARGUMENTS.get(method, {})
+        raise ValueError(f"`few_shot` trains label attention: set `model_type` to {model_types[-1]!r}.")
+    fields = dataclasses.asdict(recipe)
+    fields |= {f"model_config.{name}": value for name, value in recipe.model_config.items()}
+    fields |= {f"training_arguments.{name}": value for name, value in recipe.training_arguments.items()}
+    for field in UNFIT:
+        if fields.get(field):
+            raise ValueError(f"`{field}` does not go with `few_shot`: leave one of the two out.")
+    if recipe.model_config.get("label_attention", "bilinear") != "bilinear":
+        raise ValueError("`few_shot` needs bilinear attention: leave `model_config.label_attention` out.")
 
 
 def for_method(recipe: Recipe) -> Recipe:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import BadRow, Rows, decode, local_files, packaged_rows
 from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
+from ..corpus import Corpus
 from ..corpus_files import CorpusRows, csv_rows, lines_of
 
 
@@ -19,7 +21,8 @@ GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
 EMOTION6_HUB_ID = "dair-ai/emotion"
 TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
 EVERYDAY = ("quickstart", "everyday")  # packaged sentences that a training on GoEmotions may add
-LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # codes of the languages in the corpus `languages`
+Language = Literal["en", "de", "es", "fr", "pt", "ru"]  # of the corpus `languages`
+LANGUAGES: tuple[str, ...] = get_args(Language)
 
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the ids on the Hub
 
@@ -44,10 +47,8 @@ def load_goemotions(
             `annotators`. A rater who found a comment very unclear gave it no labels and does not count. The labels stay those
             of the splits, which at least two raters gave.
     """
-    if type(everyday_copies) is not int or everyday_copies < 0:
-        raise ValueError(f"`everyday_copies` must be a whole number, 0 or more; got {everyday_copies!r}.")
-    if votes and everyday_copies:
-        raise ValueError("`votes` and `everyday_copies` exclude each other: nobody voted on the packaged sentences.")
+    if everyday_copies < 0 or (votes and everyday_copies):
+        raise ValueError(f"`everyday_copies` must be 0 or more, and 0 with `votes`; got {everyday_copies}.")
     if votes and data_dir is None:
         raise FileNotFoundError(f"`votes` needs `data_dir` with the raw annotations of GoEmotions: {RAW_REMEDY}")
     groups = group_index(taxonomy, GOEMOTIONS)
@@ -209,7 +210,7 @@ def load_messages(data_dir: str | Path | None = None, votes: bool = False) -> da
     return _load_packaged("messages", ["test"], votes=votes)
 
 
-def load_languages(data_dir: str | Path | None = None, language: str | None = None) -> datasets.DatasetDict:
+def load_languages(data_dir: str | Path | None = None, language: Language | None = None) -> datasets.DatasetDict:
     """
     The small packaged test part in six languages: three sentences for each of GoEmotions' 28 labels in every language, CC0.
     Needs no `data_dir`.
@@ -217,10 +218,6 @@ def load_languages(data_dir: str | Path | None = None, language: str | None = No
     Args:
         language: its ISO 639-1 code, "en", "de", "es", "fr", "pt" or "ru"; None: all six.
     """
-    if language not in (None, *LANGUAGES):
-        raise ValueError(
-            f"`language` must be one of {list(LANGUAGES)}, or left out for all of them; got {language!r}."
-        )
     return _load_packaged("languages", ["test"], language)
 
 
@@ -245,3 +242,53 @@ def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str, language: s
         votes = [sum(name in own for own in readers) / len(readers) for name in GOEMOTIONS]
         labels = sorted(GOEMOTIONS.index(name) for name in names)
         rows.add(line, row["text"], labels, f"{prefix}-{line}", votes=votes, annotators=len(readers))
+
+
+CORPORA = (
+    Corpus(
+        name="goemotions",
+        loader=load_goemotions,
+        hub_id=GOEMOTIONS_HUB_ID,
+        terms="CC BY 4.0; Reddit comments, Demszky et al. 2020",
+        added={"everyday_copies": EVERYDAY},
+    ),
+    Corpus(
+        name="emotion6",
+        loader=load_emotion6,
+        hub_id=EMOTION6_HUB_ID,
+        terms="for education and research only; Saravia et al. 2018",
+        selection_metric="accuracy",
+    ),
+    Corpus(
+        name="tweet_emoji",
+        loader=load_tweet_emoji,
+        hub_id=TWEET_EMOJI_HUB_ID,
+        terms="the original terms and those of Twitter: research use; Barbieri et al. 2018",
+        example="What a view from up here!",
+    ),
+    Corpus(
+        name="quickstart",
+        loader=load_quickstart,
+        terms="CC0 1.0; sentences written for hf-emotion",
+        packaged=True,
+    ),
+    Corpus(
+        name="everyday",
+        loader=load_everyday,
+        terms="CC0 1.0; everyday sentences written for hf-emotion, the test part labelled twice",
+        packaged=True,
+    ),
+    Corpus(
+        name="messages",
+        loader=load_messages,
+        terms="CC0 1.0; messages written for hf-emotion, labelled twice, a test part alone",
+        packaged=True,
+    ),
+    Corpus(
+        name="languages",
+        loader=load_languages,
+        languages=LANGUAGES,
+        terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, a test part alone",
+        packaged=True,
+    ),
+)

@@ -13,7 +13,6 @@ from typing import Any
 from ...data.lazily import datasets
 from ...data.own_files import (
     check_different,
-    check_distinct_columns,
     check_label_column,
     draw_units,
     known_names,
@@ -21,11 +20,11 @@ from ...data.own_files import (
     names_of,
     own_files,
     read_own,
-    unknown_name,
     with_validation,
 )
-from ...data.rows import BadRow, OnBadRows, Rows
+from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...data.votes import read_votes, settle_votes, vote_features
+from ..corpus import OWN_TERMS, Corpus
 
 
 logger = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ def load_files(
     multi_label: bool = False,
     labels: Sequence[str] | None = None,
     id_column: str | None = None,
-    validation_fraction: float = 0.1,
+    validation_fraction: float | int = 0.1,
     on_bad_rows: OnBadRows = "error",
     separator: str | None = None,
 ) -> datasets.DatasetDict:
@@ -75,31 +74,25 @@ def load_files(
     single = label_columns is None and votes is None
     if single:  # else the labels are names of columns
         labels = names_of(labels)
-    if label_separator == "":
+    if label_separator is not None and (label_columns is not None or not label_separator):
         raise ValueError(
-            "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
-            "label per row."
+            "`label_separator` splits `label_column`: name it, or leave it out, with `label_columns` too."
         )
     if label_columns is not None:
         check_different("label_columns", label_columns)
-        if label_separator is not None:
-            raise ValueError(
-                "`label_separator` splits `label_column`, and `label_columns` are used instead of it: leave one of them out."
-            )
     given_labels = {"label_columns": label_columns, "label_separator": label_separator}
     _check_vote_options(votes, annotators, multi_label, labels, given_labels)
-    check_distinct_columns({"text_column": text_column, "label_column": label_column if single else None})
     shares = multi_label and annotators is None
     multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
     named = [text_column, *(votes or label_columns or [label_column]), annotators, id_column]
     wanted = [name for name in named if name is not None]
     remedy = f"text_column, {'label_column or label_columns' if votes is None else 'votes or annotators'}"
 
-    def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
+    def add(split: str, rows: Rows, line: int, row: Row) -> None:
         nonlocal multi_label
         row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
         row_labels: list[str] = []
-        columns: dict[str, Any] = {}
+        columns: Row = {}
         if votes is not None:
             columns = read_votes(row, votes, annotators, shares)
         elif label_columns is not None:
@@ -123,13 +116,9 @@ def load_files(
     if single and not labels:
         check_label_column(parsed["train"], names, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
-        if not rows.rows:
-            raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
-        if not names:
-            raise ValueError(
-                f"{path}: no row has a label; name the column of the labels with label_column or label_columns."
-            )
-        if not any(row["labels"] for row in rows.rows):
+        if rows.rows and not names:
+            raise ValueError(f"{path}: no row has a label; name their column with label_column or label_columns.")
+        if rows.rows and not any(row["labels"] for row in rows.rows):
             logger.warning("%s: none of its %d rows has a label", path, len(rows.rows))
     known = {name: number for number, name in enumerate(names)}
     splits = {}
@@ -162,13 +151,7 @@ def _listed(cell: Any, column: str, separator: str | None) -> list[str]:
 
 
 def _split_rows(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
-    total = len(rows)
-    if not 0 < fraction < 1 or math.ceil(fraction * total) == total:
-        raise ValueError(
-            "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
-            f"{fraction} of {total} rows; or add a validation file."
-        )
-    rest, drawn = draw_units(rows, range(total), math.ceil(fraction * total))
+    rest, drawn = draw_units(rows, range(len(rows)), fraction, math.ceil)
     return rows.select(rest), rows.select(drawn)
 
 
@@ -177,23 +160,26 @@ def _check_vote_options(
     annotators: str | None,
     multi_label: bool,
     labels: Sequence[str] | None,
-    others: dict[str, Any],
+    others: Mapping[str, Any],
 ) -> None:
     if votes is None:
-        for option, value in (("annotators", annotators), ("multi_label", multi_label or None)):
-            if value is not None:
-                raise ValueError(f"`{option}` needs `votes`, a list with a column of votes for each label.")
+        if annotators is not None or multi_label:
+            raise ValueError("`annotators` and `multi_label` need `votes`, a column for each label.")
         return
     check_different("votes", votes)
-    if len(votes) < 2:
-        raise ValueError(f"`votes` must name at least two columns, one for each label, got {list(votes)}.")
     for option, value in others.items():
         if value is not None:
             raise ValueError(f"the labels come from `votes`, one label for each of its columns: leave out `{option}`.")
-    for name in votes:
-        if name == annotators:
-            raise ValueError(f"`annotators` and `votes` name the same column, {name!r}: give each its own.")
-        if labels and name not in labels:
-            raise ValueError(
-                f"a column of `votes` has no label among `labels`: {unknown_name('label', name, labels, True)}"
-            )
+    if annotators in votes:
+        raise ValueError(f"`annotators` and `votes` name the same column, {annotators!r}: give each its own.")
+    if unknown := sorted(set(votes) - set(labels or votes)):
+        raise ValueError(f"the columns {unknown} of `votes` are not among `labels`: list them, or leave `labels` out.")
+
+
+CORPUS = Corpus(
+    name="files",
+    loader=load_files,
+    languages=(),
+    terms=OWN_TERMS,
+    own_files=True,
+)

@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ EXAMPLES = (
 
 
 def page(predictor: Predictor) -> Page:
-    return Page("Text", EXAMPLES, partial(table, predictor), question, METHODS, METHODS[0])
+    return Page("Text", EXAMPLES, partial(table, predictor), METHODS, METHODS[0])
 
 
 def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
@@ -42,7 +41,3 @@ def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | 
             rows.append([predictor.labels[label], f"{scores[label]:.3f}", *threshold, "✓" if chosen else ""])
     threshold = ["threshold"] if predictor.multi_label else []
     return Table(["label", "probability", *threshold, "predicted"], rows)
-
-
-def question(text: str, method: str, emotions: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    return text, {"method": method}

@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,9 +93,7 @@ class Predictor:
         """
         if add_labels:
             if taxonomy not in (None, NO_ROLL_UP):
-                raise ValueError(
-                    f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label): leave one of the two out."
-                )
+                raise ValueError(f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label).")
             checkpoint = with_weights(checkpoint)
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         if add_labels:
@@ -124,12 +121,10 @@ class Predictor:
         others.
         """
         count = self.model.config.num_labels
-        numbers = isinstance(thresholds, Sequence | np.ndarray) and all(
-            isinstance(value, Real) for value in thresholds
-        )
-        if not numbers or len(thresholds) != count or not all(0 <= threshold <= 1 for threshold in thresholds):
+        found = np.asarray(thresholds)
+        if found.shape != (count,) or found.dtype.kind not in "fi" or not ((found >= 0) & (found <= 1)).all():
             raise ValueError(f"{what} must be {count} probabilities in [0, 1], one for each label, got {thresholds}.")
-        self.thresholds = np.asarray(thresholds)
+        self.thresholds = found
         self.prediction_sets = None
 
     def use_taxonomy(self, taxonomy: str) -> None:

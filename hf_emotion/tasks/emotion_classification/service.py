@@ -16,7 +16,7 @@ from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
 from ..results import Label, Readable
 from ..service import Name, Request, Scoring, Service, Texts
-from .page import EXAMPLES
+from .page import EXAMPLES, page
 from .predictor import Predictor
 from .results import EmotionResult
 
@@ -50,6 +50,7 @@ class Found(NamedTuple):
 def service(predictor: Predictor) -> Service:
     taxonomies = list(TAXONOMIES) if set(predictor.labels) == set(TAXONOMIES["goemotions"]) else []
     return Service(
+        page=page(predictor),
         request=EmotionRequest,
         result=EmotionResult,
         example={"inputs": ["I got the job!", EXAMPLES[1]], "top_k": 3},
@@ -67,7 +68,6 @@ def service(predictor: Predictor) -> Service:
         read=partial(read, predictor),
         compute=partial(compute, predictor),
         present=partial(present, predictor),
-        from_page=from_page,
         scoring=Scoring(
             read=lambda texts, truncate: (texts, {"truncate": True} if truncate else {}),
             scores=partial(scores, predictor),
@@ -107,9 +107,7 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
     if request.taxonomy is None and request.thresholds is None:
         return predictor
     if request.thresholds is not None and not predictor.multi_label:
-        raise ValueError(
-            "`thresholds` are for models that give any number of labels: this one gives one, the most probable."
-        )
+        raise ValueError("`thresholds` are for models that give several labels: this one gives the most probable.")
     if request.thresholds is not None and request.top_k is not None:
         raise ValueError("`thresholds` and `top_k` exclude each other: leave one out.")
     view = copy.copy(predictor)  # the model is shared
@@ -132,7 +130,3 @@ def scores(predictor: Predictor, found: Found, function: Literal["sigmoid", "sof
         values = to_probabilities(values, multi_label, text_processing.temperature_of(predictor.model.config))
     order = np.argsort(-values, kind="stable")
     return [{"label": predictor.labels[i], "score": float(values[i])} for i in order]
-
-
-def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
-    return {"inputs": text}

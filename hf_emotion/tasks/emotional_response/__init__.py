@@ -3,38 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
-from ..base import Task
-from .corpora import CORPORA
+from ..generation import GenerationTask
+from .loading import CORPORA
+from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
-    from ...run_report import RunReport, SeedRun
+    from ...run_report import Contexts, RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge
-    from ..base import MainProcessFirst, Page, PipelineFunction, Prepared, Table
+    from ..base import MainProcessFirst, PipelineFunction, Prepared, Table
     from ..cards import Card
+    from ..corpus import Corpus
     from ..exporting import Exporter
+    from ..loading import CorpusSplit
     from ..service import Service
+    from .evaluating import ReplyEvaluation
     from .predictor import ReplyGenerator
 
 
-class EmotionalResponse(Task["ReplyGenerator"]):
+class EmotionalResponse(GenerationTask["ReplyGenerator"]):
     """Replies to contexts in chosen emotions."""
 
     name = "emotional-response"
     reads = "replies"
-    corpora = CORPORA
+    corpora = (*CORPORA, OWN_FILES)
     columns = frozenset({"context", "reply"})
-    selects_labels = False
     model_types = ("gpt2-mod-ln", "bert-mod-ln", "emotion-modulated")
-    headline = ("perplexity",)
     recipe_fields = frozenset({"emotion_tokens"})
     auto_class = "AutoModelForSeq2SeqLM"
     predictor_class = "ReplyGenerator"
@@ -62,30 +64,10 @@ class EmotionalResponse(Task["ReplyGenerator"]):
         """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
         return rows.remove_columns("context").rename_column("reply", "text")
 
-    def arguments(self, recipe: Recipe) -> dict[str, Any]:
-        from .building import arguments
-
-        return arguments()
-
-    def prepare(
-        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
-    ) -> Prepared:
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
 
         return prepare(recipe, splits)
-
-    def finish(
-        self,
-        recipe: Recipe,
-        run: SeedRun,
-        trainer: Any,
-        prepared: Prepared,
-        splits: DatasetDict,
-        folder: Path | None,
-    ) -> None:
-        from ..perplexity import finish
-
-        finish(run, trainer, prepared, folder)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
@@ -97,25 +79,16 @@ class EmotionalResponse(Task["ReplyGenerator"]):
 
         return ReplyGenerator(model, tokenizer, **options)
 
-    def loader_options(self, predictor: ReplyGenerator, dataset: str) -> dict[str, Any]:
-        from .evaluating import loader_options
+    def loader_options(self, predictor: ReplyGenerator, corpus: Corpus) -> Mapping[str, Any]:
+        """A file need not have every emotion of the model."""
+        return {"labels": predictor.emotions} if corpus.own_files else {}
 
-        return loader_options(predictor, dataset)
-
-    def evaluate(
-        self,
-        predictor: ReplyGenerator,
-        dataset: str,
-        split: str,
-        data_dir: str | Path | None,
-        options: dict[str, Any],
-        **settings: Any,
-    ) -> dict[str, Any]:
+    def evaluate(self, predictor: ReplyGenerator, of: CorpusSplit, **settings: Any) -> ReplyEvaluation:
         from .evaluating import evaluate_replies
 
-        return evaluate_replies(predictor, dataset, split, data_dir, options, **settings)
+        return evaluate_replies(predictor, of.dataset, of.split, of.data_dir, of.options, **settings)
 
-    def figures(self, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+    def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .showing import figures
 
         return figures(result, dataset, split, all_figures)
@@ -129,11 +102,6 @@ class EmotionalResponse(Task["ReplyGenerator"]):
         from .service import service
 
         return service(predictor)
-
-    def page(self, predictor: ReplyGenerator) -> Page:
-        from .page import page
-
-        return page(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

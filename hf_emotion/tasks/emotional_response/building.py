@@ -3,15 +3,11 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
-from transformers import (
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.splits import map_rows
 from ...modeling import (
@@ -64,31 +60,21 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
         if name in fields:
             raise ValueError(f"`model_config.{name}` comes from the corpus or from `base_model`: leave it out.")
     if recipe.emotion_tokens and model_class is EmotionModulatedForCausalLM:
-        raise ValueError(
-            "`emotion_tokens` is for encoder-decoders: leave it out, and tell the emotion with `model_config.emotion_prompt`."
-        )
+        raise ValueError("`emotion_tokens` is for encoder-decoders: use `model_config.emotion_prompt`.")
     with finding(recipe.base_model):
         found = read_config(path)
         if found.model_type == recipe.model_type:
-            if list(found.emotions or []) != list(emotions):
-                raise ValueError(
-                    f"`base_model` {recipe.base_model!r} generates the emotions {found.emotions}, and the corpus has "
-                    f"{list(emotions)}: start from a plain checkpoint instead."
-                )
-            if found.is_encoder_decoder and recipe.emotion_tokens != reads_emotion(found):
-                raise ValueError(
-                    f"`base_model` {recipe.base_model!r} has {'no ' if recipe.emotion_tokens else ''}tokens for emotions: set "
-                    f"`emotion_tokens` to {not recipe.emotion_tokens}, or start from a plain checkpoint instead."
-                )
+            other = None
             model, info = read_model(model_class, path, dtype=torch.float32, output_loading_info=True, **fields)
-            if info["missing_keys"] or info["unexpected_keys"]:
-                raise ValueError(
-                    f"`model_config` {fields} asks for other norms than the generator {recipe.base_model!r} has: leave it out, or "
-                    "start from a plain checkpoint instead."
-                )
+            if list(found.emotions or []) != list(emotions):
+                other = f"the emotions {found.emotions}, and the corpus has {list(emotions)}"
+            elif found.is_encoder_decoder and recipe.emotion_tokens != reads_emotion(found):
+                other = f"other tokens for emotions than `emotion_tokens: {recipe.emotion_tokens}`"
+            elif info["missing_keys"] or info["unexpected_keys"]:
+                other = f"other norms than `model_config` {fields}"
+            if other is not None:
+                raise ValueError(f"the generator {recipe.base_model!r} has {other}: start from a plain checkpoint.")
             return model, tokenizer
-        if tokenizer.eos_token_id is None and found.model_type == "gpt2":
-            raise ValueError(f"the tokenizer of {recipe.base_model!r} has no token for the end of a text.")
         fields |= {"num_emotions": len(emotions), "emotions": list(emotions)}
         with reading(path, "weights"):
             if issubclass(model_class, EmotionModulatedForCausalLM):
@@ -148,7 +134,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
     ]
     if not 3 <= max_length <= text_positions(config):
         raise ValueError(
-            f"`max_length` must be a whole number between 3 and the model's {text_positions(config)} positions, got {max_length}."
+            f"`max_length` must lie between 3 and the model's {text_positions(config)} positions, got {max_length}."
         )
     dataset = map_rows(dataset, encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
     cut = sum(dataset["cut"])
@@ -188,10 +174,6 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
     return collate
 
 
-def arguments() -> dict[str, Any]:
-    return {"metric_for_best_model": "perplexity"}
-
-
 def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
     model, tokenizer = build_generator(recipe, splits["train"].features["labels"].names)
     encoded = {
@@ -205,5 +187,5 @@ def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
         collate=make_reply_collator(model),
         measure=perplexity,
         reduce_logits=token_losses if model.config.is_encoder_decoder else shifted_token_losses,
-        rest=encoded,
+        held_out=encoded,
     )

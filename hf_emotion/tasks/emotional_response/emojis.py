@@ -29,10 +29,8 @@ def strip_emojis(text: str, emojis: Iterable[str]) -> str:
         emojis: a list of emojis, such as the label names of MojiTalk.
 
     Raises:
-        ValueError: a string or an empty list instead of a list of emojis.
+        ValueError: an empty list.
     """
-    if isinstance(emojis, str):
-        raise ValueError(f"`emojis` must be a list of emojis, got the string {emojis!r}: write list(...) or [...].")
     return _emoji_run(tuple(emojis)).sub(_gap, text).strip()
 
 
@@ -48,9 +46,7 @@ def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
     """Matches a run of the emojis, with the blanks around and between them."""
     names = sorted({bare(emoji) for emoji in emojis}, key=len, reverse=True)
     if not all(names) or not names:
-        raise ValueError(
-            f"`emojis` must be a list of emojis, at least one and none of them empty, got {list(emojis)}."
-        )
+        raise ValueError(f"`emojis` must be at least one emoji, and none of them empty, got {list(emojis)}.")
     # Possessive, so that no shorter match is tried inside a joined emoji that must stay.
     one = f"(?:{'|'.join(map(re.escape, names))})[{VARIANTS}]*+"
     joined = (

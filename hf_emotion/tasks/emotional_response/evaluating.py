@@ -2,9 +2,9 @@
 """Measures a generator of replies as in Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from datasets import Dataset
@@ -17,23 +17,36 @@ from ...runtime.loading import read_model
 from .. import corpus_of, task_of_rows
 from ..emotion_classification.predictor import Predictor
 from ..loading import load_dataset_for
+from ..published import TABLES, Figure
 from ..rows import label_matrix
 from . import TASK
 from .predictor import ReplyGenerator
 
 
 SAMPLE_SEED = 0  # draws the same contexts for every model
-
-
 KS = (1, 3, 5)  # the k of hits@k, up to the number of emotions
-
-
 BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
 # A language model's cache of a row is some MB, and its vocabulary large.
 LANGUAGE_MODEL_BATCH_SIZE = 32
-
-
 UNJUDGED = "..."  # a judge reads this instead of an empty reply
+
+
+class ReplyEvaluation(TypedDict):
+    """
+    Figures of a generator. `rows` has the entries "human", "always NAME" (the emotion that is most frequent in training) and "model": the
+    figures of `hf_emotion.metrics.reply_metrics`, and `judges`: for each judge `all_emotions` (for the model: every emotion equally often) and
+    `gold` (in the emotion of the human reply: over rows, `macro_...` over emotions). The model also has `identical_share` over the replies
+    to one context, `token_perplexity` of the human replies and, on the same tokens, `token_perplexity_ngram` of a 5-gram model that was
+    fitted to the tokens of the training replies. `replies` has `context`, `emotion`, the model's `reply` in the emotion of the human reply,
+    and `human`.
+    """
+
+    contexts: int
+    emotions: list[str]
+    settings: dict[str, Any]
+    rows: dict[str, metrics.ReplyFigures]
+    published: Mapping[str, Mapping[str, Figure]]
+    replies: list[dict[str, str]]
 
 
 def evaluate_replies(
@@ -41,13 +54,13 @@ def evaluate_replies(
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     judges: Sequence[str | Path] = (),
     contexts: int = 1000,
     bertscore_model: str | None = None,
     seed: int = 0,
     intensity: float = 1.0,
-) -> dict[str, Any]:
+) -> ReplyEvaluation:
     """
     Measure a generator on a fixed sample of contexts. Its replies in every emotion give `hits@k` and `identical_share`; its
     replies in the emotion of the human reply give all other figures. Replies are sampled with the checkpoint's settings.
@@ -62,24 +75,15 @@ def evaluate_replies(
         seed: seed for the sampling of replies.
         intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training uses 1.
 
-    Returns:
-        {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has the entries "human", "always NAME" (the
-        emotion that is most frequent in training) and "model": the figures of `hf_emotion.metrics.reply_metrics`, and `judges`:
-        for each judge `all_emotions` (for the model: every emotion equally often) and `gold` (in the emotion of the human
-        reply: over rows, `macro_...` over emotions). The model also has `identical_share` over the replies to one context,
-        `token_perplexity` of the human replies and, on the same tokens, `token_perplexity_ngram` of a 5-gram model that was
-        fitted to the tokens of the training replies. `replies` has `context`, `emotion`, the model's `reply` in the
-        emotion of the human reply, and `human`.
-
     Raises:
         ValueError: the corpus has no replies or no such split; the emotions differ.
     """
-    splits = load_dataset_for(dataset, data_dir, **{**loader_options(generator, dataset), **(options or {})})
+    splits = load_dataset_for(
+        dataset, data_dir, **{**TASK.loader_options(generator, corpus_of(dataset)), **(options or {})}
+    )
     check_split(splits, split, dataset)
     if task_of_rows(splits[split]) is not TASK:
-        raise ValueError(
-            f"`dataset` {dataset!r} has no contexts and replies, which are needed to measure a generator."
-        )
+        raise ValueError(f"`dataset` {dataset!r} has no contexts and replies.")
     names = label_names(splits[split])
     if names != generator.emotions:
         raise ValueError(f"the emotions of {dataset} and of the generator differ: {names} and {generator.emotions}.")
@@ -89,8 +93,7 @@ def evaluate_replies(
     for name, judge in loaded.items():
         if sorted(judge.labels) != sorted(names):
             raise ValueError(
-                f"the judge {name} must tell the emotions of {dataset}; only in the corpus: "
-                f"{sorted(set(names) - set(judge.labels))}, only in the judge: {sorted(set(judge.labels) - set(names))}."
+                f"the judge {name} must tell the emotions {names} of {dataset}, and tells {judge.labels}."
             )
     encoder = None
     if bertscore_model is not None:
@@ -106,9 +109,11 @@ def evaluate_replies(
     chosen = [replies[label] for replies, label in zip(written, gold, strict=True)]
     train_replies = list(splits["train"]["reply"])
     ngram_model = metrics.NgramPerplexity().fit(train_replies)
+    token_model = metrics.NgramPerplexity(vocabulary_size=len(generator.tokenizer))
+    token_model.fit(_as_words(generator, train_replies))
     frequent = int(np.bincount(label_matrix(splits["train"]), minlength=len(names)).argmax())
 
-    table: dict[str, dict[str, Any]] = {}
+    table: dict[str, metrics.ReplyFigures] = {}
     always = f"always {names[frequent]}"
     for row, replies in (("human", human), ("model", chosen)):
         table[row] = metrics.reply_metrics(
@@ -123,15 +128,15 @@ def evaluate_replies(
     flat, asked = [reply for replies in written for reply in replies], np.tile(np.arange(len(names)), len(written))
     for name, judge in loaded.items():
         table["model"]["judges"][name]["all_emotions"] = _hits(judge, flat, asked, names, by_context=True)
+    token_losses = generator.token_losses(
+        rows["context"], human, [{names[i]: intensity} for i in gold], min(64, batch_size), progress=True
+    )
     table["model"] |= {
         "identical_share": metrics.identical_share(written),
-        "token_perplexity": _exp_mean(
-            generator.token_losses(
-                rows["context"], human, [{names[i]: intensity} for i in gold], min(64, batch_size), progress=True
-            )
-        ),
-        "token_perplexity_ngram": _token_ngram(generator, train_replies).perplexity(_as_words(generator, human)),
+        "token_perplexity": math.exp(token_losses.mean()),
+        "token_perplexity_ngram": token_model.perplexity(_as_words(generator, human)),
     }
+    table_name = corpus_of(dataset).published_table
     settings = generator.model.generation_config.to_diff_dict()
     return {
         "contexts": len(rows),
@@ -143,7 +148,7 @@ def evaluate_replies(
             **{key: settings[key] for key in ("do_sample", "top_k", "top_p", "num_beams") if key in settings},
         },
         "rows": {row: table[row] for row in ("human", always, "model")},
-        "published": dict(corpus_of(dataset).published),
+        "published": {} if table_name is None else dict(TABLES[table_name].published),
         "replies": [
             {"context": context, "emotion": names[label], "reply": reply, "human": reference}
             for context, label, reply, reference in zip(rows["context"], gold, chosen, human, strict=True)
@@ -165,7 +170,7 @@ def sample_rows(dataset: Dataset, contexts: int) -> Dataset:
 
 def _hits(
     judge: Predictor, replies: Sequence[str], asked: np.ndarray, names: list[str], by_context: bool = False
-) -> dict[str, Any]:
+) -> metrics.ReplyFigures:
     """Hits@k; `by_context`, for replies in all emotions, adds the standard error of `hits@1` over the contexts."""
     own = judge.probabilities([reply or UNJUDGED for reply in replies], progress=True)
     probabilities = own[:, [judge.labels.index(name) for name in names]]
@@ -181,24 +186,9 @@ def _ks(names: list[str]) -> list[int]:
     return [k for k in KS if k <= len(names)]
 
 
-def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:
-    """A 5-gram model of the replies, over the tokens of the generator's vocabulary."""
-    size = len(generator.tokenizer)
-    return metrics.NgramPerplexity(vocabulary_size=size).fit(_as_words(generator, replies))
-
-
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
     """
     Replies written so that `metrics.words.words` splits them into the generator's tokens; the token that ends a reply is left
     out.
     """
     return [" ".join(f"t{token}" for token in ids[:-1]) for ids in generator.token_ids(replies)]
-
-
-def _exp_mean(losses: np.ndarray) -> float:
-    return math.exp(float(losses.mean())) if len(losses) else float("nan")
-
-
-def loader_options(generator: ReplyGenerator, dataset: str) -> dict[str, Any]:
-    """A file need not have every emotion of the model."""
-    return {"labels": generator.emotions} if corpus_of(dataset).own_files else {}

@@ -18,7 +18,7 @@ from ...runtime.graphs import write_graph
 from ...runtime.loading import read_config
 from ...runtime.onnx import DECODER, ENCODER
 from ..checkpoints import load_any
-from ..exporting import Exporter, least_and_most
+from ..exporting import Comparison, Exporter, least_and_most
 from .onnx_replies import OnnxReplyGenerator
 
 
@@ -49,8 +49,7 @@ class TorchReplies:
         config = read_config(checkpoint)
         if not config.is_encoder_decoder:
             raise ValueError(
-                f"{checkpoint} is a {config.model_type!r} model, a language model without an encoder, which is not exported here: write "
-                "an emotion as an ordinary checkpoint (hf-emotion fold), which any exporter of language models takes."
+                f"{checkpoint} is a language model, which is not exported here: fold it (hf-emotion fold)."
             )
         self.model, self.tokenizer = load_any(checkpoint)
 
@@ -168,7 +167,7 @@ def _replies(model: TorchReplies, sequences: torch.Tensor) -> list[list[int]]:
     return [[token for token in row[1:] if token != pad] for row in sequences.tolist()]
 
 
-def compare(model: TorchReplies, exported: OnnxReplyGenerator, contexts: Sequence[str]) -> dict[str, Any]:
+def compare(model: TorchReplies, exported: OnnxReplyGenerator, contexts: Sequence[str]) -> Comparison:
     """Compare greedy replies of both in batches of 1, 2, ... 32, and the logits of each token of torch's replies."""
     shapes: list[torch.Size] = []
     start, magnitudes, largest, tokens, others = 0, [], [], 0, 0

@@ -57,10 +57,7 @@ def fold(checkpoint: str | Path, emotion: Emotion, output: str | Path, intensity
     generator = ReplyGenerator(checkpoint, device="cpu", dtype="float32")
     model, tokenizer = generator.model, generator.tokenizer
     if not isinstance(model, EmotionModulatedForCausalLM):
-        raise ValueError(
-            f"{checkpoint} is a {model.config.model_type!r} model, an encoder-decoder, which is not folded: train an emotion into "
-            "a language model (recipe quickstart_replies)."
-        )
+        raise ValueError(f"{checkpoint} is an encoder-decoder, which is not folded: take a language model.")
     weights = [intensity * weight for weight in emotion_vector(emotion, model.config)]
     ids, prompt = emotion_ids_of([weights], model.config), model.config.emotion_prompt
     told = None if ids is None or prompt is None else prompt.format(emotion=generator.emotions[ids[0]])

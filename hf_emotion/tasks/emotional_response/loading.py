@@ -15,10 +15,12 @@ import tarfile
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import BadRow, download, packaged_rows, parse_json
+from ..corpus import Corpus
 from ..corpus_files import CorpusRows, lines_of
 from ..dialogue_emotion.loading import load_daily_dialog
 from .emojis import bare, strip_emojis
@@ -36,6 +38,8 @@ MOJITALK_REMEDY = (
 MOJITALK_EMOJIS = list(
     "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
 )
+
+TrainPart = Literal["generator", "judge_a", "judge_b"]
 
 # shares of MojiTalk's dev part, in percent
 PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
@@ -62,7 +66,7 @@ QUICKSTART_EMOTIONS = (
 ).split()
 
 
-def load_mojitalk(data_dir: str | Path | None = None, train_part: str = "generator") -> datasets.DatasetDict:
+def load_mojitalk(data_dir: str | Path | None = None, train_part: TrainPart = "generator") -> datasets.DatasetDict:
     """
     MojiTalk (Zhou and Wang 2018): posts of Twitter and replies, each with one of 64 emojis as its emotion.
 
@@ -81,9 +85,6 @@ def load_mojitalk(data_dir: str | Path | None = None, train_part: str = "generat
             is downloaded, because no licence is stated for the tweets.
         train_part: what the training part is for: "generator", "judge_a" or "judge_b".
     """
-    trained = [part for part in PERCENT_OF_PART if part != "validation"]
-    if train_part not in trained:
-        raise ValueError(f"`train_part` must be one of {trained}, got {train_part!r}.")
     if data_dir is None:
         raise FileNotFoundError(f"MojiTalk needs `data_dir` (or HF_EMOTION_DATA). {MOJITALK_REMEDY}")
     folder = Path(data_dir) / "mojitalk"
@@ -174,7 +175,6 @@ def load_daily_dialog_replies(data_dir: str | Path | None = None, context_turns:
         data_dir: see `load_daily_dialog`.
         context_turns: maximum number of turns before the reply that are its context.
     """
-    _check_context_turns(context_turns)
     dialogues = load_daily_dialog(data_dir)
     return datasets.DatasetDict({split: dialogue_replies(dialogues[split], context_turns) for split in dialogues})
 
@@ -186,7 +186,6 @@ def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> dat
     The context is up to `context_turns` turns before it, unlabelled ones too, joined by blanks to one text, as the encoder of a
     generator reads it, without marks of who spoke. The id is the dialogue's id, "-" and the number of the turn, from 1.
     """
-    _check_context_turns(context_turns)
     values: dict[str, list] = {"id": [], "context": [], "reply": [], "labels": []}
     for dialogue in dialogues:
         utterances = dialogue["utterances"]
@@ -200,16 +199,13 @@ def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> dat
 
 
 def _context(turns: Sequence[str], turn: int, context_turns: int) -> str:
+    if context_turns < 1:
+        raise ValueError(f"`context_turns` must be at least 1, got {context_turns}.")
     return " ".join(turns[max(turn - context_turns, 0) : turn])
 
 
-def _check_context_turns(context_turns: int) -> None:
-    if not isinstance(context_turns, int) or isinstance(context_turns, bool) or context_turns < 1:
-        raise ValueError(f"`context_turns` must be a whole number from 1, got {context_turns!r}.")
-
-
 def load_empathetic_replies(
-    data_dir: str | Path | None = None, context_turns: int = 3, train_part: str | None = None
+    data_dir: str | Path | None = None, context_turns: int = 3, train_part: TrainPart | None = None
 ) -> datasets.DatasetDict:
     """
     EmpatheticDialogues (Rashkin et al. 2019) as replies: the turns of the listener, who hears of a situation (CC BY-NC 4.0).
@@ -226,9 +222,6 @@ def load_empathetic_replies(
             learns from replies that no generator sees. The first 8 bytes of the SHA-256 of the conversation's id decide. None:
             all.
     """
-    _check_context_turns(context_turns)
-    if train_part not in (None, *PERCENT_OF_EMPATHETIC):
-        raise ValueError(f"`train_part` must be None or one of {list(PERCENT_OF_EMPATHETIC)}, got {train_part!r}.")
     splits = {}
     for split, rows, conversations in _read_empathetic(data_dir):
         with rows:
@@ -327,3 +320,31 @@ def load_quickstart_replies(data_dir: str | Path | None = None) -> datasets.Data
             add_reply(rows, line, row["context"], row["reply"], label, f"{split}-{line}")
         splits[split] = to_dataset(rows, QUICKSTART_EMOTIONS)
     return datasets.DatasetDict(splits)
+
+
+CORPORA = (
+    Corpus(
+        name="mojitalk",
+        loader=load_mojitalk,
+        terms="no licence stated for the tweets, terms of Twitter: research use; Zhou and Wang 2018",
+        clean_reply=strip_emojis,
+        published_table="mod-ln",
+    ),
+    Corpus(
+        name="daily_dialog_replies",
+        loader=load_daily_dialog_replies,
+        terms="CC BY-NC-SA 4.0; Li et al. 2017",
+    ),
+    Corpus(
+        name="empathetic_dialogues",
+        loader=load_empathetic_replies,
+        hub_id="facebook/empathetic_dialogues",
+        terms="CC BY-NC 4.0; Rashkin et al. 2019",
+    ),
+    Corpus(
+        name="quickstart_replies",
+        loader=load_quickstart_replies,
+        terms="CC0 1.0; replies in twelve emotions written for hf-emotion by a language model",
+        packaged=True,
+    ),
+)

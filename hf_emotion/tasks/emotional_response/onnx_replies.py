@@ -13,7 +13,6 @@ import torch
 from transformers import (
     GenerationConfig,
     LogitsProcessorList,
-    PreTrainedTokenizerBase,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -36,29 +35,12 @@ from .predictor import unread_contexts
 
 logger = logging.getLogger(__name__)
 
-# Settings of `generate` that change replies, and that are not computed here.
-NOT_HERE = (
-    "num_beams",
-    "num_beam_groups",
-    "length_penalty",
-    "early_stopping",
-    "no_repeat_ngram_size",
-    "min_new_tokens",
-    "min_length",
-    "min_p",
-    "typical_p",
-    "epsilon_cutoff",
-    "eta_cutoff",
-    "bad_words_ids",
-    "suppress_tokens",
-    "begin_suppress_tokens",
-    "sequence_bias",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "exponential_decay_length_penalty",
-    "encoder_repetition_penalty",
-    "guidance_scale",
-)
+# What a generation configuration may set here; other fields would change replies, and are not computed.
+KNOWN = {
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "transformers_version", "use_cache"),
+    *("max_length", "max_new_tokens", "do_sample", "top_k", "top_p", "temperature", "repetition_penalty"),
+    *("output_attentions", "output_hidden_states", "_from_model_config"),
+}
 
 
 class OnnxReplyGenerator:
@@ -72,27 +54,19 @@ class OnnxReplyGenerator:
 
     device = torch.device("cpu")
 
-    def __init__(self, folder: str | Path, tokenizer: PreTrainedTokenizerBase | None = None):
-        """
-        Args:
-            folder: the folder that `hf-emotion export` wrote.
-            tokenizer: default: the one in the folder.
-
-        Raises:
-            ModuleNotFoundError: onnxruntime is not installed.
-            OSError: a file is missing or damaged.
-        """
+    def __init__(self, folder: str | Path):
+        """A folder that `hf-emotion export` wrote; ModuleNotFoundError without onnxruntime, OSError for a missing or damaged file."""
         folder = Path(folder)
         self.encoder, self.decoder = Session(folder / ENCODER), Session(folder / DECODER)
         self.config = read_config(folder)
         with reading(folder, "generation_config.json"):
             self.generation_config = GenerationConfig.from_pretrained(folder)
-        ignored = [name for name in self.generation_config.to_diff_dict() if name in NOT_HERE]
+        ignored = [name for name in self.generation_config.to_diff_dict() if name not in KNOWN]
         if ignored:
             logger.warning(
                 "%s: an exported generator does not know %s of its generation_config.json", folder, ", ".join(ignored)
             )
-        self.tokenizer = tokenizer or read_tokenizer(folder)
+        self.tokenizer = read_tokenizer(folder)
 
     def __call__(
         self, inputs: Sequence[tuple[str, str | Mapping[str, float]]], max_length: int | None = None, **settings: Any
@@ -158,18 +132,13 @@ class OnnxReplyGenerator:
             max_new_tokens = min(most, self.config.max_position_embeddings)
         if not 1 <= max_new_tokens <= self.config.max_position_embeddings:
             raise ValueError(
-                f"`max_new_tokens` must lie between 1 and the model's {self.config.max_position_embeddings} positions, got "
-                f"{max_new_tokens}."
+                f"`max_new_tokens` must lie between 1 and {self.config.max_position_embeddings}, got {max_new_tokens}."
             )
         do_sample = own.do_sample if do_sample is None else do_sample
         top_k = own.top_k if top_k is None else top_k
         top_p = own.top_p if top_p is None else top_p
         temperature = own.temperature if temperature is None else temperature
         penalty = own.repetition_penalty if repetition_penalty is None else repetition_penalty
-        if do_sample and top_k is not None and top_k < 0:
-            raise ValueError(f"`top_k` must not be negative, got {top_k}.")
-        if do_sample and temperature is not None and not temperature > 0:
-            raise ValueError(f"`temperature` must be greater than 0, got {temperature}.")
         processors = LogitsProcessorList()
         if penalty not in (None, 1):
             processors.append(RepetitionPenaltyLogitsProcessor(penalty))

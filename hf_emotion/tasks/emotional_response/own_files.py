@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...data.lazily import datasets
 from ...data.own_files import known_names, names_of, own_files, read_name, read_own, with_validation
-from ...data.rows import BadRow, OnBadRows, Rows
+from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...data.splits import split_by_text
+from ..corpus import OWN_TERMS, Corpus
 from .rows import add_reply, to_dataset
 
 
@@ -22,7 +22,7 @@ def load_reply_files(
     label_column: str = "emotion",
     labels: Sequence[str] | None = None,
     id_column: str | None = None,
-    validation_fraction: float = 0.1,
+    validation_fraction: float | int = 0.1,
     on_bad_rows: OnBadRows = "error",
     separator: str | None = None,
 ) -> datasets.DatasetDict:
@@ -30,20 +30,18 @@ def load_reply_files(
     One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
 
     Args:
-        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
-            is then the training part.
+        data_dir, separator: see `load_files`.
         context_column, reply_column, label_column, id_column: column names.
         labels: the label names in their order. None: the names in the training part, sorted.
         validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed if
             there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
-        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
     """
     columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
     remedy = "context_column, reply_column, label_column or id_column"
     files = own_files(data_dir, labels=labels)
 
-    def add(split: str, seen: set[str], rows: Rows, line: int, row: dict[str, Any]) -> None:
+    def add(split: str, seen: set[str], rows: Rows, line: int, row: Row) -> None:
         label = read_name(row[label_column], label_column)
         row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
         if row_id in seen:
@@ -56,10 +54,14 @@ def load_reply_files(
         for split, path in files.items()
     }
     names = known_names(parsed, "labels", names_of(labels))
-    ids = {name: number for number, name in enumerate(names)}
-    splits = {}
-    for split, rows in parsed.items():
-        for row in rows.rows:
-            row["labels"] = ids[row["labels"]]
-        splits[split] = to_dataset(rows, names)
+    splits = {split: to_dataset(rows, names) for split, rows in parsed.items()}
     return with_validation(splits, validation_fraction, partial(split_by_text, column="context"))
+
+
+CORPUS = Corpus(
+    name="reply_files",
+    loader=load_reply_files,
+    languages=(),
+    terms=OWN_TERMS,
+    own_files=True,
+)

@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ..base import Page, Table
 from .predictor import ReplyGenerator
@@ -21,11 +20,11 @@ def page(predictor: ReplyGenerator) -> Page:
         "Context",
         EXAMPLES,
         partial(table, predictor),
-        partial(question, predictor),
         ["likelihood"],
         None,
         button="Reply",
         emotions=predictor.emotions,
+        arguments=lambda method, emotions: {"emotions": list(emotions) or predictor.emotions[:1]},
     )
 
 
@@ -36,8 +35,3 @@ def table(predictor: ReplyGenerator, text: str, emotions: Sequence[str], seed: i
     else:
         emotions, (replies,) = predictor.emotions, predictor.all_emotions(text, seed=seed)
     return Table(["emotion", "reply"], [list(row) for row in zip(emotions, replies, strict=True)])
-
-
-def question(predictor: ReplyGenerator, text: str, method: str, emotions: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The reply is generated in the first emotion."""
-    return text, {"emotions": list(emotions) or predictor.emotions[:1]}

@@ -74,17 +74,8 @@ class ReplyGenerator:
         dtype: str | None = None,
     ):
         """
-        Args:
-            checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
-            tokenizer: default: the one saved with the checkpoint.
-            device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
-            max_length: tokens per context; a longer one keeps its last; default and upper bound: the model's positions;
-                half of them if it is decoder-only and writes behind the context.
-            dtype: as `Predictor` has it.
-
-        Raises:
-            OSError: no such checkpoint, or one without a tokenizer.
-            ValueError: a model that generates no replies, or whose configuration does not name its emotions.
+        Arguments and errors as for `Predictor`. `max_length` counts the tokens of a context, of which a longer one keeps its last; default
+        and upper bound: the model's positions, or half of them if it is decoder-only and writes behind the context.
         """
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         config = self.model.config
@@ -142,17 +133,12 @@ class ReplyGenerator:
             emotions = [emotions] * len(contexts)
         if not isinstance(emotions, Sequence) or len(emotions) != len(contexts):
             got = len(emotions) if isinstance(emotions, Sequence) else repr(emotions)
-            raise ValueError(
-                f"`emotions` must be one for each of the {len(contexts)} contexts, or one for all, got {got}."
-            )
+            raise ValueError(f"`emotions` must be one, or one for each of the {len(contexts)} contexts, got {got}.")
         config = self.model.config
         weights = [emotion_vector(emotion, config) for emotion in emotions]
         limit_length(generate_kwargs, self.model, min(DEFAULT_NEW_TOKENS, text_positions(config)))
         if (generate_kwargs.get("max_new_tokens") or 0) > text_positions(config):
-            raise ValueError(
-                f"`max_new_tokens` must be at most {text_positions(config)}, the model's positions, got "
-                f"{generate_kwargs['max_new_tokens']}."
-            )
+            raise ValueError(f"`max_new_tokens` must be at most {text_positions(config)}, the model's positions.")
         use_one_thread_after_fork()
         with _sampling:
             ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
@@ -167,7 +153,7 @@ class ReplyGenerator:
                     torch.manual_seed(seed)
                 return self._generate(ids, weights, batch_size, progress, generate_kwargs, seed is None), unread
 
-    def _most_written(self, settings: dict[str, Any]) -> int:
+    def _most_written(self, settings: Mapping[str, Any]) -> int:
         """The most tokens that a reply takes with these settings of `generate`, in all beams."""
         saved = self.model.generation_config
         beams, tokens = (settings.get(name) or getattr(saved, name) for name in ("num_beams", "max_new_tokens"))
@@ -179,7 +165,7 @@ class ReplyGenerator:
         weights: list[list[float]],
         batch_size: int,
         progress: bool,
-        generate_kwargs: dict[str, Any],
+        generate_kwargs: Mapping[str, Any],
         for_others: bool,
     ) -> list[Any]:
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))

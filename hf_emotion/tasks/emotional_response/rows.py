@@ -21,11 +21,7 @@ def add_reply(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_i
 
 
 def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
-    rows.log_bad()
-    features = reply_features(names)
-    return datasets.Dataset.from_dict({name: [row[name] for row in rows.rows] for name in features}, features=features)
+    return rows.with_features(reply_features(names))
 
 
 def reply_features(names: Sequence[str]) -> datasets.Features:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ..results import Readable
 from ..service import Name, Request, Service, Texts
-from .page import EXAMPLES
+from .page import EXAMPLES, page
 from .predictor import ReplyGenerator
 from .results import Reply, ReplyResult
 
@@ -46,6 +46,7 @@ class ReplyRequest(Request):
 
 def service(predictor: ReplyGenerator) -> Service:
     return Service(
+        page=page(predictor),
         request=ReplyRequest,
         result=ReplyResult,
         example={"inputs": EXAMPLES[0], "emotions": predictor.emotions[:2], "do_sample": False},

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `evaluate` prints about replies."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base import Table
 
 
-def figures(result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+def figures(result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
     """
     Tables 1-3 of the paper (hits of each judge, shape of the replies, likeness to human replies), or one short table: hits of each
     judge in the emotion of the human reply, how often replies are identical, and the perplexity of human replies.
@@ -48,7 +49,7 @@ def figures(result: dict[str, Any], dataset: str, split: str, all_figures: bool)
     return [*shown, "perplexity: of a 5-gram model of the human replies"]
 
 
-def _figure_rows(rows: list[tuple[str, dict[str, Any]]], columns: list[tuple[str, str]]) -> list[list[str]]:
+def _figure_rows(rows: Sequence[tuple[str, Mapping[str, Any]]], columns: list[tuple[str, str]]) -> list[list[str]]:
     """The rows that have at least one of the columns; a column is a name and a format, "%" for percent with one digit."""
     table = []
     for row, values in rows:

@@ -6,20 +6,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base import Task
-from .corpora import CORPORA
+from ..generation import GenerationTask
+from .loading import CORPORA
 
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
-    from ...recipes import Recipe
-    from ...run_report import RunReport, SeedRun
+    from ...recipes import Fields, Recipe
+    from ...run_report import Contexts, RunReport, SeedRun
     from ..base import MainProcessFirst, Prepared
     from ..cards import Card
 
 
-class LanguageModeling(Task[Any]):
+class LanguageModeling(GenerationTask[Any]):
     """Language models of conversations, from which generators of replies start."""
 
     name = "language-modeling"
@@ -27,9 +27,7 @@ class LanguageModeling(Task[Any]):
     corpora = CORPORA
     columns = frozenset({"turns"})
     labelled = False
-    selects_labels = False
     model_types = ("gpt2",)
-    headline = ("perplexity",)
     auto_class = "AutoModelForCausalLM"
     predictor_class = None
 
@@ -42,30 +40,14 @@ class LanguageModeling(Task[Any]):
     def gold(self, rows: Dataset) -> None:
         """There are no labels."""
 
-    def arguments(self, recipe: Recipe) -> dict[str, Any]:
-        from .building import arguments
+    def arguments(self, recipe: Recipe) -> Fields:
+        # All blocks have the same length.
+        return super().arguments(recipe) | {"train_sampling_strategy": "random"}
 
-        return arguments()
-
-    def prepare(
-        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
-    ) -> Prepared:
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
 
         return prepare(recipe, splits)
-
-    def finish(
-        self,
-        recipe: Recipe,
-        run: SeedRun,
-        trainer: Any,
-        prepared: Prepared,
-        splits: DatasetDict,
-        folder: Path | None,
-    ) -> None:
-        from ..perplexity import finish
-
-        finish(run, trainer, prepared, folder)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card

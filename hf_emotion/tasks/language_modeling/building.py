@@ -2,7 +2,6 @@
 """Builds the language model of a recipe, and encodes conversations for its training."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from datasets import Dataset, DatasetDict
@@ -22,6 +21,7 @@ from ...runtime.base_models import finding, load_base_tokenizer, resolve_base_mo
 from ...runtime.loading import read_config, read_model
 from ..base import Prepared
 from ..perplexity import padded, perplexity, shifted_token_losses
+from ..sequence_classification import check_length
 
 
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's token, between turns and at both ends of a conversation
@@ -44,25 +44,18 @@ def build_language_model(
             path = resolve_base_model(recipe.base_model)
             found = read_config(path)
             if found.model_type != "gpt2":
-                raise ValueError(
-                    f"`base_model` {recipe.base_model!r} is a {found.model_type!r} model, not a 'gpt2' one."
-                )
+                raise ValueError(f"`base_model` {recipe.base_model!r} is a {found.model_type!r} model, no 'gpt2'.")
             model = read_model(AutoModelForCausalLM, path, dtype=torch.float32, **recipe.model_config)
-        _check_blocks(recipe, model.config)
+        check_length(recipe, model.config.n_positions)
         return model, tokenizer
     size = recipe.model_config.get("vocab_size", GPT2Config.vocab_size)
     tokenizer = train_tokenizer((turn for turns in conversations for turn in turns), size)
     end = tokenizer.eos_token_id
     fields = {**recipe.model_config, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
     config = GPT2Config(**{"n_positions": max(recipe.max_length, 128), **fields})
-    _check_blocks(recipe, config)
+    check_length(recipe, config.n_positions)
     tokenizer.model_max_length = config.n_positions
     return GPT2LMHeadModel(config), tokenizer
-
-
-def _check_blocks(recipe: Recipe, config) -> None:
-    if recipe.max_length > config.n_positions:
-        raise ValueError(f"`max_length` is {recipe.max_length}, but the model has {config.n_positions} positions.")
 
 
 def train_tokenizer(texts, vocab_size: int) -> PreTrainedTokenizerFast:
@@ -113,11 +106,6 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
     return {"input_ids": padded(ids, 0), "attention_mask": padded(mask, 0), "labels": padded(ids, -100)}
 
 
-def arguments() -> dict[str, Any]:
-    # All blocks have the same length.
-    return {"metric_for_best_model": "perplexity", "train_sampling_strategy": "random"}
-
-
 def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
     model, tokenizer = build_language_model(recipe, splits["train"]["turns"])
     encoded = {split: encode_conversations(rows, tokenizer, recipe.max_length) for split, rows in splits.items()}
@@ -129,5 +117,5 @@ def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
         collate=_collate_blocks,
         measure=perplexity,
         reduce_logits=shifted_token_losses,
-        rest=encoded,
+        held_out=encoded,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...data.lazily import datasets
+from ..corpus import Corpus
 from ..dialogue_emotion.loading import load_daily_dialog, load_emorynlp, load_meld
 from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk
 from ..emotional_response.own_files import load_reply_files
@@ -40,9 +41,7 @@ def load_conversations(
     """
     unknown = [name for name in corpora if name not in CONVERSATION_LOADERS]
     if isinstance(corpora, str) or unknown or not corpora:
-        raise ValueError(
-            f"`corpora` must be a list of some of {list(CONVERSATION_LOADERS)}, at least one, got {corpora!r}."
-        )
+        raise ValueError(f"`corpora` must be a list of some of {list(CONVERSATION_LOADERS)}, got {corpora!r}.")
     parts: dict[str, list[datasets.Dataset]] = {"train": [], "validation": [], "test": []}
     for name in corpora:
         for split, rows in CONVERSATION_LOADERS[name](data_dir).items():
@@ -62,3 +61,12 @@ def _conversations(corpus: str, rows: datasets.Dataset) -> datasets.Dataset:
     return datasets.Dataset.from_dict(
         {"id": [f"{corpus}/{row}" for row in rows["id"]], "turns": turns}, features=features
     )
+
+
+CORPORA = (
+    Corpus(
+        name="conversations",
+        loader=load_conversations,
+        terms="the terms of the corpora that its option `corpora` names",
+    ),
+)

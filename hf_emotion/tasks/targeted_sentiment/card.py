@@ -21,7 +21,8 @@ ABOUT = {
 
 
 def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-    contexts = report.contexts or {}
+    contexts = report.contexts
+    assert contexts is not None
     named = {"Aspects": contexts["aspects"], "Targets": contexts["targets"]}
     return classifier_card(
         recipe,

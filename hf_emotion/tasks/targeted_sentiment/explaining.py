@@ -85,14 +85,7 @@ def _asked(
     config = predictor.model.config
     if aspects is not None:
         check_names("aspects", aspects, config.aspects)
-    asked: Sequence[str | None]
-    if targets is None:
-        asked = predictor.targets_in(text)
-    elif config.targets is None:
-        raise ValueError(f"`targets` are given, but the model has only the aspects {config.aspects}: leave them out.")
-    else:
-        check_names("targets", targets, config.targets)
-        asked = targets
+    asked = dict.fromkeys(target for _, target, _ in predictor.pairs([text], targets))
     return [_question(config, text, target, aspect) for target in asked for aspect in aspects or config.aspects]
 
 

@@ -4,6 +4,7 @@ Measures what contexts do inside a trained CG-BERT or QACG-BERT: the observation
 Counts rows of a split whose label is not "none", all layers and heads, real tokens only.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def collect(
     split: str = "test",
     rows: int = 200,
     seed: int = 0,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[int, dict[str, list[np.ndarray]]]:
     """
     The values of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
@@ -62,12 +63,10 @@ def collect(
         QACG-BERT.
 
     Raises:
-        ValueError: the model has no gates; no row has an opinion.
+        ValueError: no row has an opinion.
     """
     predictor = TargetedPredictor(checkpoint)
     config = predictor.model.config
-    if not hasattr(config, "num_contexts"):
-        raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
     data = load_split(dataset, split, data_dir, **(options or {}))
     labels, (targets, aspects) = label_names(data), context_names(data)
     opinions = np.flatnonzero([not is_none(labels[i]) for i in data["labels"]])

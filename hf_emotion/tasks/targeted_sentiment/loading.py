@@ -18,6 +18,7 @@ from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import decode, packaged_rows, parse_json
 from ...data.splits import split_by_text
+from ..corpus import Corpus
 from ..corpus_files import CorpusRows, corpus_files
 from .rows import TARGET_TEXTS, to_aspect_dataset
 
@@ -92,7 +93,9 @@ def load_sentihood(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     return datasets.DatasetDict(splits)
 
 
-def load_semeval2014(data_dir: str | Path | None = None, validation_fraction: float = 0.1) -> datasets.DatasetDict:
+def load_semeval2014(
+    data_dir: str | Path | None = None, validation_fraction: float | int = 0.1
+) -> datasets.DatasetDict:
     """
     SemEval-2014 task 4, restaurants, aspect categories: 3,044 training and 800 test sentences, 15,220 and 4,000 rows.
 
@@ -144,3 +147,32 @@ def load_reviews(data_dir: str | Path | None = None) -> datasets.DatasetDict:
                 rows.add(line, review["text"], label, f"{split}-{line}", aspect=aspect)
         splits[split] = to_aspect_dataset(rows, REVIEW_LABELS, REVIEW_ASPECTS)
     return datasets.DatasetDict(splits)
+
+
+# The metric that selects covers aspect and sentiment.
+CORPORA = (
+    Corpus(
+        name="sentihood",
+        loader=load_sentihood,
+        terms="no licence stated for the data: research use; Saeidi et al. 2016",
+        metrics=("classification", "sentihood"),
+        selection_metric="strict_accuracy",
+        example="LOCATION1 is safe, but far too expensive.",
+    ),
+    Corpus(
+        name="semeval2014",
+        loader=load_semeval2014,
+        terms="terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014",
+        metrics=("classification", "semeval2014"),
+        selection_metric="accuracy",
+        example="The food was great, but we waited an hour for it.",
+    ),
+    Corpus(
+        name="reviews",
+        loader=load_reviews,
+        terms="CC0 1.0; reviews of twelve kinds of business written for hf-emotion, the test part labelled twice",
+        selection_metric="macro_f1",
+        example="The room was spotless, but we queued for an hour at the desk.",
+        packaged=True,
+    ),
+)

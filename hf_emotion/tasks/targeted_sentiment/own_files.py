@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...data.lazily import datasets
 from ...data.own_files import (
-    check_distinct_columns,
     check_label_column,
     known_names,
     name_of,
@@ -20,8 +18,9 @@ from ...data.own_files import (
     read_own,
     with_validation,
 )
-from ...data.rows import OnBadRows, Rows
+from ...data.rows import OnBadRows, Row, Rows
 from ...data.splits import split_by_text
+from ..corpus import OWN_TERMS, Corpus
 from .rows import add_none_rows, none_label, question, to_aspect_dataset
 
 
@@ -36,7 +35,7 @@ def load_aspect_files(
     targets: Sequence[str] | None = None,
     fill_none: bool = False,
     id_column: str | None = None,
-    validation_fraction: float = 0.1,
+    validation_fraction: float | int = 0.1,
     on_bad_rows: OnBadRows = "error",
     separator: str | None = None,
 ) -> datasets.DatasetDict:
@@ -45,8 +44,7 @@ def load_aspect_files(
     the columns that `loading.py` lists. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
 
     Args:
-        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
-            is then the training part.
+        data_dir, separator: see `load_files`.
         text_column, label_column, aspect_column, target_column, id_column: column names. With targets, the placeholders LOCATION1 and
             LOCATION2 in a text are replaced, see `replace_targets`.
         labels, aspects, targets: their names in their order. None: the names in the training part, sorted.
@@ -56,7 +54,6 @@ def load_aspect_files(
         validation_fraction: share of the distinct training texts, with all their rows, set aside, at a fixed seed, if there is no
             validation file; 0: none. The only row with a label, or with a target and aspect, stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
-        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
     """
     files = own_files(data_dir, labels=labels, aspects=aspects, targets=targets)
     labels, aspects, targets = names_of(labels), names_of(aspects), names_of(targets)
@@ -68,12 +65,11 @@ def load_aspect_files(
         "aspect_column": aspect_column,
         "target_column": target_column,
     }
-    check_distinct_columns(columns)
     contexts = {"aspect": aspect_column} | ({} if target_column is None else {"target": target_column})
     wanted = [name for name in (*columns.values(), id_column) if name is not None]
     asked: dict[str, set[tuple]] = {split: set() for split in files}
 
-    def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
+    def add(split: str, rows: Rows, line: int, row: Row) -> None:
         context = {name: read_name(row[column], column) for name, column in contexts.items()}
         if fill_none and isinstance(row[text_column], str):
             asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
@@ -101,9 +97,11 @@ def load_aspect_files(
             names["labels"].remove(none)  # nothing was to fill
     if not labels:
         check_label_column(parsed["train"], names["labels"], label_column)
-    splits = {}
-    for split, rows in parsed.items():
-        for row in rows.rows:
-            row["labels"] = names["labels"].index(row["labels"])
-        splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
+    splits = {
+        split: to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
+        for split, rows in parsed.items()
+    }
     return with_validation(splits, validation_fraction, split_by_text)
+
+
+CORPUS = Corpus(name="aspect_files", loader=load_aspect_files, languages=(), terms=OWN_TERMS, own_files=True)

@@ -134,8 +134,7 @@ class TargetedPredictor:
         found = [None] if config.targets is None else list(text_processing.targets_in(config, text))
         if not found:
             raise ValueError(
-                f"text {number + 1} names none of the model's targets {config.targets}: write one of them where the "
-                f"text speaks of it, or pass `targets`. The text: {text!r}"
+                f"text {number + 1} names none of the model's targets {config.targets}: {text!r}. Or pass `targets`."
             )
         return found
 
@@ -254,6 +253,5 @@ def check_room(tokenizer: "PreTrainedTokenizerBase", config, max_length: int) ->
     needed = max(len(ids) for ids in tokenizer(["a"] * len(sentences), sentences)["input_ids"])
     if max_length < needed:
         raise ValueError(
-            f"`max_length` must be at least {needed}, so that the longest auxiliary sentence and a word of the text fit in; "
-            f"got {max_length}."
+            f"`max_length` must be at least {needed}, for the auxiliary sentence and a word; got {max_length}."
         )

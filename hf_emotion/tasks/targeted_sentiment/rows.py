@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from typing import Any
 
 from ...data.lazily import datasets
-from ...data.rows import Rows
+from ...data.rows import Row, Rows
 from ...runtime.plain import text_processing
 
 
@@ -39,12 +37,7 @@ def to_aspect_dataset(
 ) -> datasets.Dataset:
     """
     Rows with sentence id, `aspect`, `target` (if there are `targets`) and `labels` by name -> the columns that loading.py lists.
-
-    Raises:
-        ValueError: no rows.
     """
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     for row in rows.rows:
         target, aspect = row["target"] if targets else None, row["aspect"]
         row["id"] = "/".join([row["id"], *(() if target is None else (target,)), aspect])
@@ -83,7 +76,7 @@ def add_none_rows(rows: Rows, aspects: Sequence[str], label: str, asked: Set[tup
     every row, also of those that were rejected: their label is not known. The rows of a text and target are then together, in the
     order of the aspects.
     """
-    groups: dict[tuple, list[dict[str, Any]]] = {}
+    groups: dict[tuple, list[Row]] = {}
     for row in rows.rows:
         groups.setdefault(question(row["text"], row.get("target"), "")[:2], []).append(row)
     before = len(rows.rows)
@@ -102,24 +95,3 @@ def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str
     """The names of the targets (None if there are none) and of the aspects, in the order of their ids."""
     target = dataset.features.get("target")
     return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
-
-
-def counted_texts(rows: datasets.Dataset) -> Counter[str]:
-    """How often each sentence occurs. It has one row per aspect, so it counts as often as its most frequent aspect."""
-    found: Counter[str] = Counter()
-    for (text, _), count in Counter(zip(rows["text"], rows["context_id"], strict=True)).items():
-        found[text] = max(found[text], count)
-    return found
-
-
-def groups(rows: datasets.Dataset) -> list[tuple[str, int]]:
-    """Text and number of the target: the metrics of the corpora are over all aspects of these."""
-    aspects = len(context_names(rows)[1])
-    return [(text, context // aspects) for text, context in zip(rows["text"], rows["context_id"], strict=True)]
-
-
-def contexts(rows: datasets.Dataset) -> dict[str, Any]:
-    """`aspects`, `targets` and `target_texts`, for the model's configuration."""
-    targets, aspects = context_names(rows)
-    words = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
-    return {"aspects": aspects, "targets": targets, "target_texts": words}

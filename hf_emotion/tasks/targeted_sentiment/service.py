@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ..results import Readable
 from ..service import Name, Request, Service, Texts, without_scores
-from .page import EXAMPLES, EXAMPLES_OF_TARGETS
+from .page import EXAMPLES, EXAMPLES_OF_TARGETS, page
 from .predictor import TargetedPredictor
 from .results import Sentiment, SentimentResult
 
@@ -33,6 +33,7 @@ def service(predictor: TargetedPredictor) -> Service:
     if config.targets is not None:
         text = EXAMPLES_OF_TARGETS[0].format(first=config.targets[0], last=config.targets[-1])
     return Service(
+        page=page(predictor),
         request=SentimentRequest,
         result=SentimentResult,
         example={"inputs": text},
@@ -45,7 +46,6 @@ def service(predictor: TargetedPredictor) -> Service:
         read=read,
         compute=partial(compute, predictor),
         present=present,
-        from_page=from_page,
     )
 
 
@@ -63,7 +63,3 @@ def present(found: Sequence[Found], request: SentimentRequest) -> list[Sentiment
     return [
         {"sentiments": items if request.all_scores else without_scores(items), **unread} for items, unread in found
     ]
-
-
-def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
-    return {"inputs": text}

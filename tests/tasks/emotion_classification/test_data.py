@@ -301,10 +301,8 @@ class TestFormats:
         path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
         twice = pyarrow.table([["a day"], ["joy"], ["anger"]], names=["text", "label", "label"])
         pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
-        (tmp_path / "b.jsonl").write_text('{"text": "a day", "label": "joy", "label": "anger"}\n')
-        for name in ("b.parquet", "b.jsonl"):
-            with pytest.raises(ValueError, match=rf"{name}.*(2 times|more than once)"):
-                list(read_rows(tmp_path / name))
+        with pytest.raises(ValueError, match="b.parquet.*2 times"):
+            list(read_rows(tmp_path / "b.parquet"))
         with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
             read(path)
 
@@ -343,7 +341,7 @@ class TestOwnFiles:
     def test_no_label_at_all(self, tmp_path):
         for split in ("train", "validation"):
             write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", ""], ["b", ","]])
-        with pytest.raises(ValueError, match="no row has a label; name the column of the labels with label_column"):
+        with pytest.raises(ValueError, match="no row has a label; name their column with label_column"):
             load(tmp_path, label_separator=",")
 
     def test_separator(self, folder):
@@ -360,7 +358,7 @@ class TestOwnFiles:
             load(tmp_path / "x.csv")
 
     def test_an_empty_separator(self, folder):
-        with pytest.raises(ValueError, match="`label_separator` must not be empty"):
+        with pytest.raises(ValueError, match="`label_separator` splits"):
             load(folder, label_separator="")
 
     def test_a_cell_is_one_label_without_a_separator(self, folder):
@@ -564,7 +562,7 @@ class TestLanguages:
         russian = load_dataset_for("languages", language="ru")["test"]
         assert len(russian) == 84 and all(re.search("[а-я]", text) for text in russian["text"])
         assert set(russian["id"]) < set(every["test"]["id"])  # a sentence keeps its id
-        with pytest.raises(ValueError, match=r"`language` .*'en', 'de', 'es', 'fr', 'pt', 'ru'.* got 'it'"):
+        with pytest.raises(ValueError, match=r"'language' .*'en', 'de', 'es', 'fr', 'pt', 'ru'.* got 'it'"):
             load_dataset_for("languages", language="it")
 
     def test_what_needs_a_training_part_says_so(self, tmp_path):

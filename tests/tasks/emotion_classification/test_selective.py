@@ -107,7 +107,7 @@ class TestAbstention:
         answered = service.present(service.compute(service.read(request)[0]), request)
         assert labels_of([one["labels"] for one in answered]) == expected
         assert service.about["abstention"]["threshold"] == threshold
-        shown = predictor.task.page(predictor).table(texts[int(sure.argmin())], [], None)
+        shown = predictor.task.service(predictor).page.table(texts[int(sure.argmin())], [], None)
         assert [row[0] for row in shown.rows if row[-1]] == ["abstained"]
 
     def test_an_exported_model(self, tiny_run, texts, tmp_path):
@@ -221,7 +221,7 @@ class TestMistakes:
         [
             (["--abstain", "coverage=0"], "`abstain.coverage` must lie in (0, 1], got 0.0"),
             (["--abstain", "coverage=1.2"], "`abstain.coverage` must lie in (0, 1], got 1.2"),
-            (["--abstain", "risk=0.1"], "takes one of coverage and accuracy"),
+            (["--abstain", "risk=0.1"], "takes coverage or accuracy"),
             (["--abstain", "coverage=nan"], "must lie in (0, 1], got nan"),
             (["--prediction-sets", "1"], "lie in (0, 1), got 1.0"),
             (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "excludes `prediction_sets`"),

@@ -602,7 +602,7 @@ class TestTargetedPredictor:
 
     def test_errors_name_what_is_known(self, qacg_run, cg_run):
         predictor = TargetedPredictor(qacg_run, device="cpu")
-        message = r"text 2 names none of the model's targets \['LOCATION1', 'LOCATION2'\].*pass `targets`.*'no place'"
+        message = r"text 2 names none of the model's targets \['LOCATION1', 'LOCATION2'\].*'no place'.*pass `targets`"
         with pytest.raises(ValueError, match=message):
             predictor(["LOCATION1", "no place"])
         with pytest.raises(ValueError, match=r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"):
@@ -633,7 +633,7 @@ class TestTargetedPredictor:
 
     def test_a_length_without_room_for_the_text(self, qacg_run, aspect_bert, corpora, tmp_path):
         # [CLS] . [SEP] location - 1 - transit - location [SEP]
-        message = "`max_length` must be at least 1[12], so that the longest auxiliary sentence .* got 10"
+        message = "`max_length` must be at least 1[12], for the auxiliary sentence and a word; got 10"
         with pytest.raises(ValueError, match=message):
             TargetedPredictor(qacg_run, device="cpu", max_length=10)
         with pytest.raises(ValueError, match=message):
@@ -648,7 +648,7 @@ class TestTargetedPredictor:
 class TestKindsOfModels:
     @each_run("qacg_run", "pair_run", "cg_run")
     def test_a_predictor_of_emotions_refuses_a_targeted_model(self, run):
-        with pytest.raises(ValueError, match=f"{run} .* reads texts with aspects: .* use TargetedPredictor"):
+        with pytest.raises(ValueError, match=f"{run} .* reads texts with aspects: use TargetedPredictor"):
             Predictor(run)
 
     def test_a_model_that_gives_a_number(self, pair_run):
@@ -660,7 +660,7 @@ class TestKindsOfModels:
 
     @each_run("tiny_run", "stock_run", "single_run")
     def test_a_targeted_predictor_refuses_an_emotion_model(self, run):
-        with pytest.raises(ValueError, match=f"{run} .* reads texts: TargetedPredictor .* use Predictor"):
+        with pytest.raises(ValueError, match=f"{run} .* reads texts: use Predictor"):
             TargetedPredictor(run)
 
     def test_of_a_model_object(self, qacg_run):
@@ -1632,10 +1632,8 @@ class TestContextGuidance:
         assert "--data-dir" in analyze(run)["left_out"]["gates and attentions"]
         assert not list((run / "analysis").glob("*.svg"))  # those of an analysis with more are gone
 
-    def test_other_models(self, pair_run, single_run, corpora):
-        with pytest.raises(ValueError, match="has no gates: it is neither a CG-BERT nor a QACG-BERT"):
-            context_guidance(pair_run, "sentihood", corpora)
-        with pytest.raises(ValueError, match="reads texts: .*use Predictor"):
+    def test_other_models(self, single_run, corpora):
+        with pytest.raises(ValueError, match="reads texts: use Predictor"):
             context_guidance(single_run, "sentihood", corpora)
 
     def test_no_opinions(self, qacg_run, corpora, tmp_path):
