@@ -32,10 +32,7 @@ def analyze(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """
-    Write confusions, calibration, risk over coverage, threshold curves, label correlations and errors of a run into its
-    report.html. For two runs, write the rows that only one gets right.
-    """
+    """Write confusions, calibration and errors of a run into its report.html; of two runs, the rows that only one gets right."""
     if len(runs) > 2 or (len(runs) == 2 and (abstain or prediction_sets)):
         raise typer.BadParameter("give one run, or two without --abstain and --prediction-sets; `compare` takes more.")
     quiet()

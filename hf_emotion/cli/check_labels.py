@@ -22,10 +22,7 @@ def check_labels(
     option: LoaderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """
-    Find the rows whose labels are probably wrong (extra `cleanlab`), the most suspicious first. Each row is judged by classifiers
-    that were fitted without it.
-    """
+    """Find the rows whose labels are probably wrong (extra `cleanlab`), judged by classifiers that were fitted without them."""
     refuse_existing(output)
     quiet()
     from ..reports.label_errors import CSV, PAGE

@@ -16,10 +16,7 @@ def compare(
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
-    """
-    Print a table of runs (mean ± std over their seeds) and test each run against the first: the difference of their mean
-    macro-F1 by a bootstrap over seeds and rows, and McNemar's test where both have one seed.
-    """
+    """Print a table of runs (mean ± std over their seeds), and test each run against the first."""
     from ..reports.compare import compare as run
 
     result = run(runs, split, all_figures or as_json)

@@ -55,10 +55,7 @@ def evaluate(
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
-    """
-    Measure a checkpoint on a split of a corpus: a classifier at the fixed and at the stored thresholds; a generator of replies
-    as in Tables 1-3 of its paper.
-    """
+    """Measure a checkpoint on a split of a corpus."""
     quiet()
     from ..inference import load_predictor
     from ..runs.evaluate import corpus_for

@@ -32,10 +32,7 @@ def export(
     option: LoaderOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """
-    Write a classifier or a reply generator as ONNX, compared with torch; `predict` and `evaluate` read the folder of a classifier,
-    `OnnxReplyGenerator` that of a generator.
-    """
+    """Write a classifier or a reply generator as ONNX, compared with torch."""
     quiet()
     from ..publishing.export import export_onnx, read_texts
 

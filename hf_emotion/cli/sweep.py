@@ -24,10 +24,7 @@ def sweep(
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for all trials, as in `train`.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a sweep, or with more trials.")] = False,
 ) -> None:
-    """
-    Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part. The test part
-    is not measured.
-    """
+    """Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part."""
     from ..recipes import read_yaml_file
     from ..training.recipe_checks import load_recipe
 

@@ -25,10 +25,7 @@ class EndpointHandler:
         self.run = pipeline("PIPELINE", model=path or ".", trust_remote_code=True, device=device)
 
     def __call__(self, data: dict[str, Any]) -> list:
-        """
-        Answer to `{"inputs": ..., "parameters": {...}}`; see `respond`. ValueError, which an endpoint answers with status 400: what is wrong
-        with the inputs.
-        """
+        """Answer to `{"inputs": ..., "parameters": {...}}`; see `respond`. ValueError, for which an endpoint answers 400: wrong inputs."""
         inputs, parameters = data.get("inputs"), data.get("parameters") or {}
         if not isinstance(inputs, str | list) or not inputs or not isinstance(parameters, dict):
             raise ValueError("`inputs` must be a text, or a list that is not empty, and `parameters` an object.")

@@ -154,10 +154,7 @@ def export_onnx(
 
 
 def read_texts(path: Path, checkpoint: str | Path) -> list:
-    """
-    Read the texts of a file, one per line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or
-    the utterance alone, and an empty line stands between two dialogues. ValueError: no text in it.
-    """
+    """The texts of a file, one per line; of dialogues a line is a turn, "SPEAKER: UTTERANCE", and an empty line stands between two."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one per line.")

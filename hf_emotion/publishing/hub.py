@@ -136,10 +136,7 @@ def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
 def _upload(
     api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
 ) -> tuple[CommitInfo, bool]:
-    """
-    Make one commit with all files, unless nothing differs: the commit, and whether it is new. If it fails, a repository or branch that was
-    made for it is removed again.
-    """
+    """One commit with all files, and whether it is new. If it fails, a repository or branch that was made for it is removed again."""
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
         return _retrying(lambda: method(*arguments, **keywords), repo_id)

@@ -9,14 +9,7 @@ from ..runtime.ready import PLACE, ReadyModel, ready_models, write_checkpoint
 
 
 def write_ready(name: str, output: str | Path) -> None:
-    """
-    Write a ready model into a new or empty folder, as a checkpoint that `AutoModel` loads and `push` publishes.
-
-    Raises:
-        FileExistsError: `output` is not empty.
-        ValueError: no such model; damaged files.
-        OSError: the encoder cannot be found.
-    """
+    """Write a ready model into a new folder, as a checkpoint; FileExistsError, ValueError: no such model, OSError: no encoder."""
     known = [model.name for model in ready_models()]
     if name not in known:
         raise ValueError(f"no ready model {name!r}: there are {known}.{did_you_mean(name, known)}")

@@ -76,12 +76,7 @@ def with_base(card: str, folder: Path) -> str:
 
 
 def place_bases(folders: Sequence[Path], cache: Path) -> None:
-    """
-    Put the base models that checkpoints lack, from the Hub or this machine's cache of it, into another cache.
-
-    Raises:
-        ValueError: one is not found.
-    """
+    """Put the base models that checkpoints lack into another cache of the Hub; ValueError: one is not found."""
     for path in (path for folder in folders for path in folder.rglob("config.json")):
         config = _config(path.parent)
         if config.get(BASE) is not None:

@@ -87,10 +87,7 @@ def per_label_figure(report: RunReport, split: str):
 
 
 def write_sweep(path: Path, result: Mapping[str, Any], fields: Sequence[tuple[str, bool]]) -> None:
-    """
-    Draw the trials of a sweep, what `sweep` returns: their scores one after the other, and over each field. `fields`: each key, and
-    whether its axis is logarithmic. Nothing without matplotlib.
-    """
+    """Draw the trials of a sweep, one after the other and over each field: its key, and whether its axis is logarithmic."""
     if not can_draw():
         return
     figure = _figure(3.2 * (1 + len(fields)), 3.4, result["name"])

@@ -112,10 +112,7 @@ def one_hot(ids: np.ndarray, labels: int) -> np.ndarray:
 def examples(
     found: Predictions, texts: Sequence[str], thresholds: dict[str, float] | None
 ) -> dict[str, list[ShownRow]]:
-    """
-    Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict`
-    answers (the labels above their thresholds, or the most probable one).
-    """
+    """Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict` answers."""
     scores, names = found.probabilities, found.names
     if thresholds is None:
         gold, decided = one_hot(found.gold, len(names)), one_hot(scores.argmax(axis=1), len(names))

@@ -65,10 +65,7 @@ class ErrorPair(TypedDict):
 
 
 class LabelErrors(TypedDict):
-    """
-    `accuracy`: share of the rows whose most probable label is given; `pairs`: what is given and suggested, the most frequent first;
-    `found`: the flagged rows, the most suspicious first.
-    """
+    """`accuracy`: share of the rows whose most probable label is given; `pairs` and `found` begin with the most frequent or suspicious."""
 
     dataset: str
     split: str
@@ -191,10 +188,7 @@ def load_encoder(name: str) -> tuple[Any, Any]:
 
 @torch.inference_mode()
 def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progress: bool = True) -> np.ndarray:
-    """
-    (N, d) float32: means over the tokens of an encoder's last hidden states, of length 1. Equal texts are read once; 4096 texts are
-    tokenized at once.
-    """
+    """(N, d) float32: means over the tokens of an encoder's last hidden states, of length 1; equal texts are read once."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     distinct = list(numbers)
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
@@ -282,10 +276,7 @@ def logistic_regression(strength: float, multi_label: bool) -> Any:
 
 
 def out_of_fold(features: Sequence[Any], gold: np.ndarray, parts: np.ndarray, progress: bool = False) -> np.ndarray:
-    """
-    (N, C) float64: for each row the probabilities of classifiers that were fitted to the other folds, the mean over one for each of
-    `features`, matrices with a row for each text.
-    """
+    """(N, C) float64: probabilities by classifiers that were fitted to the other folds, the mean over one for each of `features`."""
     folds = int(parts.max()) + 1
     result = np.zeros((len(gold), gold.shape[1] if gold.ndim == 2 else int(gold.max()) + 1))
     with progress_bar(progress, folds * len(features), "fits") as bar, warnings.catch_warnings():

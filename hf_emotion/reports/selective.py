@@ -29,10 +29,7 @@ Wanted = Mapping[str, float] | Literal["off"] | None
 
 
 class Selective(TypedDict):
-    """
-    Risk over coverage: `loss` in words; `curve` of the best seed; areas and risks over the seeds; and for some coverages what thresholds
-    from the validation part give on the measured part, None without a validation part.
-    """
+    """Risk over coverage: `curve` of the best seed; areas and risks over the seeds; and what thresholds from the validation part give."""
 
     loss: str
     curve: dict[str, list[float]]

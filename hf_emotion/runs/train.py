@@ -177,10 +177,7 @@ def _check_given(splits: DatasetDict) -> None:
 
 
 def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
-    """
-    With `shots` the rows of training and validation part that are drawn at a seed; ValueError for a label without a training row. The
-    validation part is drawn like the other: who has few rows has few for choices, too.
-    """
+    """With `shots` the rows of training and validation part that are drawn at a seed; ValueError for a label without a training row."""
     if recipe.shots is None:
         return splits
     counts = class_counts(splits["train"])
@@ -224,23 +221,22 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
 
 
 def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
-    same = (
-        "name",
-        "model_type",
-        "base_model",
-        "dataset",
-        "dataset_options",
-        "train_fraction",
-        "shots",
-        "max_eval_rows",
-    )
     return RunReport(
-        **{name: getattr(recipe, name) for name in (*same, "threshold", "published")},
+        name=recipe.name,
+        model_type=recipe.model_type,
+        base_model=recipe.base_model,
+        dataset=recipe.dataset,
+        dataset_options=recipe.dataset_options,
+        train_fraction=recipe.train_fraction,
+        shots=recipe.shots,
+        max_eval_rows=recipe.max_eval_rows,
         rows={split: len(dataset) for split, dataset in splits.items()},
         duplicates=duplicates_between_splits(splits),
         class_counts=class_counts(splits["train"]),
         agreement=agreement_of(splits),
         contexts=task_of_rows(splits["train"]).contexts(splits["train"]),
+        threshold=recipe.threshold,
+        published=recipe.published,
         summary=summarize(runs),
         runs=runs,
         environment=environment(bool(recipe.training_arguments.get("use_cpu"))),

@@ -72,10 +72,7 @@ def base_to_build_on(
     contexts: Mapping[str, object] | None = None,
     head: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
-    """
-    The folder or Hub id to load `base_model` from. For a classifier of other labels, aspects or model type, or with other fields
-    of its head than in `head`, it is a temporary folder with its encoder alone, because the trained head does not fit.
-    """
+    """The folder or Hub id to load `base_model` from; without its trained head, in a temporary folder, where that does not fit."""
     path = resolve_base_model(base_model)
     base = read_config(path)
     same = (

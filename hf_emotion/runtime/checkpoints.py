@@ -39,10 +39,7 @@ def load_checkpoint(
     dtype: str | None,
     kind_of: Callable[[Any], Kind],
 ) -> tuple[Any, Any]:
-    """
-    A model with its head, and its tokenizer. A model object keeps its device and dtype. A checkpoint is loaded to the GPU if there
-    is one, in its own dtype or the given one. `kind_of` gives the kind for a configuration.
-    """
+    """A model with its head, and its tokenizer. A model object stays where and as it is. `kind_of` gives the kind for a configuration."""
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
     device = device_name(device)

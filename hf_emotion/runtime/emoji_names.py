@@ -31,9 +31,7 @@ def emoji_names() -> dict[str, str]:
 
 
 def with_emoji_names(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """
-    A tokenizer that reads emojis as their names. The names stand in its normalizer, so that they go wherever tokenizer.json goes.
-    """
+    """A tokenizer that reads emojis as their names, which stand in its normalizer and so in tokenizer.json."""
     from tokenizers import Regex, Tokenizer, normalizers
 
     check_fast(tokenizer)

@@ -35,10 +35,7 @@ any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predi
 
 @dataclass
 class Columns:
-    """
-    The columns with the texts. `dialogue` is None if rows belong to no dialogue; `nested`: each row holds a dialogue in `turns`;
-    `separator` is for CSV.
-    """
+    """The columns with the texts; `nested`: each row holds a dialogue in `turns`; `separator` is for CSV."""
 
     text: str
     dialogue: str | None = None
@@ -199,10 +196,7 @@ def _widen(layout: Layout, large: set[str], rows: list[dict]) -> None:
 
 
 def check_columns(row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False) -> None:
-    """
-    ValueError if a row lacks the text (unless it `may_lack` it), has a column with the name of a prediction, or is malformed and
-    may belong to any dialogue.
-    """
+    """ValueError if a row lacks the text (unless it `may_lack` it), or has a column with the name of a prediction."""
     if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
         if columns.dialogue is not None and not columns.nested:
             raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")

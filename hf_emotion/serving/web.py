@@ -331,10 +331,7 @@ def run(
     max_connections: int | None = None,
     show: Callable[[str], Any] | None = None,
 ) -> None:
-    """
-    Serve an application until SIGINT or SIGTERM; requests in flight get their answers. `show` gets the address, in a thread of its own.
-    OSError: the port is not free.
-    """
+    """Serve an application until SIGINT or SIGTERM. `show` gets the address, in a thread of its own. OSError: the port is not free."""
     listening = listen(host, port)
     url = url_of(host, listening.getsockname()[1])
     print(f"{url} (Ctrl+C ends it)", flush=True)

@@ -36,10 +36,7 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
 
 
 def check_data(task: Task, splits: DatasetDict) -> None:
-    """
-    Warn if a label has no training row; if the task finds a problem; and if the validation part has fewer than 20 labelled rows
-    (utterances), or fewer than there are labels. ValueError if all training rows of a classifier have the same labels.
-    """
+    """Warn of labels without a training row and of a small validation part; ValueError if all rows of a classifier have the same labels."""
     train, validation = splits["train"], splits["validation"]
     gold = _labelled(task, train)
     if gold is None:

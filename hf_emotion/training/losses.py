@@ -62,10 +62,7 @@ def training_loss(
 
 
 def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[float]]:
-    """
-    The weights that a recipe asks for: `class_weights` and `positive_weights`, C numbers each, without those that it leaves out.
-    "balanced" counts what is trained on: the training rows (utterances) with each label, or with `soft_labels` the votes.
-    """
+    """The weights that a recipe asks for, C numbers each. "balanced" counts training rows (utterances), with `soft_labels` votes."""
     votes = votes_of(rows) if recipe.soft_labels else None
     if recipe.soft_labels and votes is None:
         raise ValueError(

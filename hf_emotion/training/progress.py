@@ -24,10 +24,7 @@ LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trai
 
 
 def say_less(trainer: Trainer, folder: Path, method: str | None = None) -> None:
-    """
-    Let `EvaluationLines` print instead of the Trainer's log, and `TrainingLines` instead of its bar if there is no terminal. Keep
-    TensorBoard's events in `folder`, the run folder; with `few_shot`, `method` is written into each entry.
-    """
+    """Print lines for evaluations in place of the Trainer's log; `folder`: the run folder, `method`: of `few_shot`."""
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(Bar())
@@ -151,10 +148,7 @@ class EvaluationLines(TrainerCallback):
 
 
 def rose_again(losses: Sequence[float]) -> bool:
-    """
-    Whether a training has collapsed: its loss fell by a fifth or more, and then rose above the middle between the first losses and the
-    lowest ones. Means of several logged losses are compared, because batches differ.
-    """
+    """Whether a loss fell by a fifth or more, and then rose above the middle between the first losses and the lowest (means of several)."""
     size = max(3, len(losses) // 16)
     if len(losses) < 4 * size:
         return False

@@ -33,10 +33,7 @@ CHECKED_EVERY = 8  # every 8 steps the processes ask each other whether one got 
 
 
 def last_whole_checkpoint(checkpoints: Path) -> Path | None:
-    """
-    The newest checkpoint in a folder that has all that a resume needs, the best checkpoint that it names included. Broken ones are
-    renamed, with a warning, so that neither this function nor the Trainer takes them for checkpoints.
-    """
+    """The newest checkpoint that has all that a resume needs, its best checkpoint included; broken ones are renamed, with a warning."""
     paths = {int(path.name.split("-")[1]): path for path in _checkpoints(checkpoints)}
     defects = {path: defect(path) for path in paths.values()}
     for path, reason in defects.items():
