@@ -3,6 +3,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +17,7 @@ from .reading import given_or_stdin, refuse_files, stdin_lines
 if TYPE_CHECKING:
     from ..tasks.base import Answer
 
-OPTIONS = {"top_k": "--top-k", "targets": "--target", "add_labels": "--label"}
+OPTIONS = {"targets": "--target", "add_labels": "--label"}  # arguments that options name otherwise
 
 
 def predict(
@@ -75,8 +76,7 @@ def predict(
     of_files: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
     misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
-        raise typer.BadParameter(f"{names}: for files; give --input and --output, or leave it out.")
+        raise typer.BadParameter(f"{_options(misplaced)}: for files; give --input and --output, or leave it out.")
     refuse_files(texts)
     state = _processes() if input_ is not None and engine != "ray" else None
     options = {
@@ -89,19 +89,18 @@ def predict(
         device = _device_of(state)
         predictor = _loaded(checkpoint, engine == "ray", device, taxonomy=taxonomy, **loading)
     else:
-        decided = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
-        if decided:
-            raise typer.BadParameter(f"{', '.join(decided)}: the service decides that. Leave it out with --url.")
+        if loading:
+            raise typer.BadParameter(f"{_options(loading)}: the service decides that. Leave it out with --url.")
         predictor = _behind(url, checkpoint, taxonomy)
     task = predictor.task
     if task.command != "predict":
         raise ValueError(f"{checkpoint} is a model for {task.name}: use `hf-emotion {task.command}`.")
     settings = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
-    unfit = [OPTIONS[name] for name in settings.keys() - task.options]
+    unfit = [*(settings.keys() - task.options)]
     if by_column and not task.file_columns.grouped:
-        unfit += ["--dialogue-column", "--speaker-column"]
+        unfit += ["dialogue_column", "speaker_column"]
     if unfit:
-        raise typer.BadParameter(f"{', '.join(unfit)} does not go with a model for {task.name}: leave it out.")
+        raise typer.BadParameter(f"{_options(unfit)} does not go with a model for {task.name}: leave it out.")
     if input_ is not None and output is not None:
         from ..io.paths import shown
 
@@ -123,6 +122,10 @@ def predict(
         _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
         return
     _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
+
+
+def _options(names: Iterable[str]) -> str:
+    return ", ".join(OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in names)
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:

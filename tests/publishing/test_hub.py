@@ -649,7 +649,7 @@ def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
     else:
-        path = folder / ("README.md" if change == "example" else "sinusoidal_encoding.py")
+        path = folder / ("README.md" if change == "example" else "modeling_roberta_esa.py")
         text = path.read_text()
         path.write_text(
             text.replace("print(pipeline", "print(pipelin") if change == "example" else f"{change}\n{text}"
