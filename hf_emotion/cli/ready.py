@@ -13,22 +13,15 @@ def ready(
     name: Annotated[str | None, typer.Argument(help="Name of a ready model; default: list them all.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="New folder for a checkpoint of it.")] = None,
 ) -> None:
-    """
-    List the ready models (those of the package and those that `make ready` has built), or write one of the package as a
-    checkpoint.
-
-    `predict`, `explain` and the others take the name of a ready model where they take a checkpoint.
-    """
+    """List the ready models, whose names commands take where they take a checkpoint, or write one of the package as a checkpoint."""
     import yaml
 
     from ..run_report import RunReport
-    from ..runtime.ready import built_models, ready_models
+    from ..runtime.ready import built_models, ready_models, write_ready
 
     if (name is None) != (output is None):
         raise typer.BadParameter("a name and --output go together; without both the models are listed.")
     if name is not None and output is not None:
-        from ..publishing.ready import write_ready
-
         write_ready(name, output)
         print(f"checkpoint written to {output}")
         return
@@ -38,17 +31,8 @@ def ready(
         size = sum(path.stat().st_size for path in model.folder.iterdir()) / 1e6
         measured = facts["figures"]["corpora"].items()
         figures = ", ".join(f"{corpus} {parts['test']['macro_f1']:.3f}" for corpus, parts in measured)
-        rows.append(
-            [
-                model.name,
-                facts["description"],
-                str(len(facts["labels"])),
-                figures,
-                f"{size:.1f} MB",
-                facts["encoder"]["id"],
-                facts["terms"],
-            ]
-        )
+        known = [model.name, facts["description"], str(len(facts["labels"])), figures, f"{size:.1f} MB"]
+        rows.append([*known, facts["encoder"]["id"], facts["terms"]])
     for folder in built_models():
         recipe = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
         report = RunReport.read(folder)

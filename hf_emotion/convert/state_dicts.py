@@ -29,11 +29,7 @@ from ..modeling import (
 
 @dataclass(frozen=True)
 class Reading:
-    """
-    Attributes:
-        shape: from the shape of our parameter to that of the authors' tensor.
-        value: from the authors' tensor (or tensors) to our parameter.
-    """
+    """`shape`: from that of our parameter to that of the authors' tensor; `value`: from their tensor (or tensors) to our parameter."""
 
     shape: Callable[[tuple[int, ...]], tuple[int, ...]]
     value: Callable[..., torch.Tensor]
@@ -205,11 +201,7 @@ def _make_config(
     defaults: Mapping[str, Any],
     published: Mapping[str, Any],
 ) -> PreTrainedConfig:
-    """
-    Args:
-        defaults: what `given` may change.
-        published: what `given` may not change, because the published code has nothing else.
-    """
+    """`defaults`: what `given` may change; `published`: what it may not, because the published code has nothing else."""
     known = sorted({*SIZES, *(field.name for field in dataclasses.fields(config_class))} - SILENT_ENTRIES)
     fixed = {"position_embedding_type": "absolute", **published}
     values = {**defaults, **published}

@@ -43,10 +43,7 @@ class Speed(TypedDict):
 
 
 class Parity(TypedDict, total=False):
-    """
-    The content of `parity.json`: for each number type what was compared, the largest absolute difference of a logit, and how many decisions
-    (for a generator: greedy replies) differ; with `quantize` and a corpus also its figures before and after.
-    """
+    """The content of `parity.json`: what was compared for each number type; with `quantize` and a corpus also figures before and after."""
 
     model_type: str
     dataset: str | None

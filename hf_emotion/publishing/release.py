@@ -230,14 +230,7 @@ def _without_folders(value: Any) -> Any:
 
 
 def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) -> None:
-    """
-    Refuse a folder that has an incomplete card, a token, a local path or a program that hf-emotion did not write, or that does not
-    load without hf-emotion.
-
-    Args:
-        folders: each with the name that its card gives the model.
-        trust_remote_code: run other programs too.
-    """
+    """Refuse a folder with an incomplete card, a token, a local path or foreign code, or that does not load without hf-emotion."""
     folders = list(folders)
     for folder, model in folders:
         _check_card(folder)

@@ -108,12 +108,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
 def seeds_to_test(
     runs: Sequence[str | Path], reports: Sequence[RunReport], split: str
 ) -> tuple[list[dict[int, Path]], list[str]]:
-    """
-    For each run the seeds that the tests take, with the folders of their predictions; and notes on what is left out.
-
-    Raises:
-        ValueError: each seed was measured on rows of its own, and the runs have no seed in common.
-    """
+    """For each run the seeds to test, with the folders of their predictions; and notes. ValueError: no seed in common, with `shots`."""
     folders, notes = [], []
     for run, report in zip(runs, reports, strict=True):
         own, missing = seed_folders(Path(run), report)

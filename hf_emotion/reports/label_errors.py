@@ -151,10 +151,7 @@ def check_labels(
 
 
 def honest_encoder(checkpoint: str, dataset: str) -> str:
-    """
-    The checkpoint itself, or, if it or a model that it was trained from was trained on the corpus, what that training started from.
-    Any two corpora of one's own files count as the same one, because they may share rows.
-    """
+    """The checkpoint, or what its training (or an earlier one in the chain) started from, if that was on the corpus, or on own files."""
     chain, honest = [checkpoint], checkpoint
     while (report := _report_of(chain[-1])) is not None and report.get("base_model") not in (None, *chain):
         chain.append(report["base_model"])
@@ -235,13 +232,7 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
 
 
 def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: int) -> np.ndarray:
-    """
-    (N,) the fold of each row: drawn at a fixed seed, with the same share of each label (of the rarest label of each row) in all
-    folds. Texts that differ only in case and white space stay together.
-
-    Raises:
-        ValueError: a label with fewer different texts than `folds`.
-    """
+    """(N,) fold of each row, stratified, at a fixed seed; equal texts stay together. ValueError: a label with fewer texts than `folds`."""
     from sklearn.model_selection import StratifiedKFold
 
     # As objects: numpy would give every text the width of the longest.

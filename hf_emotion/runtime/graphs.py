@@ -61,13 +61,7 @@ def write_graph(
     outputs: Sequence[str],
     dynamic: Callable[[str], tuple[int, ...]] = lambda name: (0, 1),
 ) -> Path:
-    """
-    Args:
-        owner: the model whose parameters `function` uses.
-        function: inputs by their names -> output or outputs.
-        example: inputs with more than one row and token.
-        dynamic: name of an input -> its dimensions that may have any size.
-    """
+    """Write `function` (inputs by name -> outputs) of `owner` as a graph; `dynamic`: the dimensions of an input that may have any size."""
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
     example = {name: tensor.clone() for name, tensor in example.items()}  # no graph can be made in inference mode

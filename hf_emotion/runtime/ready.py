@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.files import creating, sha256_of
+from ..io.files import creating, refuse_taken, sha256_of
 from .names import METRICS
 from .onnx import MODEL
 
@@ -238,6 +238,16 @@ def _check_file(path: Path, expected: str) -> None:
         raise ValueError(
             f"{path} is missing, damaged or another file (SHA-256 {digest}, expected {expected}): install or download it again."
         )
+
+
+def write_ready(name: str, output: str | Path) -> None:
+    """Write a ready model into a new folder, as a checkpoint; FileExistsError, ValueError: no such model, OSError: no encoder."""
+    known = [model.name for model in ready_models()]
+    if name not in known:
+        raise ValueError(f"no ready model {name!r}: there are {known}.")
+    refuse_taken(Path(output))
+    with creating(Path(output)) as folder:
+        write_checkpoint(ReadyModel(PLACE / name), folder)
 
 
 def write_checkpoint(model: ReadyModel, folder: Path) -> None:

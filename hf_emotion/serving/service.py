@@ -155,12 +155,7 @@ Scores = list[Label]
 
 
 def build(settings: Settings) -> FastAPI:
-    """
-    The service of some models, an ASGI application. `app.state.models` holds them by name.
-
-    Raises:
-        OSError, ValueError: as `load_predictor`; a model that is not served; a checkpoint that is named twice.
-    """
+    """The service, an ASGI application; `app.state.models` holds the models by name. OSError, ValueError: as `load_predictor`."""
     counters = Counters()
     models = {
         name: Model(name, checkpoint, settings, counters)

@@ -15,18 +15,12 @@ KEY = "HF_EMOTION_API_KEY"
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """
+    The options of `hf-emotion serve`.
+
     Attributes:
-        checkpoints: run folders, local folders, Hub ids or ready models.
         loading: arguments of `load_predictor`; each model gets those that its task takes.
-        max_batch_size, batch_wait_timeout, max_queue_size: see `BatchingPredictor`.
-        timeout: seconds after which a request gets 504.
-        max_body_bytes: a larger body gets 413.
-        max_inputs: a request with more texts (dialogues, replies) gets 422.
         max_windows: a text with more windows gets 422, unless `loading` has `max_windows`, at which texts are cut.
         max_tokens: a request with more tokens to read or to write gets 422; at least as many as `max_windows` of `loading` reads of a text.
-        api_key: what a request must bring as `Authorization: Bearer KEY`; None: nothing.
-        cors_origins: origins whose pages may ask the service; "*": all.
-        log: "errors", "requests" (one line per request, without texts) or "texts".
     """
 
     checkpoints: Sequence[str]

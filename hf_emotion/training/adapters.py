@@ -58,13 +58,7 @@ def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: 
 
 @torch.no_grad()
 def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> None:
-    """
-    Start an adapter from what a training of all weights changed. Each adapted matrix gets the best approximation of its change at
-    the adapter's rank (truncated singular value decomposition, Eckart and Young 1936); new modules and biases are copied.
-
-    Raises:
-        ValueError: the weights belong to another model.
-    """
+    """Start an adapter from the change of a training of all weights, by truncated SVD (Eckart and Young 1936). ValueError: other model."""
     (name,) = adapted.active_adapters
     state = adapted.get_base_model().state_dict()
     plain = {key.replace(".base_layer.", ".").replace(f".modules_to_save.{name}.", "."): key for key in state}

@@ -16,8 +16,8 @@ from toolkit_helpers import cells, invoke
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion.inference import load_predictor
-from hf_emotion.publishing.ready import write_ready
 from hf_emotion.runtime import onnx, ready
+from hf_emotion.runtime.ready import write_ready
 
 
 # Not imported: other tests put a small encoder in its place.
