@@ -239,7 +239,7 @@ class TestMistakes:
             ),
             (
                 {"dataset_options": {"taxonmy": "ekman"}},
-                "unknown option 'taxonmy' for the dataset 'goemotions': .* Did you mean 'taxonomy'",
+                "unknown option 'taxonmy' for 'goemotions': .* Did you mean 'taxonomy'",
             ),
             ({"dataset": "goemotion"}, "unknown dataset 'goemotion': .*'goemotions'"),
             ({"model_type": "label-awre"}, "unknown `model_type` 'label-awre': None .*'label-aware-bert'"),
