@@ -131,7 +131,7 @@ class Recipe:
         types = {field.name: field.type for field in dataclasses.fields(_training_arguments_class())}
         for key, value in self.training_arguments.items():
             if key in RESERVED_ARGUMENTS:
-                raise ValueError(f"`training_arguments.{key}` is set by the run itself: {RESERVED_ARGUMENTS[key]}.")
+                raise ValueError(f"`training_arguments.{key}` is set by the run itself: leave it out.")
             check_key(key, list(types), "training_arguments.")
             if value is False and key in ("eval_strategy", "logging_strategy", "save_strategy"):
                 value = "no"  # YAML reads the word as False
@@ -140,7 +140,7 @@ class Recipe:
     def validate_ranges(self):
         check_name(self.name, "`name`")
         if self.data_license is not None:
-            check_licence(self.data_license, "`data_license`", "write other terms into `data_terms`")
+            check_licence(self.data_license)
         values = dataclasses.asdict(self) | {f"training_arguments.{k}": v for k, v in self.training_arguments.items()}
         if self.training_arguments.get("max_steps", 0) > 0:
             values.pop("training_arguments.num_train_epochs", None)
@@ -220,19 +220,11 @@ RANGES: dict[str, tuple[str, typing.Callable[[Any], bool]]] = {
 }
 MODEL_LOSSES = ("class_balanced_beta", "class_weights")  # fields of a model's configuration that set its loss
 
-RESERVED_ARGUMENTS = {
-    "output_dir": "use --output",
-    "seed": "use `seeds`",
-    "data_seed": "use `seeds`",
-    "resume_from_checkpoint": "use --resume",
-    "remove_unused_columns": "the columns are chosen by the run",
-    "push_to_hub": "publish a finished run instead",
-    "bf16_full_eval": "the model would be saved in these numbers; use `evaluate --dtype bfloat16`",
-    "fp16_full_eval": "the model would be saved in these numbers; use `evaluate --dtype float16`",
-    "prediction_loss_only": "a run needs all its figures",
-    "batch_eval_metrics": "figures are computed over all rows",
-    "label_names": "the task names them",
-}
+# What the run sets itself: figures need all rows and whole numbers.
+RESERVED_ARGUMENTS = frozenset(
+    "output_dir seed data_seed resume_from_checkpoint remove_unused_columns push_to_hub bf16_full_eval fp16_full_eval "
+    "prediction_loss_only batch_eval_metrics label_names".split()
+)
 
 
 def check_name(name: Any, what: str) -> None:
@@ -276,10 +268,11 @@ def recipe_folder() -> Path:
     return Path(str(resources.files("hf_emotion.configs")))
 
 
-def check_licence(name: str, argument: str, remedy: str) -> None:
-    """ValueError unless a licence has the form of an id."""
+def check_licence(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", name):
-        raise ValueError(f"{argument} must be an SPDX id or a licence name of the Hub, got {name!r}: {remedy}.")
+        raise ValueError(
+            f"a licence must be an SPDX id or a licence name of the Hub, got {name!r}: write other terms into `data_terms` of the recipe."
+        )
 
 
 def find_recipe(name: str | Path) -> Path:

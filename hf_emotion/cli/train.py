@@ -32,14 +32,10 @@ def train(
     from ..training.recipe_checks import load_recipe
 
     overrides = list(set_ or [])
-    if base_model is not None:
-        overrides.append(f"base_model={json.dumps(base_model)}")
     if train_fraction is not None:
         overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
-    if shots is not None:
-        overrides.append(f"shots={shots}")
-    if max_eval_rows is not None:
-        overrides.append(f"max_eval_rows={max_eval_rows}")
+    fields = {"base_model": base_model, "shots": shots, "max_eval_rows": max_eval_rows}
+    overrides += [f"{name}={json.dumps(value)}" for name, value in fields.items() if value is not None]
     checked = load_recipe(recipe, overrides)
     if seeds is not None:
         checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])

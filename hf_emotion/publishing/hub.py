@@ -81,7 +81,7 @@ def push(
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
     validate_repo_id(repo_id)
     if licence is not None:
-        check_licence(licence, "`licence` (--license)", "write other terms into `data_terms` of the recipe")
+        check_licence(licence)
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
         if not (api.token or get_token()):
