@@ -23,34 +23,15 @@ Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Par
 LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
 Taxonomy = Annotated[taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up to groups.")]
-MaxLength = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of tokens that are read at once; default: as in training. Emotions of texts: longer texts are read in windows."
-    ),
-]
-Stride = Annotated[
-    int | None,
-    typer.Option(help="Emotions of texts: number of tokens that two windows share; default: a quarter of the window."),
-]
-MaxWindows = Annotated[
-    int | None,
-    typer.Option(
-        help="Emotions of texts: maximum number of windows per text; 1 cuts the text after the first. Default: no limit."
-    ),
-]
+MaxLength = Annotated[int | None, typer.Option(help="Tokens that are read at once; default: as in training.")]
+Stride = Annotated[int | None, typer.Option(help="Tokens that two windows of a long text share; default: a quarter.")]
+MaxWindows = Annotated[int | None, typer.Option(help="Windows to read of a long text; 1 cuts it. Default: no limit.")]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
-    typer.Option(
-        help="Number type of the weights; default: the checkpoint's. The 16-bit types take half the memory and are often "
-        "faster, with slightly other scores."
-    ),
+    typer.Option(help="Number type of the weights; default: the checkpoint's. With 16 bits scores differ slightly."),
 ]
 TrustRemoteCode = Annotated[
-    bool,
-    typer.Option(
-        "--trust-remote-code", help="Allow the checks to run code and card examples that hf-emotion did not write."
-    ),
+    bool, typer.Option("--trust-remote-code", help="Let the checks run code and examples of others than hf-emotion.")
 ]
 AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
@@ -58,7 +39,6 @@ Aggregation = Annotated[
     Literal["average", "max"] | None,
     typer.Option(
         "--aggregation-strategy",
-        help="Emotions of texts: how the windows of a text are combined; average: what the text is about; max: every emotion that occurs "
-        "somewhere. Default: average.",
+        help="How windows are combined: average (default), or max: emotions that occur anywhere.",
     ),
 ]
