@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import json
+import logging
 import os
 import re
 import shutil
@@ -38,6 +39,8 @@ from ..tasks.cards import MODEL, named_terms
 from ..tasks.corpus import OWN_TERMS
 from .without_base import complete, place_bases, with_base
 
+
+logger = logging.getLogger(__name__)
 
 _read_json = partial(read_object, remedy="take the file of the finished run")
 
@@ -115,14 +118,22 @@ def stage(
     """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. More: see `push`."""
     report = _report_of(run)
     folder.mkdir(parents=True)
+    copied = []
+
+    def copy(name: str | Path, target: Path) -> None:
+        copied.append(_inside(run, name))
+        shutil.copyfile(copied[-1], target)
+
     for name in RUN_FILES:
         if (run / name).is_file():
-            shutil.copyfile(_inside(run, name), folder / name)
+            copy(name, folder / name)
     for name, source in _models(run, report).items():
         (folder / name).mkdir(exist_ok=True)
         for file in _model_files(source):
-            shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
+            copy(source.relative_to(run) / file, folder / name / file)
         complete(folder / name, WEIGHT_FILES, merge, base_model)
+    if linked := ", ".join(path.name for path in copied if path.stat().st_nlink > 1):
+        logger.warning("hard links may be files of elsewhere: look at %s of %s before you publish them", linked, run)
     published = _without_folders(report.to_dict())
     published["base_model"] = hub_id(report.base_model) or PurePath(report.base_model or "").name or None
     write_json(folder / METRICS, published)

@@ -19,7 +19,7 @@ import torch
 import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
-from ..io.files import locking
+from ..io.files import locking, sampled_sha256_of
 from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_existing, shown
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
@@ -323,14 +323,15 @@ class _Parts:
 
 
 def _identity(source: str | Path) -> dict[str, Any]:
-    """What identifies a source; it changes with the file."""
+    """What identifies a source; it changes with the file, unless a large one keeps size and time and changes between the pieces."""
     if is_remote(source):
         fs, inner = filesystem(source)
         found = fs.info(inner)
         versions = {name: str(found[name]) for name in VERSIONS if name in found}
         return {"name": name_of(source), "bytes": found.get("size"), "modified": fs.ukey(inner), **versions}
-    status = Path(source).stat()
-    return {"name": name_of(source), "bytes": status.st_size, "modified": status.st_mtime_ns}
+    path = Path(source)
+    status, pieces = path.stat(), sampled_sha256_of(path)
+    return {"name": name_of(source), "bytes": status.st_size, "modified": status.st_mtime_ns, "pieces": pieces}
 
 
 def predict_rows(
