@@ -5,7 +5,6 @@ by what that classifier thinks of their labels (confident learning, Northcutt, J
 """
 
 import itertools
-import json
 import time
 import warnings
 from collections import Counter
@@ -22,6 +21,7 @@ from ..data.splits import label_names
 from ..io.extras import require
 from ..io.files import as_text, creating, refuse_taken, write_csv, write_text
 from ..io.progress import progress_bar
+from ..run_report import RunReport
 from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
 from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.names import METRICS
@@ -153,27 +153,25 @@ def check_labels(
 def honest_encoder(checkpoint: str, dataset: str) -> str:
     """The checkpoint, or what its training (or an earlier one in the chain) started from, if that was on the corpus, or on own files."""
     chain, honest = [checkpoint], checkpoint
-    while (report := _report_of(chain[-1])) is not None and report.get("base_model") not in (None, *chain):
-        chain.append(report["base_model"])
+    while (report := _report_of(chain[-1])) is not None and report.base_model and report.base_model not in chain:
+        chain.append(report.base_model)
         if dataset in _trained_on(report):
             honest = chain[-1]
     return honest
 
 
-def _report_of(checkpoint: str) -> dict[str, Any] | None:
+def _report_of(checkpoint: str) -> RunReport | None:
     """The report of the training of a run or a ready model; None for any other checkpoint."""
     ready = find_ready(checkpoint)
     folder = ready.folder if isinstance(ready, ReadyModel) else ready or Path(checkpoint)
-    if not (folder / METRICS).is_file():
-        return None
-    return json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    return RunReport.read(folder) if (folder / METRICS).is_file() else None
 
 
-def _trained_on(report: dict[str, Any]) -> set[str | None]:
+def _trained_on(report: RunReport) -> set[str]:
     """The corpora of a training: its own, and those that its options add."""
-    corpus, options = corpora().get(report.get("dataset", "")), report.get("dataset_options") or {}
+    corpus, options = corpora().get(report.dataset), report.dataset_options
     added = corpus.added.items() if corpus is not None else ()
-    return {report.get("dataset"), *(name for option, names in added if options.get(option) for name in names)}
+    return {report.dataset, *(name for option, names in added if options.get(option) for name in names)}
 
 
 def load_encoder(name: str) -> tuple[Any, Any]:

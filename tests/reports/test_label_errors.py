@@ -3,15 +3,17 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, one_thread, write_csv, write_dialogues
 
 import hf_emotion
-from hf_emotion.io.files import write_json
 from hf_emotion.reports import label_errors
 from hf_emotion.reports.label_errors import check_labels, fold_numbers, honest_encoder, out_of_fold
+from hf_emotion.run_report import RunReport
+from hf_emotion.runtime.ready import find_ready
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -79,7 +81,8 @@ def test_a_model_does_not_judge_what_it_was_trained_on(tiny_run, base_bert):
 
 
 def test_a_model_does_not_judge_what_its_base_model_was_trained_on(tmp_path):
-    write_json(tmp_path / "metrics.json", {"dataset": "emotion6", "base_model": "goemotions"})
+    report = RunReport.read(find_ready("goemotions").folder)
+    replace(report, dataset="emotion6", dataset_options={}, base_model="goemotions").write(tmp_path)
     assert honest_encoder(str(tmp_path), "goemotions") == "minilm"
     assert honest_encoder(str(tmp_path), "emotion6") == "goemotions"
     assert honest_encoder(str(tmp_path), "meld") == str(tmp_path)
