@@ -206,6 +206,15 @@ def name_of(value: Any) -> str:
     return text_processing.normalized(str(value))
 
 
+def check_distinct_columns(columns: Mapping[str, str | None]) -> None:
+    """ValueError if two options (option -> column) name the same column."""
+    named = [column for column in columns.values() if column is not None]
+    if len(set(named)) < len(named):
+        raise ValueError(
+            f"{' and '.join(f'`{option}`' for option in columns)} must name different columns, got {named}."
+        )
+
+
 def names_of(values: Sequence[Any] | None) -> list[str] | None:
     """Names that an option lists, each as `name_of` has the cells that they are compared with; None for None."""
     return None if values is None else [name_of(value) for value in values]

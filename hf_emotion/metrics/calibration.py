@@ -88,6 +88,8 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
 def temperature_scaled(probabilities: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
     """The probabilities (N, C) that logits / temperature give. The order of the labels in a row does not change."""
+    if not temperature > 0:
+        raise ValueError(f"`temperature` must be positive, got {temperature}.")
     scaled = _logits(np.asarray(probabilities), multi_label) / temperature
     return expit(scaled) if multi_label else softmax(scaled, axis=1)
 

@@ -60,6 +60,8 @@ def hits_at_k(
     if not np.issubdtype(ranked.dtype, np.integer):
         check_finite("ranked_or_probabilities", ranked)
         ranked = np.argsort(-ranked, axis=1, kind="stable")
+    elif (np.sort(ranked, axis=1) != np.arange(classes)).any():
+        raise ValueError(f"a ranking must hold each id of 0..{classes - 1} once; probabilities must be floats.")
     rank = (ranked == labels[:, None]).argmax(axis=1)  # (N,), from 0
     names = [str(number) for number in range(classes)] if label_names is None else list(label_names)
     result: ReplyFigures = {}
@@ -79,18 +81,18 @@ def hits_at_k(
 
 def type_token_ratio(texts: Iterable[str], n: int) -> float:
     """TTR-n (paper, Table 2): distinct n-grams of `words` / all n-grams, over the set; it falls as the set grows. NaN without n-grams."""
-    grams = [gram for text in texts for gram in _ngrams(words(text), n)]
+    grams = [gram for text in _list_of(texts) for gram in _ngrams(words(text), n)]
     return len(set(grams)) / len(grams) if grams else float("nan")
 
 
 def average_length(texts: Sequence[str]) -> float:
     """Mean number of `words` per text, not a fraction (paper, Table 2); NaN without texts."""
-    return mean([len(words(text)) for text in texts])
+    return mean([len(words(text)) for text in _list_of(texts)])
 
 
 def stop_word_share(texts: Iterable[str]) -> float:
     """Share of `STOP_WORDS` in all `words` of the set (paper, Table 2, "%stop"); NaN without words."""
-    return mean([word in STOP_WORDS for text in texts for word in words(text)])
+    return mean([word in STOP_WORDS for text in _list_of(texts) for word in words(text)])
 
 
 def repetition_rate(texts: Iterable[str]) -> float:
@@ -98,7 +100,7 @@ def repetition_rate(texts: Iterable[str]) -> float:
     Share of the texts in which an n-gram of `words`, n = 1..4, one of them with a letter or a digit, is followed at once by itself
     ("i am i am"). NaN without texts.
     """
-    return mean([_repeats(words(text)) for text in texts])
+    return mean([_repeats(words(text)) for text in _list_of(texts)])
 
 
 def identical_share(replies: Iterable[Sequence[str]]) -> float:
@@ -256,6 +258,12 @@ def reply_metrics(
         scores = bertscore(replies, references, model, tokenizer, layer[0] if layer else None, progress)
         result |= {f"bertscore_{name}": value for name, value in scores.items()}
     return result
+
+
+def _list_of(texts: Iterable[str]) -> Iterable[str]:
+    if isinstance(texts, str):  # a list of letters
+        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}.")
+    return texts
 
 
 def _ngrams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:

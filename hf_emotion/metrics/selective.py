@@ -113,6 +113,8 @@ def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float
     With s the smallest probability among a row's gold labels (1 for a row without any), t is the ⌊(N + 1)(1 − coverage)⌋-th smallest s;
     with too few rows for such a rank it is 0, so that sets hold every label.
     """
+    if not 0 < coverage < 1:
+        raise ValueError(f"`prediction_sets` is a coverage and must lie in (0, 1), got {coverage}.")
     scores = np.sort(np.where(*_gold(labels, probabilities), 1.0).min(axis=1))
     rank = math.floor((len(scores) + 1) * (1 - coverage) + ROUNDING)
     return float(scores[rank - 1]) if rank else 0.0

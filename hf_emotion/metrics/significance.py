@@ -92,10 +92,7 @@ def bootstrap_over_seeds(
 def _weighted_macro_f1(labels: np.ndarray, system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """A function of how often each row counts, (B, N) float32: the `macro_f1` of each seed of a system, (B, S)."""
     ids = labels.ndim == 1
-    if ids:
-        classes = np.union1d(labels, system)
-        labels, system = labels[:, None] == classes, system[..., None] == classes
-    labels, system = labels.astype(bool), system.astype(bool)
+    labels, system = _decided(labels, system)
     seeds, rows, count = system.shape
     # Whole numbers: exact in float32 up to 2^24.
     hits, totals = (
@@ -142,13 +139,18 @@ def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
     check_decisions(predictions, "decisions")
 
 
+def _decided(labels: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as (..., C) bool; class ids over those that occur."""
+    if labels.ndim == 1:
+        classes = np.union1d(labels, predictions)
+        labels, predictions = labels[:, None] == classes, predictions[..., None] == classes
+    return labels.astype(bool), predictions.astype(bool)
+
+
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label with neither rows nor predictions counts 0."""
     _check_decided(labels, predictions)
-    if labels.ndim == 1:
-        classes = np.union1d(labels, predictions)
-        labels, predictions = labels[:, None] == classes, predictions[:, None] == classes
-    labels, predictions = labels.astype(bool), predictions.astype(bool)
+    labels, predictions = _decided(labels, predictions)
     hits = (labels & predictions).sum(axis=0)
     return float(np.mean(2 * hits / np.maximum(labels.sum(axis=0) + predictions.sum(axis=0), 1)))
 

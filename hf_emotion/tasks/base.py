@@ -366,13 +366,7 @@ class Task(Generic[P]):
         raise NotImplementedError
 
     def finish(
-        self,
-        recipe: Recipe,
-        run: SeedRun,
-        trainer: Any,
-        prepared: Prepared,
-        splits: DatasetDict,
-        folder: Path | None,
+        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
         """
         Predict, write the checkpoint into `folder` and add figures to `run`. All processes call it; the first one writes, and `folder` is

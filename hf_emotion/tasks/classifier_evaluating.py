@@ -28,12 +28,7 @@ class Evaluation(TypedDict):
 
 
 def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], np.ndarray]:
-    """
-    The rows of a split that a classifier can be measured on, their label names, and the gold labels.
-
-    Raises:
-        ValueError: no such split; the rows are for another task; the labels of corpus and model differ.
-    """
+    """The rows of a split that a classifier can be measured on, their label names, and the gold labels; ValueError for other rows or labels."""
     loaded, dataset = of.load(), of.dataset
     rows = rows_for_task(predictor.task, loaded)
     if rows is None:

@@ -18,12 +18,7 @@ AGAINST_VOTES = ("soft_macro_f1", "soft_micro_f1", "cross_entropy", "vote_entrop
 
 
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
-    """
-    The metrics that the corpus names. The first one leaves out rows without a label (-1).
-
-    Raises:
-        ValueError: see `classification`; no row has a label.
-    """
+    """The metrics that the corpus names. The first one leaves out rows without a label (-1); ValueError if no row has one."""
     first, *more = corpus_of(corpus).metrics
     known = np.asarray(labels) >= 0
     if not known.any():

@@ -4,6 +4,7 @@
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ FEWEST_ROWS = 20  # of a validation part that tells something
 
 
 def finish_classifier(
-    task: Task[Any],
+    task: Task,
     recipe: Recipe,
     run: SeedRun,
     trainer: Any,
@@ -54,15 +55,8 @@ def finish_classifier(
     probabilities = {
         split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
     }
-    return held_out(
-        recipe,
-        run,
-        probabilities,
-        splits,
-        folder,
-        model,
-        lambda place: save_model(model, tokenizer, place, **settings),
-    )
+    save = partial(save_model, model, tokenizer, **settings)
+    return held_out(recipe, run, probabilities, splits, folder, model, save)
 
 
 def held_out(
@@ -75,13 +69,9 @@ def held_out(
     save: Callable[[Path], Any] = lambda folder: None,
 ) -> HeldOut:
     """
-    Calibrate the probabilities by a temperature that is fitted on the validation part. Put it, the thresholds and the rule of
-    `abstain` or `prediction_sets` from the same part into `run` and the model's configuration, and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
-
-    Args:
-        probabilities: part -> (N, C), without a temperature.
-        model: the model that predicted them; None: several models did.
-        save: writes the checkpoint into a folder.
+    Calibrate probabilities, part -> (N, C), by a temperature that is fitted on the validation part. Put it, the thresholds and the rule of
+    `abstain` or `prediction_sets` from the same part into `run` and the configuration of the model that predicted them (None: several models
+    did), and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
     """
     names = label_names(splits["train"])
     gold = {split: task_of_rows(rows).gold(rows) for split, rows in splits.items()}
@@ -131,17 +121,8 @@ def held_out(
     for split, scores in probabilities.items():
         decisions = None if thresholds is None else scores > np.asarray(thresholds)
         votes = votes_of(splits[split])
-        figures = at_thresholds(
-            recipe.dataset,
-            gold[split],
-            scores,
-            names,
-            recipe.threshold,
-            decisions,
-            votes,
-            run.temperature or 1.0,
-        )
-        setattr(run, split, figures)
+        measured = gold[split], scores, names, recipe.threshold, decisions, votes, run.temperature or 1.0
+        setattr(run, split, at_thresholds(recipe.dataset, *measured))
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
@@ -151,10 +132,7 @@ def held_out(
 def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> OneAnswer | None:
     """
     The labels that a model gives to nearly every validation row, though fewer rows have them: a model that has learned hardly more than
-    how frequent they are. None if it gives several answers, or if there are too few rows to tell.
-
-    Args:
-        gold, decided: (N, C) bool.
+    how frequent they are. None if it gives several answers, or if there are too few rows to tell. `gold`, `decided`: (N, C) bool.
     """
     if len(decided) < FEWEST_ROWS:
         return None
@@ -178,10 +156,7 @@ def one_answer_line(found: OneAnswer) -> str:
 def _write_predictions(
     path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]
 ) -> None:
-    """
-    One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order. No
-    texts.
-    """
+    """One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order; no texts."""
     tables = []
     for split, scores in probabilities.items():
         ids, labels, _, scores = labelled_units(splits[split], scores)
@@ -200,10 +175,7 @@ def _write_predictions(
 
 
 def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[str], list[list[int]], list[str], Any]:
-    """
-    Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of
-    predictions.parquet.
-    """
+    """Ids, labels, texts and scores of the rows (turns) with a label, or that may have several, in the order of predictions.parquet."""
     task = task_of_rows(rows)
     gold, (ids, texts) = task.gold(rows), task.units(rows)
     if gold.ndim == 2:

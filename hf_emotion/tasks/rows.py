@@ -9,13 +9,7 @@ from . import Task, task_of_rows
 
 
 def label_matrix(rows: Dataset) -> np.ndarray:
-    """
-    Gold labels: (N, C) of 0 and 1, int8, for multi-label data; (N,) class ids, int64, for single-label data; for dialogues the ids
-    of all utterances, -1 for no label.
-
-    Raises:
-        ValueError: the rows have no labels.
-    """
+    """`Task.gold` of the rows; ValueError if they have no labels."""
     gold = task_of_rows(rows).gold(rows)
     if gold is None:
         raise ValueError(f"the rows have no labels: they have the columns {rows.column_names}.")
@@ -23,10 +17,7 @@ def label_matrix(rows: Dataset) -> np.ndarray:
 
 
 def rows_for_task(task: Task, rows: Dataset) -> Dataset | None:
-    """
-    The rows as models of a task read them; None if they cannot. A classifier of texts reads the replies of a corpus of
-    replies.
-    """
+    """The rows as models of a task read them; None if they cannot. A classifier of texts reads the replies of a corpus of replies."""
     found = task_of_rows(rows)
     if found is task:
         return rows

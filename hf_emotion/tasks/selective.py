@@ -35,16 +35,8 @@ def choose_rules(
     thresholds: Sequence[float] | None,
 ) -> dict[str, dict[str, float]]:
     """
-    The fields `abstention` and `prediction_sets` of a configuration, those of them that are asked for.
-
-    Args:
-        abstain, prediction_sets: see `Recipe`.
-        gold: (N,) class ids or (N, C) of 0 and 1 of the validation part.
-        probabilities: (N, C).
-        thresholds: those of the labels; None if each row has one label.
-
-    Raises:
-        ValueError: no rows; an accuracy that is not reached.
+    The fields `abstention` and `prediction_sets` of a configuration, those of them that are asked for, from the validation part: gold labels
+    (N,) or (N, C), probabilities (N, C), and thresholds where a row may have several labels. ValueError for an accuracy that is not reached.
     """
     rules = {}
     if abstain:

@@ -67,14 +67,9 @@ def build_classifier(
         base_model: an encoder, or a trained classifier. A classifier with the same labels (and aspects, and model type) is
             trained further as a whole; from any other classifier only the encoder is kept.
         model_type: one of our model types, or None for the stock class of the base model.
-        model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names mean nothing to the tokenizer.
-        contexts: kept in the config.
         frequencies: share of the training rows with each label; the head's bias may start from it.
-
-    Raises:
-        ValueError: the base model has another architecture; the model type does not fit the data.
     """
     names = dict(enumerate(label_names))
     fields = {

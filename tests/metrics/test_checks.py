@@ -55,3 +55,8 @@ SCORES = np.eye(3)[GROUP]
 def test_the_message_names_the_argument(call, argument):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         call()
+
+
+def test_a_ranking_holds_each_id_once():
+    with pytest.raises(ValueError, match="a ranking must hold each id"):
+        metrics.hits_at_k(np.array([[0, 1, 1]]), [0])

@@ -2,6 +2,7 @@
 """Risk over coverage, abstention and prediction sets, against formulas written another way."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -135,3 +136,6 @@ class TestSets:
         nothing = metrics.prediction_sets(np.zeros(0, int), np.zeros((0, 2), bool), ["a", "b"])
         assert all(np.isnan(nothing[name]) for name in ("coverage", "size", "empty"))
         assert metrics.set_threshold(np.zeros(0, int), np.zeros((0, 2)), 0.9) == 0
+        for coverage in (0, 1, -0.1, 1.5, float("nan")):
+            with pytest.raises(ValueError, match=re.escape(f"must lie in (0, 1), got {coverage}")):
+                metrics.set_threshold([0], [[0.5, 0.5]], coverage)

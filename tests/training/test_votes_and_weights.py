@@ -373,7 +373,7 @@ class TestTeachers:
         place, feelings, own = students
         with pytest.raises(ValueError, match="`soft_labels` and `teachers` each set"):
             make_recipe({**vars(recipe_for(base_bert, ONCE)), "soft_labels": True, "teachers": ["x"]})
-        with pytest.raises(FileNotFoundError, match="`teachers`: .*nowhere holds no trained model"):
+        with pytest.raises(FileNotFoundError, match="nowhere/model.safetensors"):
             train(recipe_for(base_bert, ONCE, **own, teachers=["nowhere"]), tmp_path / "run", data_dir=feelings)
         single = recipe_for(base_bert, ONCE, dataset="files", teachers=[str(place / "teacher")])
         with pytest.raises(ValueError, match="`teachers` need rows with several labels"):

@@ -33,12 +33,7 @@ def build_dialogue_model(
     """
     A dialogue model over the pretrained utterance encoder `base_model`, frozen unless `freeze_encoder` is False; with
     `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer. A trained dialogue model is trained
-    further, with a new classifier if its labels differ.
-
-    Raises:
-        ValueError: `utterance_encoder="vectors"`, with which no text can be read; the trained dialogue model has other sizes than
-            `model_config` says.
-        OSError: no such base model.
+    further, with a new classifier if its labels differ. ValueError for a base model that does not fit, OSError without it.
     """
     fields = {
         "class_weights": None,  # a trained base model may have those of its own training
@@ -86,10 +81,8 @@ def encode_dialogues(
     Dialogues as rows for the Trainer, and their collator.
 
     If the encoder is frozen, the vectors of all utterances are computed once for each corpus and kept in the cache of
-    `datasets`, so that an epoch does not run the encoder. Otherwise the collator gives tokens.
-
-    Returns:
-        splits with the columns `utterances` (numbers of distinct texts), `speaker_ids`, `labels`, `length` (utterances).
+    `datasets`, so that an epoch does not run the encoder. Otherwise the collator gives tokens. Columns: `utterances` (numbers of distinct
+    texts), `speaker_ids`, `labels`, `length` (utterances).
     """
     texts = sorted({text for dataset in splits.values() for dialogue in dataset["utterances"] for text in dialogue})
     number_of = {text: number for number, text in enumerate(texts)}
@@ -178,10 +171,7 @@ def cached_vectors(
     max_length: int,
     progress: bool = True,
 ) -> tuple[np.ndarray, Unread]:
-    """
-    As `utterance_vectors` for a frozen encoder, computed once for these texts, encoder and `max_length`, and kept in the cache of
-    `datasets`.
-    """
+    """As `utterance_vectors` for a frozen encoder, computed once for these texts and this encoder, and kept in the cache of `datasets`."""
     columns = Features(
         vector=List(Value("float32"), length=model.config.utterance_size),
         truncated=Value("bool"),

@@ -15,19 +15,10 @@ from ...runtime.classifying import TextRows, is_multi_label, label_names, row_pr
 
 def with_labels(model: Any, tokenizer: Any, names: Sequence[str], predictor_of: Callable[[Any], Any]) -> Any:
     """
-    A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`.
-
-    Args:
-        model: a torch model with `add_labels`.
-        names: names of the new labels.
-        predictor_of: makes the predictor of a model, which chooses the thresholds.
-
-    Raises:
-        ValueError: `names` is no list of new names that the tokenizer knows; the model cannot take new labels.
+    A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`; ValueError if `names` is no list of new names
+    that the tokenizer knows, or if the model cannot take new labels.
     """
     try:
-        if isinstance(names, str):
-            raise TypeError("a string is no list")
         names = as_texts(names)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`add_labels` (--label) must be a list of names, got {names!r}: {error}") from error
@@ -74,12 +65,7 @@ def threshold_by_rate(known: np.ndarray, thresholds: Sequence[float] | np.ndarra
     How often the known labels pass their thresholds is counted on unlabelled texts, label by label; the median of these rates, at
     least one text, is the rate of the new label. Its threshold is the quantile of its own scores that this share of texts exceeds.
     The thresholds of known labels would not do: the scores of an untrained label are on another scale, and only their order
-    matters.
-
-    Args:
-        known: (N, C) probabilities of the known labels for N texts.
-        thresholds: C thresholds of the known labels.
-        scores: (N,) scores of the new label for the same texts, on any scale.
+    matters. `known`: (N, C) probabilities of the known labels for N texts; `scores`: (N,) of the new label, on any scale.
     """
     rate = float(np.median((known > np.asarray(thresholds)).mean(axis=0)))
     return float(np.quantile(scores.astype(np.float64), 1 - max(rate, 1 / len(scores))))

@@ -21,13 +21,8 @@ logger = logging.getLogger(__name__)
 def evaluate(predictor: Predictor, of: CorpusSplit, threshold: float | None = None) -> Evaluation:
     """
     Figures of all rows, without abstentions and prediction sets; if the model has a rule for these, also `abstention` (coverage and risk,
-    see `metrics.answered`) or `prediction_sets` (see there).
-
-    Args:
-        threshold: the fixed threshold of a multi-label model, beside the stored ones; default: 0.3.
-
-    Raises:
-        ValueError: see `rows_for`; a threshold for a single-label model.
+    see `metrics.answered`) or `prediction_sets` (see there). `threshold`: the fixed one of a multi-label model, beside the stored ones;
+    default: 0.3.
     """
     if threshold is not None and not predictor.multi_label:
         raise ValueError(f"`threshold` {threshold} is for multi-label models, and this one gives one label per row.")

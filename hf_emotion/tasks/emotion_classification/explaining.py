@@ -64,7 +64,9 @@ def explain(
     else:
         refuse_labels(predictor.model, labels)
         if hasattr(config, "esa_pooling"):
-            maps, notes = _esa_maps(predictor, questions, readings, merge)
+            found = [_esa_attention(predictor.model, reading) for reading in readings]
+            heat, note = head_map("emotion-specific attention, pooled", questions, readings, found, merge)
+            maps, notes = [heat, _scaled_dimensions(predictor.model)], [merge_note(merge, METHODS[0]), note]
         else:
             maps, notes = read_token_map(predictor, questions, readings, merge)
     return Explained(text, method, maps, notes)
@@ -99,15 +101,6 @@ def _label_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
     outputs = model(**reading.inputs)
     shares = outputs.label_attention_lse.softmax(dim=0)  # log-sum-exp of each window, (W, C)
     return to_numpy((outputs.label_attentions * shares[..., None]).transpose(0, 1).flatten(1))
-
-
-def _esa_maps(
-    predictor: Predictor, questions: Sequence[Question], readings: Sequence[Reading], merge: Merge
-) -> tuple[list[HeatMap], list[str]]:
-    """Heat maps of RoBERTa with ESA: the pooled attention, and the scaling vector."""
-    found = [_esa_attention(predictor.model, reading) for reading in readings]
-    heat, note = head_map("emotion-specific attention, pooled", questions, readings, found, merge)
-    return [heat, _scaled_dimensions(predictor.model)], [merge_note(merge, METHODS[0]), note]
 
 
 def _esa_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 from ...data.lazily import datasets
 from ...data.own_files import (
     check_different,
+    check_distinct_columns,
     check_label_column,
     draw_units,
     known_names,
@@ -82,6 +83,7 @@ def load_files(
         check_different("label_columns", label_columns)
     given_labels = {"label_columns": label_columns, "label_separator": label_separator}
     _check_vote_options(votes, annotators, multi_label, labels, given_labels)
+    check_distinct_columns({"text_column": text_column, "label_column": label_column if single else None})
     shares = multi_label and annotators is None
     multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
     named = [text_column, *(votes or label_columns or [label_column]), annotators, id_column]

@@ -45,11 +45,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
     """
     The generator of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint or a language model that is
     wrapped, or a generator that is trained further. `emotion_tokens` gives the tokenizer a special token for each emotion.
-
-    Raises:
-        ValueError: the base model has another architecture; a trained generator has other emotions than the corpus, other
-            norms than `model_config` asks for, or tokens for emotions that the recipe does not have (or the other way round).
-        OSError: no such base model.
+    ValueError for a base model that does not fit, OSError without it.
     """
     path = resolve_base_model(recipe.base_model)
     tokenizer = load_base_tokenizer(recipe.base_model)

@@ -10,6 +10,7 @@ situation that the speaker tells of).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 import tarfile
 import unicodedata
@@ -125,11 +126,8 @@ def mojitalk_part(context: str) -> str:
 
 def _part_of(key: str, shares: dict[str, int]) -> str:
     number = int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") % 100
-    for part, percent in shares.items():
-        if number < percent:
-            return part
-        number -= percent
-    raise AssertionError("the percentages add up to 100")
+    bounds = zip(shares, itertools.accumulate(shares.values()), strict=True)
+    return next(part for part, bound in bounds if number < bound)
 
 
 def _mojitalk_emojis(path: Path) -> list[str]:

@@ -32,11 +32,7 @@ def build_language_model(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
     A causal language model and its tokenizer: the base model's, or (`base_model="scratch"`) a new GPT-2 with a byte-level BPE
-    tokenizer trained on these conversations, which lower-cases all letters.
-
-    Raises:
-        ValueError: the base model has another architecture, or fewer positions than `max_length`.
-        OSError: no such base model.
+    tokenizer trained on these conversations, which lower-cases all letters. ValueError for a base model that does not fit, OSError without it.
     """
     if recipe.base_model != SCRATCH:
         tokenizer = load_base_tokenizer(recipe.base_model)

@@ -27,10 +27,7 @@ GUIDED = ("cg-bert", "qacg-bert")
 
 
 def of_run(report: RunReport) -> Guidance | None:
-    """
-    A function (run, split, data_dir) -> `describe` with a histogram for each NAME, for the run of this metrics.json; None: no
-    gates.
-    """
+    """A function (run, split, data_dir) -> `describe` with a histogram for each NAME; None: the model of this run has no gates."""
     return partial(_of_run, report) if report.model_type in GUIDED else None
 
 
@@ -49,21 +46,9 @@ def collect(
     options: Mapping[str, Any] | None = None,
 ) -> tuple[int, dict[str, list[np.ndarray]]]:
     """
-    The values of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
-
-    Args:
-        checkpoint: a trained CG-BERT or QACG-BERT.
-        dataset, data_dir, split, options: see `load_split`.
-        rows: sample size (the paper's figure 4 has 200).
-        seed: random seed for the sample.
-
-    Returns:
-        The number of rows, and NAME -> for each layer all values, flat. NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for
-        CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi) and `combined_attention` (Â) for
-        QACG-BERT.
-
-    Raises:
-        ValueError: no row has an opinion.
+    The number of rows with an opinion in a random sample (the paper's figure 4 has 200), and NAME -> for each layer all values in them, flat.
+    NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi) and
+    `combined_attention` (Â) for QACG-BERT.
     """
     predictor = TargetedPredictor(checkpoint)
     config = predictor.model.config

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...data.lazily import datasets
 from ...data.own_files import (
+    check_distinct_columns,
     check_label_column,
     known_names,
     name_of,
@@ -65,6 +66,7 @@ def load_aspect_files(
         "aspect_column": aspect_column,
         "target_column": target_column,
     }
+    check_distinct_columns(columns)
     contexts = {"aspect": aspect_column} | ({} if target_column is None else {"target": target_column})
     wanted = [name for name in (*columns.values(), id_column) if name is not None]
     asked: dict[str, set[tuple]] = {split: set() for split in files}

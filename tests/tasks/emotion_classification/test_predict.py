@@ -361,7 +361,6 @@ class TestAddedLabels:
     @pytest.mark.parametrize(
         ("run", "names", "message"),
         [
-            ("tied_run", "sun", r"`add_labels` \(--label\) must be a list of names, got 'sun'"),
             ("tied_run", ["sun", " "], "`add_labels`.*text 2 of 2 is empty or no string"),
             ("tied_run", ["x\udc80"], "`add_labels`"),
             ("tied_run", ["sun", "joy"], "new names.*'joy'"),

@@ -472,6 +472,7 @@ class TestOwnFiles:
         ("options", "message"),
         [
             ({"targets": ["phone"]}, "`targets` needs `target_column`"),
+            ({"aspect_column": "text"}, "`aspect_column`.* must name different columns"),
             ({"aspects": "screen"}, r"`aspects` must be a list .* write \['?screen'?\]"),
             ({**COLUMNS, "targets": "phone"}, "`targets` must be a list of names, got the string 'phone'"),
             ({"aspect_column": "quality"}, "no column 'quality'; the columns are .*aspect_column"),
