@@ -79,8 +79,6 @@ def faithfulness(
         raise ValueError(f"models for {task.name} do not rank words: faithfulness is not measured.")
     refuse_exported(predictor.model)
     check_names("methods", methods, METHODS)
-    if min(rows, random_rankings) < 1:
-        raise ValueError(f"`rows` and `random_rankings` must be at least 1, got {rows} and {random_rankings}.")
     methods = list(dict.fromkeys(methods))
     generator = np.random.default_rng(seed)
     measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}

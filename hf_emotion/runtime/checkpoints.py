@@ -26,8 +26,6 @@ DTYPES = ("float32", "bfloat16", "float16")
 def device_name(device: "str | int | torch.device | None") -> str | None:
     """The name of a device; a number is the one of a GPU, and -1 the CPU, as `pipeline` takes them."""
     if isinstance(device, int):
-        if device < -1:
-            raise ValueError(f"`device` must be a name, the number of a GPU, or -1 for the CPU; got {device}.")
         return "cpu" if device == -1 else f"cuda:{device}"
     return None if device is None else str(device)
 

@@ -15,11 +15,7 @@ else:
         package = importlib.util.find_spec("hf_emotion.modeling")  # found, not run
         spec = importlib.machinery.PathFinder.find_spec(_NAME, list(package.submodule_search_locations))
         sys.modules[_NAME] = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(sys.modules[_NAME])
-        except BaseException:
-            del sys.modules[_NAME]
-            raise
+        spec.loader.exec_module(sys.modules[_NAME])
     text_processing = sys.modules[_NAME]
 
 # A warning of what `text_processing` does.

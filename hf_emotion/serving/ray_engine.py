@@ -14,6 +14,7 @@ import pyarrow.json
 import torch
 
 from ..data.files import columns_of, default_separator, find_separator, format_of
+from ..io.extras import require
 from ..io.paths import as_path, check_file, filesystem, refuse_existing, shown
 from ..runtime.unread import Counts
 from ..tasks.base import LabelPredictor
@@ -47,10 +48,9 @@ def predict_with_ray(
         FileExistsError, FileNotFoundError, ValueError: as `predict_file`; a bad row is found when it is read.
         ModuleNotFoundError: Ray is not installed.
     """
-    try:
-        import ray.data
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("`--engine ray` needs Ray: pip install 'hf-emotion[ray]'") from error
+    require("ray", "`--engine ray`", "ray")
+    import ray.data
+
     source, output = as_path(source), as_path(output)
     bulk.check_call(predictor, output, top_k, on_bad_rows)
     check_file(source)

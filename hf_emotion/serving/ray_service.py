@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..io.extras import require
 from ..runtime.ready import find_ready
 from .settings import Settings
 from .web import listen, url_of
@@ -29,11 +30,10 @@ def run(
         OSError: the port is not free.
         RuntimeError: the replicas do not start.
     """
-    try:
-        import ray
-        from ray import serve
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("`--engine ray` needs Ray Serve: pip install 'hf-emotion[ray,serve]'") from error
+    require("ray", "`--engine ray`", "ray,serve")
+    import ray
+    from ray import serve
+
     with listen(host, port) as free:  # Ray would try again for ever
         port = free.getsockname()[1]
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report the use to its makers
