@@ -446,7 +446,7 @@ class TestOwnDialogues:
         for part in ("train", "dev", "test"):
             rows = OWN if part != split else [[*row[:3], ""] for row in OWN]
             write_own(tmp_path / part, rows, layout)
-        with pytest.raises(ValueError, match=rf"{split}\.\w+: no utterance has a label; name the column"):
+        with pytest.raises(ValueError, match=rf"{split}\.\w+: no utterance has a label; name their column"):
             load_dialogue_files(tmp_path)
 
     def test_bad_utterances(self, tmp_path, caplog):

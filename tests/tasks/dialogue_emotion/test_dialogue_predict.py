@@ -309,7 +309,7 @@ class TestKinds:
         loaded = load_predictor(folder, max_length=20)
         assert type(loaded) is DialoguePredictor and loaded.max_length == 20 and loaded.labels == list(LABELS)
         assert type(load_predictor(single_run)) is Predictor
-        with pytest.raises(ValueError, match="`taxonomy` 'ekman' .* is a model for dialogue-emotion"):
+        with pytest.raises(ValueError, match="`taxonomy` 'ekman' .* a model for dialogue-emotion"):
             load_predictor(folder, taxonomy="ekman")
 
     def test_the_wrong_predictor(self, folder, single_run):
@@ -321,7 +321,7 @@ class TestKinds:
 
     def test_a_model_of_vectors(self, base, tmp_path):
         folder = save_model(base, tmp_path / "model", utterance_encoder="vectors")
-        with pytest.raises(ValueError, match="has no utterance encoder .*call it with `utterance_embeds`"):
+        with pytest.raises(ValueError, match="has no utterance encoder: call it with `utterance_embeds`"):
             load_predictor(folder)
 
 

@@ -305,7 +305,7 @@ class TestTaxonomies:
         assert coarse.sum(axis=1) == pytest.approx(1, abs=1e-5)
 
     def test_other_labels(self, single_run):
-        with pytest.raises(ValueError, match="taxonomy 'ekman' groups the 28 GoEmotions labels.*missing"):
+        with pytest.raises(ValueError, match="taxonomy 'ekman' groups the 28 GoEmotions labels"):
             Predictor(single_run, taxonomy="ekman")
 
     def test_unknown_name(self, middling):

@@ -364,7 +364,7 @@ class TestEncoding:
         rows = load_dataset_for("reply_files", pairs)["test"]
         with pytest.raises(
             ValueError,
-            match=f"`max_length` must be a whole number between 3 and the model's 48 positions, got {length}",
+            match=f"`max_length` must lie between 3 and the model's 48 positions, got {length}",
         ):
             encode_replies(rows, tokenizer, model.config, length)
 

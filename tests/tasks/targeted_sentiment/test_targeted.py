@@ -1377,7 +1377,7 @@ class TestOneModelPerContext:
         rows = [row for row in places_rows(*PLACES_PARTS[part]) if row[1:3] != ["sun", "calm"]]
         write_csv(data / f"{part}.csv", PLACES_HEADER, rows)
         split = {"dev": "validation"}.get(part, part)
-        message = f"no {split} row for sun-calm: `one_model_per_context` needs some for every context"
+        message = f"`one_model_per_context`: no {split} row for sun-calm"
         with pytest.raises(ValueError, match=message):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
         assert not (tmp_path / "run").exists()
