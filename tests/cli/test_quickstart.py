@@ -56,7 +56,8 @@ from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
-pytestmark = pytest.mark.timeout(900)  # the first test waits for trainings, which other work on the machine slows
+# The first test of a process waits for trainings, which other work on the machine slows.
+pytestmark = [pytest.mark.book, pytest.mark.timeout(900)]
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -274,7 +275,8 @@ def real_folder(tmp_path_factory):
 
 @pytest.mark.parametrize("used", ["folder", pytest.param("real_folder", marks=pytest.mark.slow)])
 def test_the_quickstart_prints_a_table_and_five_predictions(request, used):
-    output = (request.getfixturevalue(used) / "quickstart.txt").read_text()
+    folder_of_user = request.getfixturevalue(used)
+    output = (folder_of_user / "quickstart.txt").read_text()
     assert "macro_f1" in output
     sentences = QUICKSTART[-1][3:]
     assert len(sentences) == 5
@@ -282,6 +284,11 @@ def test_the_quickstart_prints_a_table_and_five_predictions(request, used):
         for line in (line for line in output.splitlines() if line.startswith(sentence)):
             labels = line.split("\t")[1]
             assert labels == "-" or all(part.split()[0] in GOEMOTIONS for part in labels.split(", "))
+    # What the README says of the run folder.
+    assert {path.name for path in (folder_of_user / "runs/quickstart").iterdir()} >= {
+        *("config.json", "model.safetensors", "tokenizer.json", "metrics.json", "predictions.parquet", "recipe.yaml"),
+        *("README.md", "training_curve.png", "per_label_f1.png", "modeling_label_aware.py"),
+    }
 
 
 @pytest.mark.slow
@@ -302,14 +309,6 @@ def test_the_quickstart_model_beats_tfidf_and_logistic_regression(real_folder):
     test = json.loads((real_folder / "runs/quickstart/metrics.json").read_text())["summary"]["test"]
     for decision in ("fixed", "tuned"):
         assert test[decision]["macro_f1"]["mean"] > best + 0.05, (decision, best)
-
-
-def test_the_run_folder_holds_what_the_readme_says(folder):
-    names = {path.name for path in (folder / "runs/quickstart").iterdir()}
-    assert names >= {
-        *("config.json", "model.safetensors", "tokenizer.json", "metrics.json", "predictions.parquet", "recipe.yaml"),
-        *("README.md", "training_curve.png", "per_label_f1.png", "modeling_label_aware.py"),
-    }
 
 
 @pytest.fixture
@@ -413,7 +412,15 @@ def same_line(shown: str, printed: str) -> bool:
     return NUMBER.sub("#", shown) == NUMBER.sub("#", printed) and np.allclose(*numbers, atol=0.02)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def page_cases() -> Iterator:
+    """Pages with blocks that are run, in two groups. A process runs a group, with the models that it trained."""
+    for page in PAGES:
+        if any(block.language in RUN and not block.mark for block in blocks(page)):
+            group = pytest.mark.xdist_group("how_to" if page.parent.name == "how_to" else "other pages")
+            yield pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=group)
+
+
+@pytest.mark.parametrize("page", page_cases())
 def test_every_block_of_a_page_runs(page_folder, folder, page, caplog):
     found, names = blocks(page), {}
     for number, block in enumerate(found):
@@ -435,23 +442,11 @@ def test_every_block_of_a_page_runs(page_folder, folder, page, caplog):
             assert run(["python", "-c", block.text], page_folder) == output
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(block, id=f"{page.relative_to(ROOT).as_posix()}:{block.line}")
-        for page in PAGES
-        for block in blocks(page)
-        if block.mark == "not run"
-    ],
-)
-def test_what_is_not_run_says_why(block):
-    """One test for each such block: the summary of the tests lists them with their reasons."""
-    assert block.language in RUN and len(block.about) > 10 and block.text
-    pytest.skip(f"not run: {block.about}")
-
-
 def test_no_block_escapes():
-    assert [(page.name, block.line) for page in PAGES for block in blocks(page) if block.language in ESCAPING] == []
+    """`python tests/documents.py` lists the reasons why blocks are not run."""
+    found = [(page.name, block) for page in PAGES for block in blocks(page)]
+    assert [(name, block.line) for name, block in found if block.language in ESCAPING] == []
+    assert [name for name, block in found if block.mark == "not run" and len(block.about) <= 10] == []
 
 
 def test_how_blocks_are_read():

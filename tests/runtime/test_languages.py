@@ -264,7 +264,6 @@ class TestPredictions:
         assert Predictor(tmp_path / "exported").predict(TEXTS)[1].language.tolist() == FOUND
 
     def test_a_service(self, run, caplog):
-        pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
         from served import running
 
         from hf_emotion.runtime.remote import Client

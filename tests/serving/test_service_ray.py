@@ -85,7 +85,8 @@ def served(address, *options):
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
 def test_a_replica_is_killed(cluster):
     address, replicas = cluster
     from ray import serve
