@@ -24,7 +24,7 @@ LONG = " ".join(f"i am so {word} today , the rain is {word} ." for word in ("hap
 SHORT = "the day is happy"
 
 
-@pytest.mark.parametrize("size", range(2, 9))
+@pytest.mark.parametrize("size", (2, 3, 5, 8))
 @pytest.mark.parametrize("most", [None, 1, 3])
 def test_every_token_counts_once_and_in_the_window_that_sees_more_around_it(size, most):
     for length in range(1, 30):
@@ -153,19 +153,8 @@ def test_files_commands_and_exported_models_read_the_same(predictor, tiny_run, t
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["truncated"] for row in rows] == [False, False]
     for strategy in ("average", "max"):
-        shown = invoke(
-            *(
-                "evaluate",
-                tiny_run,
-                "--dataset",
-                "quickstart",
-                "--max-length",
-                8,
-                "--aggregation-strategy",
-                strategy,
-                "--json",
-            )
-        )
+        options = ("--max-length", 8, "--aggregation-strategy", strategy, "--json")
+        shown = invoke("evaluate", tiny_run, "--dataset", "quickstart", *options)
         found = json.loads(shown[shown.index("{") :])
         known.append(found["metrics"]["fixed"]["macro_average_precision"])
     assert known[0] != known[1]
