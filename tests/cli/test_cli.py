@@ -365,14 +365,6 @@ class TestEvaluateAsTrained:
         done = argv("faithfulness", filled, *corpus, "--rows", 2, "--method", "gradient")
         assert done.code == 0 and "target_column='target'" in caplog.text
 
-    def test_an_exported_model(self, separated, feelings, argv, tmp_path, caplog):
-        pytest.importorskip("onnxruntime")
-        options = ("--dataset", "files", "--data-dir", feelings)
-        assert argv("export", separated, "--output", tmp_path / "exported", *options).code == 0
-        caplog.clear()
-        assert argv("evaluate", tmp_path / "exported", *options, "--json").code == 0
-        assert "label_separator='|'" in caplog.text
-
     def test_repeated_rows_are_measured_once(self, single_run, single_label, tmp_path, argv):
         shutil.copytree(single_run, run := tmp_path / "run")
         report = report_of(run)
@@ -537,15 +529,6 @@ class TestCompare:
         (test,) = result["tests"]
         assert test["decision"] == "argmax"
         assert test["difference"] == 0 and test["p_value"] == 1 and test["mcnemar_p_value"] == 1
-
-    def test_runs_of_other_rows(self, argv, tiny_run, single_run):
-        result = argv("compare", tiny_run, single_run)
-        assert result.code == 1 and "were not measured on the same rows and labels" in result.err
-
-    def test_no_predictions(self, argv, tiny_run, tmp_path):
-        shutil.copytree(tiny_run, tmp_path / "run", ignore=shutil.ignore_patterns("predictions.parquet"))
-        result = argv("compare", tiny_run, tmp_path / "run")
-        assert result.code == 1 and "has no predictions.parquet" in result.err
 
     def test_other_gold_labels(self, argv, single_run, tmp_path):
         """Rows of one's own files are numbered: two corpora of one length have the same ids."""

@@ -188,8 +188,6 @@ def test_visible_texts_are_read(predictor, text, tokenizer):
     assert EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)(text)
 
 
-
-
 def test_a_model_in_training_predicts_without_dropout(tokenizer):
     model = tiny_model(hidden_dropout_prob=0.5)
     predictor = Predictor(model, tokenizer)

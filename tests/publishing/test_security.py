@@ -187,7 +187,6 @@ def test_hostile_code_beside_a_known_model_is_not_run(checkpoint, proof, tmp_pat
     assert (Predictor(checkpoint).probabilities(["so happy"]) == expected).all()
     for command in (
         ["predict", checkpoint, "joy"],
-        ["explain", checkpoint, "joy"],
         ["export", checkpoint, "--output", tmp_path / "onnx"],
         ["predict", tmp_path / "onnx", "joy"],
     ):

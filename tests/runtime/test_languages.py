@@ -208,12 +208,6 @@ class TestPredictions:
             assert [row["language"] for row in rows] == FOUND
             assert list(rows[0]) == ["text", "labels", "truncated", "unknown", "language"]
 
-    def test_an_exported_model(self, run, predictor, tmp_path):
-        from hf_emotion.publishing.export import export_onnx
-
-        export_onnx(run, tmp_path / "exported")
-        assert Predictor(tmp_path / "exported").predict(TEXTS)[1].language.tolist() == FOUND
-
     def test_a_service(self, run, caplog):
         from served import running
 

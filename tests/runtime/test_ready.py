@@ -57,10 +57,10 @@ def test_four_ways(name, tmp_path):
     light, heavy = load_predictor(name), load_predictor(checkpoint)
     assert light.model.takes_arrays and isinstance(heavy.model, torch.nn.Module)
     assert np.abs(light.probabilities(TEXTS) - heavy.probabilities(TEXTS)).max() < 1e-5
-    # It is ready to be published. A stock model brings the pipeline that its card names, too.
-    assert "nothing was sent" in invoke("push", checkpoint, "--repo-id", "me/model", "--dry-run")
-    assert f'pipeline("{model.facts["task"]}", model=' in (checkpoint / "README.md").read_text()
-    assert list(checkpoint.glob("pipeline_*.py"))
+    if name == "reviews":  # is a stock model: for publishing it brings the pipeline that its card names
+        assert "nothing was sent" in invoke("push", checkpoint, "--repo-id", "me/model", "--dry-run")
+        assert f'pipeline("{model.facts["task"]}", model=' in (checkpoint / "README.md").read_text()
+        assert list(checkpoint.glob("pipeline_*.py"))
     peft = pytest.importorskip("peft")  # which loads the adapter
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     merged = AutoModelForSequenceClassification.from_pretrained(checkpoint)

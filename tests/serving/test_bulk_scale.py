@@ -317,16 +317,16 @@ class TestRemote:
         with pytest.raises(FileExistsError, match="parts of another job"):
             predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
 
-    @pytest.mark.parametrize("rows", [1, 100_000])
-    def test_a_source_that_changed_in_secret(self, predictor, tmp_path, monkeypatch, rows):
+    @pytest.mark.parametrize("words", [1, 100_000])
+    def test_a_source_that_changed_in_secret(self, predictor, tmp_path, monkeypatch, words):
         """Its size and its time are the same."""
         source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-        source.write_bytes(b"text\n" + b"sun\n" * rows)
+        source.write_bytes(b"text\n" + b"sun " * words)
         time = source.stat().st_mtime_ns
         monkeypatch.setattr("hf_emotion.serving.bulk.predict_rows", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             predict_file(predictor, source, output, progress=False)
-        source.write_bytes(b"text\n" + b"day\n" * rows)
+        source.write_bytes(b"text\n" + b"day " * words)
         os.utime(source, ns=(time, time))
         with pytest.raises(FileExistsError, match="parts of another job"):
             predict_file(predictor, source, output, progress=False)

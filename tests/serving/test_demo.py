@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page of the service shows of each kind of model, and the command that opens it."""
 
-import subprocess
-import sys
-import urllib.request
-
 import pytest
 import torch
 from model_cases import ASPECTS, EMOTIONS, LABELS
@@ -150,12 +146,3 @@ def test_wrong_usage(argv, folders, tmp_path):
     done = argv("demo", tmp_path / "nothing")
     assert done.code == 1 and "nothing" in done.err
     assert argv("demo").code == 2 and argv("demo", folders["text"], "--host", "0.0.0.0").code == 2
-
-
-def test_a_process(folders):
-    command = [sys.executable, "-m", "hf_emotion", "demo", str(folders["text"]), "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        url = process.stdout.readline().split()[0]
-        with urllib.request.urlopen(url) as answer:
-            assert b"<title>hf-emotion</title>" in answer.read()
-        process.terminate()

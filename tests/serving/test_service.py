@@ -30,7 +30,7 @@ from toolkit_helpers import write_jsonl
 from transformers import AutoTokenizer
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
-from hf_emotion.publishing.export import export_onnx
+from hf_emotion.inference import load_predictor
 from hf_emotion.runtime import classifying, remote
 from hf_emotion.runtime.remote import Client
 from hf_emotion.serving.fingerprint import fingerprint
@@ -47,16 +47,8 @@ TURNS = [("Ana", "I am so happy today"), ("Ben", "not sad !")]
 
 
 @pytest.fixture(scope="module")
-def folders(folders, tmp_path_factory) -> dict[str, Path]:
-    """Also an exported one."""
-    exported = tmp_path_factory.mktemp("served") / "exported"
-    export_onnx(folders["text"], exported)
-    return {**folders, "exported": exported}
-
-
-@pytest.fixture(scope="module")
 def service(folders):
-    with running(folders.values()) as found:
+    with running([*folders.values(), "goemotions"]) as found:  # the last one is exported
         yield found[0]
 
 
@@ -86,9 +78,9 @@ def scores_of(items) -> dict[str, float]:
 class TestAnswers:
     """Those of the predictor alone."""
 
-    @pytest.mark.parametrize("name", ["text", "single", "exported"])
+    @pytest.mark.parametrize("name", ["text", "single", "goemotions"])
     def test_emotions(self, service, folders, name):
-        predictor = Predictor(folders[name])
+        predictor = load_predictor(folders.get(name, name))
         expected = predictor.probabilities(TEXTS)
         found = results(service, "emotion-classification", model=name, inputs=TEXTS, all_scores=True)
         for row, labels, one in zip(expected, predictor(TEXTS), found, strict=True):
@@ -537,16 +529,16 @@ class TestUnderLoad:
             time.sleep(0.5)
             assert len(batches) == after < during + 20
 
-    @pytest.mark.parametrize("name", ["text", "exported"])
+    @pytest.mark.parametrize("name", ["text", "goemotions"])
     def test_a_text_of_too_many_windows(self, folders, name):
-        long = " ".join(TEXTS * 40)
-        with running([folders[name]], max_windows=2) as (address, _):
+        long, name = " ".join(TEXTS * 40), folders.get(name, name)
+        with running([name], max_windows=2) as (address, _):
             for path, text in (("/v1/emotion-classification", long), ("/", long), ("/", " so" * 50_000)):
                 status, answer, _ = send(address, path, {"inputs": [TEXTS[0], text]})
                 assert status == 422 and answer["detail"][0]["loc"] == ["body", "inputs"]
                 assert "text 2 of 2 has " in answer["error"] and "--max-windows" in answer["error"]
             assert send(address, "/predict", {"inputs": long, "truncate": True})[0] == 200
-        with running([folders[name]], max_windows=2, loading={"max_windows": 3}) as (address, _):
+        with running([name], max_windows=2, loading={"max_windows": 3}) as (address, _):
             assert results(address, "emotion-classification", inputs=long)[0]["truncated"] is True
 
     @pytest.mark.parametrize(
@@ -615,10 +607,8 @@ class TestUnderLoad:
                 send(address, "/predict", {"inputs": TEXTS[0]})
             assert ("POST /predict 200" in caplog.text, TEXTS[0] in caplog.text) == (line, text)
 
-    def test_a_process_with_few_files_loses_no_request_at_sigterm(self, folders, tmp_path):
-        command = (
-            f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve {folders['exported']} --port 0 --log errors"
-        )
+    def test_a_process_with_few_files_loses_no_request_at_sigterm(self, tmp_path):
+        command = f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve goemotions --port 0 --log errors"
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with (tmp_path / "log").open("w") as log:
             process = subprocess.Popen(
