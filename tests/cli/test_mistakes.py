@@ -207,41 +207,42 @@ def test_nan_is_no_answer(tokenizer, multi_label):
             call([HAPPY])
 
 
-def test_one_output_is_no_softmax(tokenizer):
-    for config in ({}, {"problem_type": "regression"}):
-        model = stock_model(**config, id2label={0: "score"}, label2id={"score": 0})
-        with pytest.raises(ValueError, match="`problem_type`.*sigmoid"):  # every text had the probability 1
-            Predictor(model, tokenizer)
-    model.config.problem_type = "multi_label_classification"
-    assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
-
-
-@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5, "0.305", [None] * 5])
-def test_thresholds_of_a_stock_model(tokenizer, thresholds):
-    model = stock_model(problem_type="multi_label_classification")
-    model.config.thresholds = thresholds
-    with pytest.raises(ValueError, match=r"thresholds`.*5.*\[0, 1\]"):
-        Predictor(model, tokenizer)
+FIVE = dict(enumerate("abcde"))
+ONE = {"id2label": {0: "score"}, "label2id": {"score": 0}, "num_labels": 1}
 
 
 @pytest.mark.parametrize(
-    "names",
-    [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd")), dict(enumerate([None, "b", "c", "d", "e"]))],
+    ("fields", "message"),
+    [
+        *(
+            ({"thresholds": limits}, r"thresholds`.*5.*\[0, 1\]")
+            for limits in ([30.0] * 5, [0.3], [np.nan] * 5, "0.305")
+        ),
+        ({"id2label": {1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}}, "id2label`"),
+        ({"id2label": dict(enumerate("aabcd"))}, "id2label`"),
+        ({"id2label": {**FIVE, 0: None}}, "id2label`"),
+        # The first one decided.
+        (
+            {"id2label": FIVE, "label2id": {name: 4 - i for i, name in FIVE.items()}},
+            "`config.id2label` and `config.label",
+        ),
+        *(({**ONE, "problem_type": kind}, "`problem_type`.*sigmoid") for kind in (None, "regression")),  # always 1
+    ],
 )
-def test_names_of_labels(tokenizer, names):
-    model = stock_model()
-    model.config.id2label = names
-    with pytest.raises(ValueError, match="id2label`"):
+def test_fields_of_a_stock_model(tokenizer, fields, message):
+    model = stock_model(problem_type="multi_label_classification")
+    for name, value in fields.items():
+        setattr(model.config, name, value)
+    with pytest.raises(ValueError, match=message):
         Predictor(model, tokenizer)
 
 
-def test_names_that_are_numbered_in_two_ways(tokenizer):
+def test_labels_may_be_numbers_or_one(tokenizer):
     model = stock_model()
-    model.config.id2label, model.config.label2id = dict(enumerate("abcde")), dict(zip("edcba", range(5), strict=True))
-    with pytest.raises(ValueError, match="`config.id2label` and `config.label2id`"):  # the first one decided
-        Predictor(model, tokenizer)
     model.config.id2label, model.config.label2id = dict(enumerate(range(5))), {str(n): n for n in range(5)}
     assert Predictor(model, tokenizer).labels == list("01234")
+    one = stock_model(problem_type="multi_label_classification", id2label={0: "score"}, label2id={"score": 0})
+    assert 0 < Predictor(one, tokenizer).probabilities([HAPPY])[0, 0] < 1
 
 
 def test_other_fields_of_another_type(tokenizer):
@@ -282,7 +283,10 @@ def emotions(tokenizer):
         (True, {"threshold": 0.99, "top_k": 3}, ValueError, "`threshold`.*`top_k`"),
         (True, {"function_to_apply": "sigmod"}, ValueError, "`function_to_apply`.*sigmod"),
         (True, {"treshold": 0.1}, TypeError, "unknown argument `treshold`"),
-        (True, {"top_k": -1}, ValueError, "`top_k`"),  # all but the last
+        *(
+            (True, {"top_k": k}, ValueError, f"`top_k` must be a whole number.*got {k!r}")
+            for k in (-1, 1.5, "3", True)
+        ),
     ],
 )
 def test_arguments_of_the_pipeline(emotions, multi_label, arguments, error, message):
@@ -704,16 +708,6 @@ def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
     assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
     assert "1 lines are not utf-8 text and are left out, first line 3" in caplog.text
     assert argv("predict", single_run, HAPPY, "--on-bad-rows", "skip").code == 2
-
-
-@pytest.mark.parametrize("top_k", ["3", 1.5, True, 0])
-def test_a_top_k_that_is_no_number(single_run, top_k):
-    predictor = Predictor(single_run, device="cpu")
-    classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
-    for call in (predictor, classify):
-        with pytest.raises(ValueError, match=f"`top_k` must be a whole number.*got {top_k!r}"):
-            call([HAPPY], top_k=top_k)
-    assert predictor([HAPPY], top_k=np.int64(1)) == predictor([HAPPY], top_k=1)
 
 
 @pytest.mark.parametrize("names", [["Anger"], ["pride", "Pride"], ["anger "]])
