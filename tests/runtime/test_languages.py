@@ -8,13 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from served import running
 from toolkit_helpers import invoke, one_thread, recipe_for, write_csv
 from transformers import BertConfig, XmodConfig
 
 from hf_emotion import Predictor, TargetedPredictor, load_dataset_for, load_recipe, train
 from hf_emotion.runtime import languages
 from hf_emotion.runtime.languages import check_languages, foreign_languages, languages_of, set_languages
+from hf_emotion.runtime.remote import Client
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -158,62 +161,40 @@ TEXTS = [ENGLISH, FOREIGN["de"], "so happy", FOREIGN["fi"]]
 FOUND = [None, "de", None, "fi"]
 
 
-def messages_of(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "model's languages" in record.getMessage()]
-
-
 def check_message(caplog, counts: str) -> None:
-    (message,) = messages_of(caplog)
+    (message,) = [message for message in caplog.messages if "model's languages" in message]
     assert message.startswith(f"{counts} are probably not in the model's languages (en): the results for them mean")
 
 
 class TestPredictions:
-    @pytest.fixture(scope="class")
-    def run(self, base_bert, tmp_path_factory):
-        output = tmp_path_factory.mktemp("languages") / "run"
-        with one_thread():
-            train(recipe_for(base_bert, {"num_train_epochs": 1}, languages=["en"]), output)
-        return output
-
-    @pytest.fixture(scope="class")
-    def predictor(self, run):
-        return Predictor(run, device="cpu")
-
-    def test_one_counted_warning(self, predictor, caplog, monkeypatch):
-        monkeypatch.setattr("hf_emotion.runtime.batching.CHUNK", 3)
-        _, unread = predictor.predict(TEXTS * 2)
-        assert unread.language.tolist() == FOUND * 2
-        check_message(caplog, "4 of 8 texts")
-
-    def test_training_and_evaluation(self, base_bert, tmp_path, caplog):
+    def test_of_a_trained_model(self, base_bert, tmp_path, caplog):
+        """In the training, and then for texts, files, lines of stdin and behind a service."""
         for part in ("train", "dev", "test"):
             rows = [[text, "joy"] for text in TEXTS] + [[f"so sad {i}", "sadness"] for i in range(20)]
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-        changes = {"dataset": "files", "train_fraction": 1, "languages": ["en"]}
-        train(recipe_for(base_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=tmp_path)
+        changes, run = {"dataset": "files", "train_fraction": 1, "languages": ["en"]}, tmp_path / "run"
+        with one_thread():
+            train(recipe_for(base_bert, {"max_steps": 1}, **changes), run, data_dir=tmp_path)
         check_message(caplog, "2 of 24 texts")  # once for all parts
-
-    def test_files(self, predictor, tmp_path, caplog):
+        predictor = Predictor(run, device="cpu")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.runtime.batching.CHUNK", 3)
+            caplog.clear()
+            assert predictor.predict(TEXTS * 2)[1].language.tolist() == FOUND * 2
+            check_message(caplog, "4 of 8 texts")
+        caplog.clear()
         write_csv(tmp_path / "in.csv", ["text"], [[text] for text in [*TEXTS, ""]])
         output = tmp_path / "out.csv"
         predict_file(predictor, tmp_path / "in.csv", output, on_bad_rows="skip", rows_per_part=2, progress=False)
         check_message(caplog, "2 of 5 texts")
         found = [line.rpartition(",")[2] or None for line in output.read_text().splitlines()[1:]]
         assert found == [*FOUND, None]
-
-    def test_json_of_the_command(self, run):
         for stdin in (None, "\n".join(TEXTS) + "\n"):
-            output = invoke("predict", run, *(TEXTS if stdin is None else ()), "--json", stdin=stdin)
-            rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+            printed = invoke("predict", run, *(TEXTS if stdin is None else ()), "--json", stdin=stdin)
+            rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
             assert [row["language"] for row in rows] == FOUND
             assert list(rows[0]) == ["text", "labels", "truncated", "unknown", "language"]
-
-    def test_a_service(self, run, caplog):
-        from served import running
-
-        from hf_emotion.runtime.remote import Client
-        from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
-
+        caplog.clear()
         with running([run]) as (address, app):
             _, unread = RemotePredictor(Client(address)).predict(TEXTS)
             schema = app.openapi()["components"]["schemas"]["EmotionResult"]

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tokenizer does not know of a text: the share against a plain count, and which texts are said to hold much of it."""
 
-import json
 import random
 import string
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import ByteLevel
 from toolkit_helpers import one_thread, write_csv
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
-from hf_emotion import Predictor, load_dataset_for
+from hf_emotion import Predictor, TargetedPredictor, load_dataset_for
+from hf_emotion.data.files import read_rows
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.runtime.unread import LARGE_SHARE, Counts, Unread, unknown_shares
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.sequence_classification import tokenize
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -231,12 +234,8 @@ def predictor(tiny_run) -> Predictor:
         yield Predictor(tiny_run, device="cpu")
 
 
-def messages_of(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
-
-
 def check_message(caplog, counts: str) -> None:
-    (message,) = messages_of(caplog)
+    (message,) = [message for message in caplog.messages if "does not know" in message]
     assert message.startswith(counts) and "30 %" in message and "encoder reads that language" in message
 
 
@@ -248,7 +247,7 @@ class TestPredictors:
         assert unread.unknown == pytest.approx(UNKNOWN * 2, abs=1e-4) and not unread.truncated.any()
         assert results == predictor(TEXTS * 2)
 
-    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
     def test_columns_of_files(self, predictor, tmp_path, caplog, ending):
         predictor = Predictor(predictor.model, predictor.tokenizer, max_windows=1)  # else nothing is cut
         rows = [[text] for text in [*TEXTS, "sun " * 60, ""]]
@@ -294,27 +293,18 @@ class TestPredictors:
         assert not (tmp_path / "out.csv").exists()
 
     def test_training(self, base_bert, tmp_path, caplog):
-        from hf_emotion import load_dataset_for as load
-        from hf_emotion.tasks.sequence_classification import tokenize
-
         rows = [["sun", "joy"], ["zzz zzz", "anger"], ["日本", "joy"]]
         for part in ("train", "dev", "test"):
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-        splits = load("files", tmp_path)
-        tokenizer = AutoTokenizer.from_pretrained(base_bert)
-        encoded = tokenize(splits["train"], tokenizer, 12, type("Config", (), {})())
+        data = load_dataset_for("files", tmp_path)["train"]
+        encoded = tokenize(data, AutoTokenizer.from_pretrained(base_bert), 12, SimpleNamespace())
         check_message(caplog, "2 of 3 texts ")
         assert set(encoded.column_names) == {"input_ids", "length", "labels"}
 
 
 class TestTargets:
-    @pytest.fixture(scope="class")
-    def aspects(self, qacg_run):
-        from hf_emotion import TargetedPredictor
-
-        return TargetedPredictor(qacg_run, device="cpu")
-
-    def test_texts_are_counted_not_pairs(self, aspects, caplog):
+    def test_texts_are_counted_not_pairs(self, qacg_run, caplog):
+        aspects = TargetedPredictor(qacg_run, device="cpu")
         texts = ["LOCATION1 is happy", "LOCATION1 and LOCATION2 zzzzzzzzzzzzzzzzzzz zzz", "LOCATION2 " + "sun " * 60]
         results, unread = aspects.predict(texts)
         check_message(caplog, "1 of 3 texts ")
@@ -324,12 +314,7 @@ class TestTargets:
 
 
 def read(path) -> dict[str, list]:
-    import csv
-
-    import pyarrow.parquet
-
     if path.suffix == ".parquet":
         return pyarrow.parquet.read_table(path).to_pydict()
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file)) if path.suffix == ".csv" else [json.loads(line) for line in file]
+    rows = [row for _, row in read_rows(path)]
     return {name: [row[name] for row in rows] for name in rows[0]}
