@@ -69,7 +69,7 @@ test-book: .venv/installed
 test-full: test test-book
 	$(PYTEST) --dist loadfile -m slow
 
-# Provokes faults for hours: kills trainings and jobs, shares a predictor among threads, tries files and arguments of all kinds. Writes
+# Provokes faults for twenty minutes: kills trainings and jobs, shares a predictor among threads, tries files and arguments of all kinds. Writes
 # benchmarks/dependability.json, from which the book takes its figures.
 endurance: .venv/installed
 	$(BIN)/python -m tests.endurance

@@ -15,7 +15,7 @@ from hf_emotion.modeling import (
 from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
 from peft import LoraConfig, get_peft_model
 from torch.testing import assert_close
-from transformers import AutoModelForSequenceClassification, BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
@@ -251,46 +251,36 @@ def assert_equals_formula(family: str, **config) -> None:
         assert_close(base.pooler_output, pooled, **tolerance)
 
 
-@pytest.mark.parametrize("use_pooler", [True, False], ids=["pooler", "cls"])
-@pytest.mark.parametrize("gate_heads", ["shared", "per_head"])
-@pytest.mark.parametrize("gate_activation", ["tanh", "sigmoid"])
+@pytest.mark.parametrize(
+    ("gate_activation", "gate_heads", "use_pooler"),
+    [
+        ("tanh", "shared", True),
+        ("tanh", "per_head", False),
+        ("sigmoid", "shared", False),
+        ("sigmoid", "per_head", True),
+    ],
+)
 def test_cg_equals_the_formulas(gate_activation, gate_heads, use_pooler):
     assert_equals_formula("cg", gate_activation=gate_activation, gate_heads=gate_heads, use_pooler=use_pooler)
 
 
-@pytest.mark.parametrize("gate_heads", ["shared", "per_head"])
-@pytest.mark.parametrize("quasi_similarity", ["dot", "neg_l1"])
-@pytest.mark.parametrize("gate_bias", [False, True], ids=["no-bias", "bias"])
-@pytest.mark.parametrize("context_heads", ["shared", "per_head"])
-def test_qacg_equals_the_formulas(context_heads, gate_bias, quasi_similarity, gate_heads):
-    assert_equals_formula(
-        "qacg",
-        context_heads=context_heads,
-        gate_bias=gate_bias,
-        quasi_similarity=quasi_similarity,
-        gate_heads=gate_heads,
-        quasi_alpha=0.7,
-        quasi_beta=1.3,
-        quasi_gamma=0.6,
-    )
+FACTORS = {"quasi_alpha": 0.7, "quasi_beta": 1.3, "quasi_gamma": 0.6}
 
 
-@pytest.mark.parametrize("use_pooler", [True, False], ids=["pooler", "cls"])
-def test_qacg_with_its_defaults_equals_the_formulas(use_pooler):
-    assert_equals_formula("qacg", use_pooler=use_pooler)
-
-
-@EACH_FAMILY
-@EACH_IMPLEMENTATION
-def test_without_a_mask_every_token_is_real(family, implementation):
-    model = build(family, implementation).double()
-    inputs = masked_inputs()
-    inputs["attention_mask"] = torch.ones_like(inputs["attention_mask"])
-    expected = model(**inputs, output_attentions=True)
-    del inputs["attention_mask"]
-    outputs = model(**inputs, output_attentions=True)
-    for name in ("logits", *MAPS[family]):
-        assert_close(outputs[name], expected[name], rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"use_pooler": False},
+        {**FACTORS, "gate_heads": "per_head", "quasi_similarity": "neg_l1"},
+        {**FACTORS, "context_heads": "per_head", "gate_bias": True},
+        {**FACTORS, "context_heads": "per_head", "gate_heads": "per_head"},
+        {**FACTORS, "context_heads": "per_head", "quasi_similarity": "neg_l1"},
+        {**FACTORS, "gate_bias": True, "gate_heads": "per_head"},
+    ],
+    ids=lambda config: "-".join(map(str, config.values())),
+)
+def test_qacg_equals_the_formulas(config):
+    assert_equals_formula("qacg", **config)
 
 
 # What the maps are
@@ -310,19 +300,6 @@ def test_maps_are_there_on_request_only_and_change_nothing(family, implementatio
         assert all(len(outputs[name]) == model.config.num_hidden_layers for name in MAPS[family])
         for name in set(plain):
             assert_close(outputs[name], plain[name], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
-@EACH_FAMILY
-def test_maps_are_complete_with_gradient_checkpointing(family):
-    model = build(family).train()
-    inputs = targeted_inputs(3, 6, seed=4, num_contexts=CONTEXTS)
-    expected = model(**inputs, output_attentions=True)
-    model.gradient_checkpointing_enable()
-    outputs = model(**inputs, output_attentions=True)
-    outputs.loss.backward()
-    for name in MAPS[family]:
-        assert_close(outputs[name], expected[name])
 
 
 @EACH_FAMILY
@@ -396,20 +373,14 @@ def test_contexts_of_another_shape_are_refused(family):
 
 
 @EACH_FAMILY
-def test_labels_of_another_shape_are_refused(family):
-    inputs = {**encoder_inputs(2, 5, seed=0), "context_ids": torch.tensor([1, 0])}
-    for labels in (torch.tensor([1]), torch.tensor([[1], [2]]), torch.zeros(2, 5), torch.tensor(1), torch.zeros(2)):
-        with pytest.raises(ValueError, match=r"`labels` must be class ids, whole numbers of shape \(2,\), got"):
-            build(family)(**inputs, labels=labels)
-
-
-@EACH_FAMILY
-def test_loss_is_the_mean_over_the_labelled_rows_and_0_without_any(family):
+def test_loss_is_the_mean_over_the_labelled_rows(family):
     inputs, model = {**encoder_inputs(3, 5, seed=0), "context_ids": torch.tensor([1, 0, 1])}, build(family)
     found = model(**inputs, labels=torch.tensor([1, -100, 0]))
     rows = found.logits.log_softmax(-1)
     assert found.loss.item() == pytest.approx(-(rows[0, 1] + rows[2, 0]).item() / 2, rel=1e-5)
-    assert model(**inputs, labels=torch.full((3,), -100)).loss.item() == 0
+    for labels in (torch.tensor([1]), torch.tensor([[1], [2], [0]]), torch.zeros(3)):
+        with pytest.raises(ValueError, match=r"`labels` must be class ids, whole numbers of shape \(3,\), got"):
+            model(**inputs, labels=labels)
 
 
 @EACH_FAMILY
@@ -450,14 +421,6 @@ def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
     assert all(p.grad is not None for name, p in model.named_parameters() if "modules_to_save" in name)
 
 
-@EACH_FAMILY
-def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path):
-    build(family).save_pretrained(tmp_path)
-    arguments = {"aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"], "num_contexts": None}
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments, ignore_mismatched_sizes=True)
-    assert model.config.num_contexts == len(model.bert.score.weight) == 4
-
-
 # Dropout of the attention
 
 
@@ -490,7 +453,7 @@ def attention_of(family: str, implementation: str, p: float, **config):
     ids=["cg", "qacg", "qacg-neg-l1", "qacg-per-head"],
 )
 def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(family, config, implementation):
-    p, rows = 0.4, 20_000
+    p, rows = 0.4, 10_000
     attention, arguments = attention_of(family, implementation, p, **config)
     if family == "qacg":
         # With context_heads="per_head" the contexts have a dropout of their own: not what is measured here.
@@ -520,14 +483,6 @@ def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(fa
     if family == "qacg" and implementation == "sdpa":
         quasi_part = (terms[1] @ value).transpose(1, 2).reshape(5, -1)
         assert (p * quasi_part.abs() > 20 * error).any(), "a quasi part of the wrong size would not show"
-
-
-@torch.no_grad()
-@EACH_FAMILY
-@EACH_IMPLEMENTATION
-def test_dropout_of_every_weight_leaves_no_attention(family, implementation):
-    attention, arguments = attention_of(family, implementation, 1.0)
-    assert (attention.train()(**arguments)[0] == 0).all()
 
 
 def test_contexts_have_their_own_dropout_with_heads_of_their_own_only():

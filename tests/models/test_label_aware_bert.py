@@ -178,10 +178,13 @@ def test_encoder_is_stock_bert():
         assert_close(head, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("label_embedding_size", [None, 10])
-@pytest.mark.parametrize("sentence_representation", ["cls", "pooler"])
-@pytest.mark.parametrize("head_hidden_size", [None, 7], ids=["linear", "hidden"])
-@pytest.mark.parametrize("tie_head", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    ("tie_head", "head_hidden_size", "sentence_representation", "label_embedding_size"),
+    [
+        *((True, None, "cls", None), (False, None, "cls", 10), (True, 7, "pooler", None), (False, 7, "pooler", 10)),
+        *((True, None, "pooler", 10), (False, 7, "cls", None)),
+    ],
+)
 def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_representation, label_embedding_size):
     model = build(
         tie_head=tie_head,
@@ -194,7 +197,7 @@ def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_re
     assert_equals_formula(model, naive_label_aware)
 
 
-@pytest.mark.parametrize("radius", [0, 1, 2, 5])
+@pytest.mark.parametrize("radius", [0, 2, 5])
 def test_leam_equals_the_formulas(radius):
     assert_equals_formula(build(label_attention="leam", leam_radius=radius), naive_leam)
 
@@ -240,7 +243,7 @@ def naive_weights(counts: list[int], beta: float) -> list[float]:
     return [(1 - beta) / (1 - beta**n) for n in counts]
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.5, 0.95, 0.999, 0.9999])
+@pytest.mark.parametrize("beta", [0.0, 0.5, 0.9999])
 def test_class_balanced_weights_equal_the_formula(beta):
     counts = [1, 2, 10, *GOEMOTIONS_EXTREMES]
     weights = class_balanced_weights(counts, beta)
@@ -337,25 +340,19 @@ def test_loss_equals_the_formula(problem_type, balance):
     assert outputs.loss.item() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("problem_type", "expected", "shapes"),
-    [
+def test_loss_refuses_labels_of_another_shape_and_missing_counts():
+    for problem_type, expected, shapes in (
         ("multi_label_classification", (6, 5), [(6,), (6, 4), (5, 6)]),
         ("single_label_classification", (6,), [(6, 5), (6, 1), (5,)]),
-    ],
-)
-def test_loss_refuses_labels_of_another_shape(problem_type, expected, shapes):
-    config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
-    for shape in shapes:
-        with pytest.raises(ValueError, match="`labels` must be") as caught:
-            classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
-        assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
-
-
-def test_loss_refuses_missing_counts():
-    labels = torch.zeros(6, 5)
+    ):
+        config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
+        for shape in shapes:
+            with pytest.raises(ValueError, match="`labels` must be") as caught:
+                classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
+            assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
     with pytest.raises(ValueError, match="`class_counts`"):
-        classification_loss(labels, labels, LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES))
+        config = LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES)
+        classification_loss(torch.zeros(6, 5), torch.zeros(6, 5), config)
 
 
 # Label vectors from words
@@ -489,6 +486,8 @@ def test_added_labels_can_be_trained(tokenizer):
     half = build().to(torch.bfloat16).add_labels(["nostalgia"], tokenizer)
     assert half.bert.score.label_embeddings.dtype == torch.bfloat16
     assert build().add_labels([], tokenizer).config.num_labels == 5
+    model = build().add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
+    assert_close(label_vectors(model)[5], mean_of_pieces(model, ["home"]))
 
 
 @pytest.mark.parametrize(
@@ -514,11 +513,6 @@ def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, arguments
     assert_close(label_vectors(model), vectors, rtol=0, atol=0)
 
 
-def test_texts_of_added_labels_may_be_a_mapping(tokenizer):
-    model = build().add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
-    assert_close(label_vectors(model)[5], mean_of_pieces(model, ["home"]))
-
-
 # Pipelines
 
 
@@ -535,13 +529,6 @@ def scores_of(model, tokenizer, text: str) -> dict[str, float]:
 def as_pairs(items: list[dict]) -> dict[str, float]:
     assert [item["score"] for item in items] == sorted((item["score"] for item in items), reverse=True)
     return {item["label"]: item["score"] for item in items}
-
-
-def test_stock_pipeline_gives_the_sigmoid_scores_of_the_model(tokenizer):
-    model = build()
-    classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, device="cpu")
-    for text, items in zip(TEXTS, classify(list(TEXTS)), strict=True):
-        assert as_pairs(items) == pytest.approx(scores_of(model, tokenizer, text), rel=1e-5)
 
 
 def emotion_pipeline(model, tokenizer) -> EmotionClassificationPipeline:
@@ -578,13 +565,6 @@ def test_emotion_pipeline_compares_strictly(tokenizer):
         assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS)
 
 
-def test_a_threshold_of_a_call_goes_before_top_k_of_the_pipeline(tokenizer):
-    classify = pipeline("emotion-classification", model=build(), tokenizer=tokenizer, device="cpu", top_k=None)
-    assert len(classify([TEXTS[0]])[0]) == 5 and classify([TEXTS[0]], threshold=1.0) == [[]]
-    least = min(as_pairs(classify([TEXTS[0]])[0]).values())
-    assert len(classify([TEXTS[0]], threshold=least)[0]) == 4
-
-
 def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
     model = build()
     logits = [math.log(s / (1 - s)) for s in scores_of(model, tokenizer, TEXTS[0]).values()]
@@ -607,15 +587,12 @@ def test_emotion_pipeline_arguments(tokenizer):
     for top_k in (1, 3):
         assert [item["label"] for item in classify([TEXTS[0]], top_k=top_k)[0]] == ranked[:top_k]
     assert as_pairs(classify([TEXTS[0]], top_k=None)[0]) == pytest.approx(scores, rel=1e-5)
+    assert classify(TEXTS[0], top_k=2) == classify(list(TEXTS), top_k=2)[0]
+    every = pipeline("emotion-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None)
+    assert len(every([TEXTS[0]])[0]) == 5 and every([TEXTS[0]], threshold=1.0) == [[]]
     for threshold in (-0.1, 1.1):
         with pytest.raises(ValueError, match=r"`threshold` .* \[0, 1\]"):
             classify([TEXTS[0]], threshold=threshold)
-
-
-def test_emotion_pipeline_gives_one_list_for_one_text(tokenizer):
-    classify = emotion_pipeline(with_thresholds_and_counts(), tokenizer)
-    for arguments in ({}, {"threshold": 1.0}, {"top_k": 2}):
-        assert classify(TEXTS[0], **arguments) == classify(list(TEXTS), **arguments)[0]
 
 
 def test_emotion_pipeline_cuts_long_texts_and_batches(tokenizer):

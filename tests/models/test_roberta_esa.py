@@ -129,12 +129,14 @@ def naive_head(w: dict, config, pooled: torch.Tensor) -> torch.Tensor:
     return naive_linear(w, "classifier.4", naive_linear(w, "classifier.1", pooled).tanh())
 
 
+HEADS = [{}, {"esa_pooling": "cls"}, {"esa_pooling": "cls_mean", "head_hidden_size": 12}, {"head_hidden_size": 7}]
+
+
 @pytest.mark.parametrize(
-    "head",
-    [{}, {"esa_pooling": "cls"}, {"esa_pooling": "cls_mean", "head_hidden_size": 12}, {"head_hidden_size": 7}],
-    ids=["mean", "cls", "cls-mean-hidden", "mean-hidden"],
+    ("form", "head"),
+    [*((form, HEADS[number % 4]) for number, form in enumerate(FORMS)), ("default", HEADS[3]), ("no-bias", HEADS[2])],
+    ids=str,
 )
-@EACH_FORM
 @torch.no_grad()
 def test_model_equals_the_formulas(form, head):
     model = build(**FORMS[form], **head).double()
@@ -214,44 +216,6 @@ def test_maps_and_scale_are_there_on_request_only(implementation):
         assert outputs.esa_scale is model.roberta.score.scale
 
 
-# Padding on either side
-
-
-def padding_in_front(mask: torch.Tensor) -> torch.Tensor:
-    """The new order of the places of a row with this mask."""
-    return torch.argsort(mask, stable=True)
-
-
-def padding_on_both_sides(mask: torch.Tensor) -> torch.Tensor:
-    return torch.arange(len(mask)).roll((len(mask) - int(mask.sum())) // 2)
-
-
-@EACH_IMPLEMENTATION
-@pytest.mark.parametrize("pooling", ["mean", "cls_mean", "cls"])
-@pytest.mark.parametrize("order", [padding_in_front, padding_on_both_sides])
-@pytest.mark.parametrize("form", ["default", "one-head-sinusoidal", "four-heads-no-positions"])
-@torch.no_grad()
-def test_padding_may_stand_on_either_side(form, order, pooling, implementation):
-    model = build(implementation, **FORMS[form], esa_pooling=pooling, tfidf_gating="scale").double()
-    inputs = encoder_inputs(3, 9, seed=5)
-    inputs["token_gates"] = torch.rand(3, 9, generator=torch.Generator().manual_seed(1))
-    orders = torch.stack([order(mask) for mask in inputs["attention_mask"]])
-    moved = {name: value.gather(1, orders) for name, value in inputs.items()}
-    assert (moved["attention_mask"] != inputs["attention_mask"]).any()
-    expected, found = (model(**one, output_attentions=True) for one in (inputs, moved))
-    assert_close(found.logits, expected.logits, rtol=1e-9, atol=1e-9)
-    assert_close(model(**moved).logits, expected.logits, rtol=1e-9, atol=1e-9)
-    masks = zip(inputs["attention_mask"].bool(), moved["attention_mask"].bool(), strict=True)
-    for row, (one, other) in enumerate(masks):
-        maps = (expected.esa_attentions[row][:, one][..., one], found.esa_attentions[row][:, other][..., other])
-        assert_close(*maps, rtol=1e-9, atol=1e-9)
-    # Word vectors have no ids from which RoBERTa could tell padding: the mask tells it.
-    for one in (inputs, moved):
-        words = model.get_input_embeddings()(one["input_ids"])
-        embedded = {**{name: value for name, value in one.items() if name != "input_ids"}, "inputs_embeds": words}
-        assert_close(model(**embedded).logits, expected.logits, rtol=1e-9, atol=1e-9)
-
-
 # How it starts
 
 
@@ -292,12 +256,18 @@ def test_defaults():
 # Gates
 
 
-def test_a_model_that_was_trained_with_gates_is_not_run_without():
+def test_gates_that_are_missing_or_do_not_fit_are_refused():
     model, inputs = build(tfidf_gating="scale"), encoder_inputs(3, 6, seed=2)
     for part in (model, model.roberta):
         with pytest.raises(ValueError, match="`token_gates` are missing.*`tfidf_gating` is 'scale'.*ones"):
             part(**inputs)
         part(**inputs, token_gates=torch.ones(3, 6))
+    for shape in ((6,), (3, 5), (3, 6, 16), (1, 6)):
+        with pytest.raises(ValueError, match=r"`token_gates` must have shape \(3, 6\), got "):
+            model(**inputs, token_gates=torch.ones(shape))
+    for gating in ("none", "filter"):
+        with pytest.raises(ValueError, match=f"`tfidf_gating` is '{gating}'"):
+            build(tfidf_gating=gating)(**inputs, token_gates=torch.ones(3, 6))
 
 
 def test_gates_leave_positions_alone_on_padded_rows():
@@ -325,25 +295,9 @@ def test_gates_scale_the_word_embeddings_and_nothing_else():
     assert_close(model(**inputs, inputs_embeds=words, token_gates=gates).logits, found, rtol=1e-12, atol=1e-12)
     scaled = words * gates[..., None].double()
     assert_close(plain(**inputs, inputs_embeds=scaled).logits, found, rtol=1e-12, atol=1e-12)
-
-
-def test_gates_of_explicit_positions():
-    model = build(tfidf_gating="scale").double()
-    inputs = {**encoder_inputs(3, 6, seed=2), "position_ids": torch.arange(9, 15).repeat(3, 1)}
-    expected = build().double()(**inputs).logits
-    assert_close(model(**inputs, token_gates=torch.ones(3, 6)).logits, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("gating", ["none", "filter"])
-def test_gates_need_scaling(gating):
-    with pytest.raises(ValueError, match=f"`tfidf_gating` is '{gating}'"):
-        build(tfidf_gating=gating)(**encoder_inputs(3, 6, seed=2), token_gates=torch.ones(3, 6))
-
-
-@pytest.mark.parametrize("shape", [(6,), (3, 5), (3, 6, 16), (1, 6)])
-def test_gates_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"`token_gates` must have shape \(3, 6\), got "):
-        build(tfidf_gating="scale")(**encoder_inputs(3, 6, seed=2), token_gates=torch.ones(shape))
+    given = {**encoder_inputs(3, 6, seed=2), "position_ids": torch.arange(9, 15).repeat(3, 1)}
+    expected = plain(**given).logits
+    assert_close(model(**given, token_gates=torch.ones(3, 6)).logits, expected, rtol=1e-12, atol=1e-12)
 
 
 # Loss and thresholds

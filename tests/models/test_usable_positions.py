@@ -16,7 +16,7 @@ FROM_THE_PADDING_INDEX = (
 FROM_ZERO = ("bert", "distilbert", "electra", "albert", "deberta-v2", "ernie", "convbert", "mobilebert", "big_bird")
 SIZES = {  # what a kind has beside those of BERT
     **{"hidden_size": 24, "embedding_size": 24, "attention_window": 4, "mask_token_id": 4, "visual_embed": False},
-    **{"default_language": "en_XX", "coordinate_size": 4, "shape_size": 4},
+    **{"default_language": "en_XX", "coordinate_size": 4, "shape_size": 4, "entity_vocab_size": 8},
 }
 
 
