@@ -95,7 +95,7 @@ class TestExitCodes:
             (["evaluate", "{single}", "--dataset", "quickstart", "--option", "dedupe"], "--option"),
             (["evaluate", "{single}", "--dataset", "quickstart", "--contexts", "5"], "--contexts"),
             (["generate", "run", "sun", "-e", "joy", "--num-beams", "4", "--top-k", "5"], "--num-beams"),
-            (["convert", "model.bin"], "OUTPUT"),
+            (["convert", "model.bin"], "output"),
             (["convert", "model.bin", "output", "--set", "aspects"], "--set"),
             (["convert", "model.bin", "output", "--set", "aspects=[a, !!bool x]"], "a YAML value"),
         ],

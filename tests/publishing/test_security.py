@@ -441,10 +441,10 @@ def test_the_task_of_a_handler_is_no_program(run, monkeypatch):
 
 @pytest.mark.parametrize("name", ["metrics.json", "config.json"])
 def test_damaged_files_of_a_run(run, tmp_path, name):
-    for content in (b"{", b"[]", b"\xff", b"[" * 100_000):
+    for number, content in enumerate((b"{", b"[]", b"\xff", b"[" * 100_000)):
         (run / name).write_bytes(content)
         with pytest.raises(ValueError, match=rf"{name} (is not valid JSON|must hold a JSON object)"):
-            stage(run, tmp_path / "staged", NAME)
+            stage(run, tmp_path / f"staged-{number}", NAME)
 
 
 # Cards

@@ -379,6 +379,12 @@ class TestReplies:
         assert explanation.maps[0].scores == sorted(explanation.maps[0].scores, reverse=True)
 
 
+def test_a_long_text_is_cut_with_a_warning(predictor, caplog):
+    heat = only_map(explain(predictor("label-aware"), "so happy " * 30, method="occlusion", labels=["joy"]))
+    assert "1 of 1 texts are longer than 32 tokens (`max_length`) and were cut" in caplog.text
+    assert len(heat.columns) == 30
+
+
 @pytest.mark.parametrize(
     ("case", "arguments", "message"),
     [
@@ -468,7 +474,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("family", "arguments", "printed"),
         [
-            ("label-aware", ["so happy " * 30, "--label", "joy"], "attention of each label"),
+            ("label-aware", [TEXT, "--label", "joy"], "attention of each label"),
             ("qacg", [PLACES, "--target", "sun", "--method", "integrated-gradients"], "sun fear"),
             ("dialogue", ["Ann: so happy", "Bo: not today"], "2 Bo: not today"),
             (
@@ -478,11 +484,10 @@ class TestCommand:
             ),
         ],
     )
-    def test_families(self, argv, folders, family, arguments, printed, caplog):
+    def test_families(self, argv, folders, family, arguments, printed):
         result = argv("explain", folders[family], *arguments)
         assert result.code == 0, result.err
         assert printed in result.out
-        assert ("1 of 1 texts are longer than 32 tokens" in caplog.text) == (family == "label-aware")
 
     def test_files(self, argv, folders, tmp_path):
         done = argv("explain", folders["label-aware"], TEXT, "-o", tmp_path / "a.html")

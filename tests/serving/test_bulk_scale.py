@@ -320,13 +320,13 @@ class TestRemote:
     @pytest.mark.parametrize("words", [1, 100_000])
     def test_a_source_that_changed_in_secret(self, predictor, tmp_path, monkeypatch, words):
         """Its size and its time are the same."""
-        source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-        source.write_bytes(b"text\n" + b"sun " * words)
+        source, output = tmp_path / "in.jsonl", tmp_path / "out.csv"
+        source.write_text(json.dumps({"text": "sun " * words}) + "\n")
         time = source.stat().st_mtime_ns
         monkeypatch.setattr("hf_emotion.serving.bulk.predict_rows", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             predict_file(predictor, source, output, progress=False)
-        source.write_bytes(b"text\n" + b"day " * words)
+        source.write_text(json.dumps({"text": "day " * words}) + "\n")
         os.utime(source, ns=(time, time))
         with pytest.raises(FileExistsError, match="parts of another job"):
             predict_file(predictor, source, output, progress=False)

@@ -640,7 +640,9 @@ class TestUnderLoad:
             threads = [threading.Thread(target=ask) for _ in range(8)]
             for thread in threads:
                 thread.start()
-            time.sleep(1)
+            begin = time.monotonic()
+            while found.total() < 40 and time.monotonic() - begin < 60:
+                time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
             ended.set()
