@@ -108,7 +108,7 @@ def assert_equal_runs(found: Path, expected: Path) -> None:
                 assert entry[name] == pytest.approx(value, rel=1e-5, abs=1e-6, nan_ok=True), (name, entry["step"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["multi-label", "generation"])
 def test_two_processes_train_as_one(kind, folder, server, single):
     output, log = folder / f"two-{kind}", folder / f"two-{kind}.log"
     assert server.run_distributed(command(folder, kind, output, 4), log) == [0, 0], log.with_name(
@@ -178,7 +178,7 @@ def test_launchers(launcher, folder, single, tmp_path):
 
 
 class TestBatches:
-    @pytest.mark.parametrize("rows", [8, 13, 15, 17])
+    @pytest.mark.parametrize("rows", [8, 13, 17])
     @pytest.mark.parametrize("processes", [1, 2, 3])
     def test_together_they_are_those_of_one(self, rows, processes):
         whole = list(SharedBatches(range(rows), 2 * processes, False))
