@@ -274,24 +274,20 @@ class TestAnalyze:
         export_sheets(texts, ["c"] * 4, EMOTIONS, tmp_path, 2, 0)
         rate(tmp_path, opinions(dict.fromkeys(SOURCES, 4.0)))
         path = tmp_path / "sheets" / "rater-02.csv"
-        whole = path.read_bytes()
-        for change, message in (
-            (
-                lambda rows: rows[3].__setitem__(4, "8"),
-                "line 4: emotion_control of r.* from 1 .* to 7 .*, got '8': mend",
-            ),
-            (lambda rows: rows[2].__setitem__(5, "4.5"), "line 3: well_written of r.* a whole number .*'4.5'"),
-            (lambda rows: rows[5].__setitem__(8, " "), "line 6: coherent of r.*, got '': ask the rater"),
-            (lambda rows: rows[1].__setitem__(0, "r99"), "line 2: the id 'r99' is not in key.csv"),
-            (lambda rows: rows[2].__setitem__(0, rows[1][0]), "line 3: the id 'r.*' occurs twice"),
-            (lambda rows: rows.pop(4), "all 12 replies must be rated, 1 are missing, first r"),
-            (lambda rows: rows[4].pop(), "line 5: a row must have 10 cells, got 9"),
-            (lambda rows: rows[0].__setitem__(5, "clear"), "line 1: the columns must be id, context"),
-            (lambda rows: rows.clear(), "line 1: the columns must be .* got none"),
+        whole = read_csv(path)
+        for row, column, value, message in (
+            (3, 4, "8", "line 4: emotion_control of r.* from 1 .* to 7 .*, got '8': mend"),
+            (5, 8, " ", "line 6: coherent of r.*, got '': ask the rater"),
+            (1, 0, "r99", "line 2: the id 'r99' is not in key.csv"),
+            (2, 0, whole[1][0], "line 3: the id 'r.*' occurs twice"),
+            (0, 5, "clear", "line 1: the columns must be id, context"),
+            (4, None, None, "all 12 replies must be rated, 1 are missing, first r"),
         ):
-            path.write_bytes(whole)
-            rows = read_csv(path)
-            change(rows)
+            rows = [list(cells_) for cells_ in whole]
+            if column is None:
+                rows.pop(row)
+            else:
+                rows[row][column] = value
             write_rows(path, rows)
             with pytest.raises(ValueError, match=f"rater-02.csv.*{message}"):
                 analyze_ratings(tmp_path)

@@ -59,12 +59,6 @@ class TestTransfer:
         assert found["accuracy"] == 0.5 and found["majority"] == 0.5
         assert found["macro_f1"] == pytest.approx(0.5)
 
-    def test_of_single_label_models_the_labels_of_a_group_are_added(self, tmp_path):
-        model = Stub(["amusement", "caring", "grief"], lambda text: [0.3, 0.3, 0.4], multi_label=False)
-        folder = write_texts(tmp_path / "data", [["a", "love"], ["b", "joy"], ["c", "sadness"]])
-        found = transfer(model, "files", folder, options={"labels": ["joy", "love", "sadness"]})
-        assert found["accuracy"] == pytest.approx(2 / 3) == found["majority"]
-
     def test_errors(self, tmp_path, corpora):
         model = Stub(["joy", "sadness"], lambda text: [0.5, 0.5])
         with pytest.raises(ValueError, match="'sentihood' has no texts with emotions"):

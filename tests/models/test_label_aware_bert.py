@@ -285,14 +285,6 @@ def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attentio
     )  # half a step of bfloat16 below 1, and some
 
 
-@pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
-def test_a_model_without_memory_gives_shapes(label_attention):
-    model = build(label_attention=label_attention).to("meta")
-    inputs = {"input_ids": masked_inputs()["input_ids"].to("meta")}  # the masks of transformers look at values
-    logits = model(**inputs).logits
-    assert logits.is_meta and logits.shape == (len(inputs["input_ids"]), model.config.num_labels)
-
-
 def naive_loss(logits, labels, config) -> float:
     rows, classes = logits.shape
     weights = [1.0] * classes

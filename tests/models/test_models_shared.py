@@ -14,7 +14,7 @@ import hf_emotion.modeling
 import numpy as np
 import pytest
 import torch
-from accelerate import cpu_offload, infer_auto_device_map
+from accelerate import infer_auto_device_map
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
@@ -346,33 +346,6 @@ def test_base_model_and_head_load_each_others_checkpoints(case: ModelCase, tmp_p
     assert_close(getattr(loaded, model.base_model_prefix).state_dict(), base.state_dict(), rtol=0, atol=0)
 
 
-@each_case(slow=True)
-def test_trainer_ends_with_the_weights_of_the_best_checkpoint(case: ModelCase, tmp_path):
-    rows = rows_of(case.make_inputs(4, 7, 11))
-    trainer = make_trainer(
-        case.build(),
-        tmp_path,
-        train_dataset=rows,
-        eval_dataset=rows,
-        learning_rate=0.05,
-        num_train_epochs=2,
-        per_device_train_batch_size=4,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        load_best_model_at_end=True,
-        greater_is_better=True,
-        metric_for_best_model="evaluations_left",
-    )
-    evaluations_left = iter([1.0, 0.0])
-    trainer.compute_metrics = lambda _: {"evaluations_left": next(evaluations_left)}
-    trainer.train()
-    assert trainer.state.best_model_checkpoint.endswith("checkpoint-1")
-    best = case.auto_class.from_pretrained(trainer.state.best_model_checkpoint)
-    last = case.auto_class.from_pretrained(tmp_path / "checkpoint-2")
-    assert_close(trainer.model.state_dict(), best.state_dict(), rtol=0, atol=0)
-    assert largest_difference(dict(best.named_parameters()), dict(last.named_parameters())) > 0.01
-
-
 # Starting from a plain checkpoint
 
 
@@ -615,14 +588,6 @@ def test_inputs_embeds_equal_input_ids(case: ModelCase):
         model(**inputs, inputs_embeds=embeds["inputs_embeds"])
     with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds`"):
         model(attention_mask=inputs["attention_mask"])
-
-
-@each_case(NO_OFFLOAD, slow=True)
-def test_offloaded_weights_give_the_same_values(case: ModelCase):
-    """Every weight is on the meta device but while the module that holds it runs."""
-    model = cpu_offload(case.build(), execution_device=torch.device("cpu"))
-    assert all(parameter.is_meta for parameter in model.parameters())
-    assert_same_outputs(case, model)
 
 
 @each_case(NO_OFFLOAD, slow=True)

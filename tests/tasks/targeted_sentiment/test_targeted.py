@@ -192,16 +192,6 @@ class TestRunFolder:
             assert report_of(run)["runs"][0][split]["argmax"]["strict_accuracy"] == pytest.approx(expected)
             assert 0 < expected < 1
 
-    def test_fewer_rows_to_measure_on(self, aspect_bert, corpora, tmp_path, no_plots):
-        """Whole groups of aspects, without which the metrics of the corpus are not defined; the analysis finds their texts."""
-        recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, max_eval_rows=21)
-        report = train(recipe, tmp_path / "run", data_dir=corpora).to_dict()
-        assert report["rows"]["validation"] == report["rows"]["test"] == 20
-        for split in ("validation", "test"):
-            groups = Counter(row["id"].rpartition("/")[0] for row in rows_of(tmp_path / "run", split))
-            assert set(groups.values()) == {4}
-        assert "texts of the errors" not in analyze(tmp_path / "run", data_dir=corpora)["left_out"]
-
     def test_own_files_have_the_plain_metrics(self, places_run):
         figures = report_of(places_run)["runs"][0]["test"]["argmax"]
         assert "macro_f1" in figures and not set(figures) & {"strict_accuracy", "accuracy_2way", "precision"}
@@ -350,19 +340,6 @@ class TestInputs:
         assert 0 < too_long < len(hood)
         messages = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
         assert messages == [f"{too_long} of {len(hood)} texts are longer than 16 tokens (`max_length`) and were cut"]
-
-    def test_the_text_alone_is_cut_in_prediction(self, qacg_run, aspect_tokenizer):
-        words = ["sun", "rain", "day", "fear"] * 10
-        predictor = TargetedPredictor(qacg_run, device="cpu", max_length=24)
-        (items,) = predictor(f"LOCATION2 {' '.join(words)}")
-        for item in items:
-            # [CLS] location - 2 ... [SEP] location - 2 - price [SEP]
-            length = 24 - 3 - 3 - len(aspect_tokenizer.tokenize(f"location - 2 - {item['aspect']}"))
-            kept = predictor(f"LOCATION2 {' '.join(words[:length])}")[0]
-            less = predictor(f"LOCATION2 {' '.join(words[: length - 1])}")[0]
-            number = HOOD_ASPECTS.index(item["aspect"])
-            assert item["scores"] == pytest.approx(kept[number]["scores"], abs=1e-6)
-            assert item["scores"] != pytest.approx(less[number]["scores"], abs=1e-6)
 
     def test_an_auxiliary_sentence_longer_than_its_text_stays_whole(self, qacg_run, hood, aspect_tokenizer):
         # [CLS] location - 2 sun rain [SEP] location - 2 - transit - location [SEP] are 15 tokens, the others 13
@@ -514,16 +491,6 @@ class TestFiles:
             assert row["predicted_scores"] == pytest.approx([score for _, score in items], abs=1e-5)
         assert found[1]["predicted_labels"] == found[1]["predicted_scores"] == []
 
-    def test_csv(self, predictor, expected, tmp_path):
-        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in self.TEXTS])
-        predict_file(predictor, source, tmp_path / "out.csv", progress=False)
-        lines = (tmp_path / "out.csv").read_text().splitlines()
-        assert len(lines) == 5
-        for line, items in zip(lines[1:], expected, strict=True):
-            assert "|".join(name for name, _ in items) in line
-            assert "|".join(f"{score:.4f}" for _, score in items) in line
-        assert ",,," in lines[2]  # no labels and no scores
-
     def test_aspects_alone(self, cg_run, tmp_path):
         predictor = TargetedPredictor(cg_run, device="cpu")
         texts = ["this is happy & not a fear", "a day", "this is sad & not a fear"]
@@ -642,21 +609,6 @@ class TestEvaluate:
 
 
 class TestCompare:
-    def test_published_metrics_and_tests(self, qacg_run, pair_run):
-        output = invoke("compare", pair_run, qacg_run, "--all")
-        names = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc"]
-        names += ["accuracy", "macro_f1", "weighted_f1"]
-        head = zip(*cells("\n".join(line for line in output.splitlines() if line[0] == "┃")), strict=True)
-        header = [" ".join(part for part in column if part) for column in head]  # long names are folded
-        assert header == ["run", "encoder", "seeds", *(f"{name} (argmax)" for name in names)]
-        for run in (pair_run, qacg_run):
-            report = report_of(run)
-            summary = report["summary"]["test"]["argmax"]
-            (row,) = [row for row in cells(output) if row[0] == report["name"]]
-            assert row[2:] == ["1", *(f"{summary[name]['mean']:.4f}" for name in names)]
-        (line,) = [line for line in output.splitlines() if line.startswith("qacg vs pair (argmax)")]
-        assert "95 % interval" in line and "McNemar p = " in line
-
     def test_significance(self, qacg_run, pair_run):
         (test,) = json.loads(invoke("compare", pair_run, qacg_run, "--json"))["tests"]
         runs = [rows_of(run, "test") for run in (pair_run, qacg_run)]
@@ -670,10 +622,12 @@ class TestCompare:
         assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
         assert test["low"] <= test["difference"] <= test["high"]
 
-    def test_metrics_of_semeval2014(self, cg_run):
-        result = json.loads(invoke("compare", cg_run, cg_run, "--json"))
-        names = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
-        assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
+    def test_metrics_of_the_corpora(self, qacg_run, cg_run):
+        hood = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc", "accuracy"]
+        food = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
+        for run, names in ((qacg_run, hood), (cg_run, food)):
+            result = json.loads(invoke("compare", run, run, "--json"))
+            assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
 
 
 class TestConvertCommand:
@@ -704,23 +658,6 @@ class TestConvertCommand:
             logits = model(torch.tensor([first + second]), token_type_ids=types, context_ids=context).logits[0]
         best = int(logits.argmax())
         assert rows[2][2] == f"{model.config.id2label[best]} {logits.softmax(-1)[best]:.2f}"
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (("--set", "aspect=[joy]"), "unknown configuration key `aspect`: the keys are .*'aspects'"),
-            (
-                ("--set", "aspects=[joy, fear]", "--set", "targets=[sun, home]"),
-                "the configuration does not fit: .*`num_con",
-            ),
-        ],
-    )
-    def test_what_is_wrong_is_one_line(self, argv, reference, tmp_path, options, message):
-        before = files_in(tmp_path)
-        result = argv("convert", reference, tmp_path / "ours", *options)
-        (line,) = result.err.splitlines()
-        assert result.code == 1 and result.out == "" and re.match(f"error: .*{message}", line)
-        assert files_in(tmp_path) == before
 
 
 # Sampling by inverse class frequency
@@ -913,25 +850,6 @@ class TestOneModelPerContext:
                 probabilities_of(output, split), probabilities_of(contexts_run, split), atol=1e-5
             )
         assert report_of(output)["summary"] == report_of(contexts_run)["summary"]
-
-    @pytest.mark.slow
-    def test_interrupted_within_a_context(self, contexts_run, files_recipe, places, tmp_path, steps, no_plots):
-        output = tmp_path / "run"
-        save = EmotionTrainer._save_checkpoint
-
-        def save_and_stop(self, *arguments, **keywords):
-            save(self, *arguments, **keywords)
-            raise Captured
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
-            with pytest.raises(Captured):
-                train(files_recipe, output, data_dir=places)
-        report = train(files_recipe, output, data_dir=places, resume=True).to_dict()
-        assert len(steps) == 16
-        (run,) = report["runs"]
-        assert run["resumed"] is True and [part["resumed"] for part in run["contexts"]] == [True, False, False, False]
-        assert set(files_in(output)) == set(files_in(contexts_run)) - {"training_curve.png", "per_label_f1.png"}
 
     def test_context_guided_models_are_refused(self, aspect_bert):
         with pytest.raises(ValueError, match="`one_model_per_context` is for stock models.*'qacg-bert'"):
