@@ -154,6 +154,11 @@ class TestClassifiers:
         config = json.loads((label_aware_onnx / "config.json").read_text())
         assert config["thresholds"] == [0.65, 0.5, 0.7, 0.6, 0.66]
         assert "auto_map" not in config and "custom_pipelines" not in config  # of code that is not there
+        long = [" ".join(TEXTS * 3), TEXTS[1]]  # windows
+        found, expected = (
+            Predictor(one, max_length=14).probabilities(long) for one in (label_aware_onnx, label_aware)
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("case_id", ANY_ENCODER_CASES)

@@ -57,10 +57,9 @@ def test_four_ways(name, tmp_path):
     light, heavy = load_predictor(name), load_predictor(checkpoint)
     assert light.model.takes_arrays and isinstance(heavy.model, torch.nn.Module)
     assert np.abs(light.probabilities(TEXTS) - heavy.probabilities(TEXTS)).max() < 1e-5
-    if name == "reviews":  # is a stock model: for publishing it brings the pipeline that its card names
-        assert "nothing was sent" in invoke("push", checkpoint, "--repo-id", "me/model", "--dry-run")
-        assert f'pipeline("{model.facts["task"]}", model=' in (checkpoint / "README.md").read_text()
-        assert list(checkpoint.glob("pipeline_*.py"))
+    # It brings the pipeline that its card names, as a stock model, too.
+    assert f'pipeline("{model.facts["task"]}", model=' in (checkpoint / "README.md").read_text()
+    assert list(checkpoint.glob("pipeline_*.py"))
     peft = pytest.importorskip("peft")  # which loads the adapter
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     merged = AutoModelForSequenceClassification.from_pretrained(checkpoint)
@@ -68,6 +67,13 @@ def test_four_ways(name, tmp_path):
     base = type(merged).from_pretrained(encoder, config=AutoConfig.from_pretrained(model.folder))
     adapted = peft.PeftModel.from_pretrained(base, model.folder)
     assert np.abs(logits(adapted, tokenizer) - logits(merged, tokenizer)).max() < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_it_can_be_published(name, tmp_path):
+    write_ready(name, tmp_path / "checkpoint")
+    assert "nothing was sent" in invoke("push", tmp_path / "checkpoint", "--repo-id", "me/model", "--dry-run")
 
 
 class TestNames:
