@@ -2,6 +2,7 @@
 """Generators of replies: whole runs of tiny models, their perplexity, their replies, how they are measured, the commands."""
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -651,9 +652,6 @@ class TestReplyGenerator:
             alone(sharp, context, one_hot("fear"), generation_config=settings) for context in CONTEXTS[:2]
         ]
 
-    def test_replies_in_a_dictionary(self, sharp):
-        assert sharp(CONTEXTS, "joy", **GREEDY, return_dict_in_generate=True) == sharp(CONTEXTS, "joy", **GREEDY)
-
     def test_contexts_in_another_form(self, sharp):
         """What is not read is told of the form that is read."""
         short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
@@ -1265,16 +1263,6 @@ class TestTrainCommand:
 
 
 class TestRecipes:
-    NAMES = (
-        "bert_mod_ln",
-        "gpt2_emotion_token",
-        "gpt2_mod_ln",
-        "gpt2_mod_ln_residual",
-        "gpt2_vanilla",
-        "judge_a",
-        "judge_b",
-        "smollm2_modulated",
-    )
     CONFIGS = {
         "bert_mod_ln": {"modulation": "replace"},
         "gpt2_emotion_token": VANILLA,
@@ -1285,37 +1273,22 @@ class TestRecipes:
 
     @pytest.mark.parametrize("name", CONFIGS)
     def test_generators_differ_in_the_model_alone(self, name):
-        recipe, first = load_recipe(f"mojitalk/{name}"), load_recipe("mojitalk/gpt2_mod_ln")
-        assert (
-            recipe.name == f"mojitalk_{name}"
-            and recipe.dataset == "mojitalk"
-            and recipe.dataset_options == {"dedupe": True}
-        )
-        assert recipe.model_config == self.CONFIGS[name] and recipe.emotion_tokens == (name == "gpt2_emotion_token")
-        assert recipe.model_type == ("bert-mod-ln" if name == "bert_mod_ln" else "gpt2-mod-ln")
-        assert (recipe.training_arguments, recipe.max_length, recipe.seeds) == (
-            first.training_arguments,
-            first.max_length,
-            first.seeds,
-        )
-        assert (recipe.early_stopping_patience, recipe.train_fraction) == (first.early_stopping_patience, 1.0)
-        if recipe.table_row is not None:
-            assert recipe.table_row in MOJITALK_PUBLISHED
-
-    def test_judges_never_meet_the_generator(self, tmp_path):
-        data = mojitalk_folder(tmp_path)
-        recipes = [load_recipe(f"mojitalk/{name}") for name in ("gpt2_mod_ln", "judge_a", "judge_b")]
-        assert [recipe.dataset_options.get("train_part", "generator") for recipe in recipes] == [
-            *("generator", "judge_a", "judge_b")
-        ]
-        parts = [load_dataset_for(r.dataset, data, **r.dataset_options) for r in recipes]
-        contexts = [set(splits["train"]["context"]) for splits in parts]
-        held_out = [set(splits[split]["context"]) for splits in parts for split in ("validation", "test")]
-        for first, second in itertools.combinations([*contexts, set.union(*held_out)], 2):
-            assert first and second and not first & second
-        assert recipes[1].model_type != recipes[2].model_type and all(
-            r.inverse_frequency_sampling for r in recipes[1:]
-        )
+        recipe, first = (dataclasses.asdict(load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
+        own = {
+            "name",
+            "description",
+            "table_row",
+            "published",
+            "model_type",
+            "model_config",
+            "emotion_tokens",
+            "base_model",
+        }
+        assert {key for key in recipe if recipe[key] != first[key]} <= own
+        assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
+        assert recipe["emotion_tokens"] is (name == "gpt2_emotion_token")
+        assert recipe["dataset"] == "mojitalk" and recipe["dataset_options"] == {"dedupe": True}
+        assert recipe["table_row"] is None or recipe["table_row"] in MOJITALK_PUBLISHED
 
     def test_words_for_the_emojis(self):
         assert set(load_recipe("mojitalk/judge_a").label_texts) == set(MOJITALK_EMOJIS)
