@@ -83,8 +83,8 @@ def ended_at_17(training, tmp_path_factory) -> Path:
     return output
 
 
-def test_the_same_seed_gives_the_same_weights(training, reference, tmp_path, no_plots):
-    assert differences(run(training, tmp_path / "again"), reference) == []
+def test_another_seed_gives_other_weights(training, reference, tmp_path, no_plots):
+    """The same one gives the same weights: see the tests below, which compare resumed trainings with that of the reference."""
     other = run(training, tmp_path / "other", "seeds=[43]")
     assert "model.safetensors" in differences(other, reference)
 
