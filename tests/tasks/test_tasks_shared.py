@@ -359,6 +359,18 @@ def test_a_bad_row_is_named_and_nothing_is_written(case, run_of, tmp_path):
     assert os.listdir(tmp_path) == ["in.csv"]
 
 
+@of_case([case for case in ANSWERING if case.command == "predict"])
+def test_options_of_other_tasks(case, run_of, tmp_path):
+    option = ("--top-k", "2") if case.task == "targeted-sentiment" else ("--target", "home")
+    file, message = case.write_file(tmp_path / "in.csv"), f"does not go with a model for {case.task}"
+    files = ("--input", file, "--output", tmp_path / "out.jsonl")
+    data = ("--dataset", case.recipe["dataset"], "--data-dir", case.data, "--judge", "x")
+    for words in (("predict", run_of(case), *case.lines, *option), ("evaluate", run_of(case), *data)):
+        assert f"{words[-2]} {message}" in " ".join(fails(*words).replace("│", " ").split())
+    assert option[0] in fails("predict", run_of(case), *files, *option)
+    assert os.listdir(tmp_path) == ["in.csv"]
+
+
 @of_case([case for case in TASK_CASES if case.explain is not None])
 def test_explain_gives_finite_maps(case, run_of):
     line = case.lines[:3] if case.task == "dialogue-emotion" else case.lines[:1]
