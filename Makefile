@@ -61,9 +61,9 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2
 test: lint
 	$(PYTEST) --dist loadfile -m "not slow and not book and not ray"
 
-# The pages of the book, in two groups of pages, and Ray.
+# The pages of the book, in two files, and Ray.
 test-book: .venv/installed
-	$(PYTEST) --dist loadgroup -m "(book or ray) and not slow"
+	$(PYTEST) --dist loadfile -m "(book or ray) and not slow"
 
 # Also what takes minutes or starts many processes.
 test-full: test test-book

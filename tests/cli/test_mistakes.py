@@ -339,7 +339,7 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
         arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
     plateau = arguments_of(tmp_path, metric_for_best_model=metric, lr_scheduler_type="reduce_lr_on_plateau")
     assert plateau.lr_scheduler_kwargs["mode"] == ("max" if greater else "min")
-    values = {1: None, 2: 0.1, 3: 0.2, 4: float("nan")}
+    values = {1: float("nan"), 2: 0.1, 3: 0.2, 4: None}
     runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=value) for seed, value in values.items()]
     assert best_run(runs).seed == (3 if greater else 2)
     measured = {seed: {"teacher_forcing": {"perplexity": value}} for seed, value in values.items()}

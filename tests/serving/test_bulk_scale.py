@@ -402,19 +402,6 @@ def test_torchrun(checkpoint, predictor, texts, tmp_path):
 
 
 class TestRay:
-    @pytest.fixture(scope="class")
-    def ray(self):
-        ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'hf-emotion[ray]'")
-        os.environ["RAY_worker_niceness"] = "0"  # its workers would give way to everything else
-        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
-        yield ray
-        ray.shutdown()
-
-    def run(self, *arguments, **options):
-        from hf_emotion.serving.ray_engine import predict_with_ray
-
-        return predict_with_ray(*arguments, workers=2, **options)
-
     def test_only_torch_models_go_to_the_gpu(self, monkeypatch):
         """Neither an exported model, nor one behind a service."""
         from hf_emotion.serving.ray_engine import _Worker
@@ -423,46 +410,6 @@ class TestRay:
         monkeypatch.setattr("torch.cuda.is_available", lambda: True)
         for predictor in (SimpleNamespace(model=SimpleNamespace(takes_arrays=True)), SimpleNamespace()):
             assert _Worker([predictor], None, None, "error", "in.csv").predictor is predictor
-
-    @pytest.mark.ray
-    @pytest.mark.xdist_group("ray")
-    @pytest.mark.timeout(600)
-    def test_writes_what_the_local_engine_does(self, ray, predictor, texts, tmp_path, caplog):
-        source = endurance.write_source(tmp_path / "in.csv", texts, 9000)
-        counts = predict_file(predictor, source, tmp_path / "local.csv", on_bad_rows="skip", progress=False)
-        assert self.run(predictor, source, tmp_path / "ray.csv", on_bad_rows="skip") == counts
-        assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
-        cut = [record.getMessage() for record in caplog.records if "were cut" in record.getMessage()]
-        assert len(cut) == 2 and cut[0] == cut[1]
-
-        predict_file(predictor, source, tmp_path / "in.parquet", on_bad_rows="skip", top_k=1, progress=False)
-        table = pyarrow.parquet.read_table(tmp_path / "in.parquet").select(["id", "text", "note"])
-        table = table.append_column("day", pyarrow.array(["2026-01-31"] * len(table)))  # Arrow would read a time
-        pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
-        write_jsonl(tmp_path / "in.jsonl", table.to_pylist())
-        for ending in ("parquet", "jsonl"):
-            options = {"on_bad_rows": "skip", "top_k": 2}
-            predict_file(predictor, tmp_path / f"in.{ending}", tmp_path / f"a.{ending}", progress=False, **options)
-            self.run(predictor, tmp_path / f"in.{ending}", tmp_path / f"b.{ending}", **options)
-            a, b = ([row for _, row in read_rows(tmp_path / f"{name}.{ending}")] for name in "ab")
-            scores = [[score for row in rows for score in row.pop("predicted_scores") or []] for rows in (a, b)]
-            assert a == b
-            assert scores[0] == pytest.approx(scores[1], abs=1e-6)  # other batches
-
-    @pytest.mark.ray
-    @pytest.mark.xdist_group("ray")
-    @pytest.mark.timeout(600)
-    def test_errors(self, ray, predictor, tmp_path):
-        source = write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
-        with pytest.raises(ValueError, match="in.csv: the text is empty or no string: ''"):
-            self.run(predictor, source, tmp_path / "out.csv")
-        with pytest.raises(ValueError, match="no column 'comment'; the columns are"):
-            self.run(predictor, source, tmp_path / "out.csv", text_column="comment")
-        assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
-        with pytest.raises(FileExistsError, match="the output .*in.csv exists"):
-            self.run(predictor, source, source)
-        with pytest.raises(FileNotFoundError, match="no such file"):
-            self.run(predictor, tmp_path / "no.csv", tmp_path / "out.csv")
 
     def test_without_ray(self, checkpoint, tmp_path, argv, monkeypatch):
         write_csv(tmp_path / "in.csv", ["text"], [["sun"]])
