@@ -27,6 +27,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, pipeline
 
 
+pytest.register_assert_rewrite("pages", "served")  # test modules import them before they are plugins
 gc.disable()  # until all is imported: see `pytest_collection_finish`
 
 PROCESS = Path(__file__).with_name("remote_code_process.py")
