@@ -157,7 +157,7 @@ def filtered_run(gated_runs) -> Path:
     return gated_runs["esa_tfidf"]
 
 
-# The gate once more, by loops.
+# The weights of the gate, by loops.
 
 
 def loop_words(text: str) -> list[str]:
@@ -178,46 +178,26 @@ def training_texts(folder: Path) -> list[str]:
     return [text for text in texts_of(folder, "train") if text not in held_out]
 
 
-def hand_scores(text: str, folder: Path) -> list[float]:
+def gate_of(folder: Path) -> TfidfGate:
+    """That of the training texts; what it does with a text is tested in tests/models/test_tfidf_gate.py."""
     texts = training_texts(folder)
-    idf, words = hand_idf(texts), loop_words(text)
-    return [words.count(word) * idf.get(word, math.log(1 + len(set(texts))) + 1) for word in words]
-
-
-def hand_filter(text: str, folder: Path) -> str:
-    scores, kept = hand_scores(text, folder), []
-    if len(scores) <= 4:
-        return text
-    for i, word in enumerate(text.split()):
-        better = sum(other > scores[i] or (other == scores[i] and j < i) for j, other in enumerate(scores))
-        if scores[i] >= 3.5 or better < 4:
-            kept.append(word)
-    return " ".join(kept)
-
-
-def hand_gates(text: str, offsets: list[tuple[int, int]], folder: Path) -> list[float]:
-    scores = hand_scores(text, folder)
-    gates = []
-    for start, end in offsets:
-        word = len(text[: start + 1].split()) - 1  # words that begin before the token ends its first character
-        gates.append(scores[word] / max(scores) if end > start else 1.0)
-    return gates
+    return TfidfGate(hand_idf(texts), math.log(1 + len(set(texts))) + 1)
 
 
 def hand_probabilities(run: Path, texts: list[str], folder: Path, max_length: int = MAX_LENGTH) -> np.ndarray:
-    """One text at a time through the loops above, the tokenizer and the model."""
+    """One text at a time through the gate, the tokenizer and the model."""
     model = AutoModelForSequenceClassification.from_pretrained(run).eval()
     tokenizer = AutoTokenizer.from_pretrained(run)
     found = []
     for text in texts:
         scale = model.config.tfidf_gating == "scale"
-        given = text if scale else hand_filter(text, folder)
+        given = text if scale else gate_of(folder).filter(text)
         inputs = tokenizer(
             given, return_tensors="pt", truncation=True, max_length=max_length, return_offsets_mapping=True
         )
         offsets = inputs.pop("offset_mapping")[0].tolist()
         if scale:
-            inputs["token_gates"] = torch.tensor([hand_gates(text, offsets, folder)])
+            inputs["token_gates"] = torch.tensor([gate_of(folder).token_gates(text, offsets)])
         with torch.no_grad():
             logits = model(**inputs).logits / (model.config.calibration_temperature or 1.0)
             found.append(logits.softmax(-1)[0].numpy())
@@ -275,7 +255,7 @@ class TestOnePath:
 
     def test_the_gate_matters(self, run, emotion6):
         texts = held_out_texts(emotion6)
-        assert any(hand_filter(text, emotion6) != text for text in texts)
+        assert any(gate_of(emotion6).filter(text) != text for text in texts)
         gated = Predictor(run, device="cpu").probabilities(texts)
         model = AutoModelForSequenceClassification.from_pretrained(run)
         model.config.tfidf_gating = "none"
@@ -298,7 +278,7 @@ class TestOnePath:
         texts = held_out_texts(emotion6)
         expected = hand_probabilities(run, texts, emotion6)
         tokenizer, scale = AutoTokenizer.from_pretrained(run), run.name == "esa_scale"
-        given = [text if scale else hand_filter(text, emotion6) for text in texts]
+        given = [text if scale else gate_of(emotion6).filter(text) for text in texts]
         whole = [len(tokenizer(text)["input_ids"]) <= MAX_LENGTH for text in given]  # others are read in windows
         assert sum(whole) >= 40
         np.testing.assert_allclose(np.array(predictions(run)["probabilities"])[whole], expected[whole], atol=1e-5)
@@ -319,8 +299,8 @@ class TestOnePath:
         scale = name == "esa_scale"
         expected = {}
         for text in {*training_texts(emotion6), *texts_of(emotion6, "val")}:
-            encoded = tokenizer(text if scale else hand_filter(text, emotion6), return_offsets_mapping=True)
-            gates = hand_gates(text, encoded["offset_mapping"], emotion6)
+            encoded = tokenizer(text if scale else gate_of(emotion6).filter(text), return_offsets_mapping=True)
+            gates = gate_of(emotion6).token_gates(text, encoded["offset_mapping"])
             expected[tuple(encoded["input_ids"])] = pytest.approx(gates, abs=1e-5) if scale else []
         found = {tuple(ids): gates[0] if gates else [] for ids, *gates in seen}
         assert found.keys() == expected.keys()
@@ -360,7 +340,7 @@ class TestOnePath:
         gated = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
         assert (
             next(gated.preprocess(text))["input_ids"][0].tolist()
-            == tokenizer(hand_filter(text, emotion6))["input_ids"]
+            == tokenizer(gate_of(emotion6).filter(text))["input_ids"]
         )
         predictor = Predictor(model, tokenizer, gate=gate)
         assert predictor(text, top_k=1)[0][0]["score"] == pytest.approx(classify(text)[0]["score"], abs=1e-5)
@@ -385,7 +365,7 @@ class TestOnePath:
 def cut_texts(run: Path, folder: Path) -> list[str]:
     tokenizer = AutoTokenizer.from_pretrained(run)
     scale = run.name == "esa_scale"
-    given = [text if scale else hand_filter(text, folder) for text in held_out_texts(folder)]
+    given = [text if scale else gate_of(folder).filter(text) for text in held_out_texts(folder)]
     return [text for text in given if len(tokenizer(text)["input_ids"]) > MAX_LENGTH]
 
 
