@@ -124,7 +124,7 @@ SENTIMENT_NAMES = label_names(SENTIMENTS)
 Start = float | str | tuple[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelCase:
     """
     One model in one configuration.
@@ -136,9 +136,9 @@ class ModelCase:
         config: keyword arguments of a tiny configuration, all dropouts 0.
         make_inputs: (batch, length, seed) -> arguments of the head's `forward` with labels; rows differ in length.
         plain_class, plain_config: stock model whose checkpoint initialises this one; None where there is none.
-        new_weights: exactly the parameters of the head that such a checkpoint does not fill.
-        starts: what each of them holds after loading: normal values, where the name of the config's field with their
-            standard deviation stands here, or a pair ("normal", standard deviation); "identity" or a constant.
+        starts: exactly the parameters of the head that such a checkpoint does not fill, and what each of them holds after loading:
+            normal values, where the name of the config's field with their standard deviation stands here, or a pair
+            ("normal", standard deviation); "identity" or a constant.
         unused_weights: parameters of the checkpoint that this model has no place for.
         no_decay: parameters without weight decay, beside norms and biases.
         peft_modules_to_save: modules that LoRA trains in full; PEFT's own default where they are "classifier" and "score".
@@ -167,13 +167,12 @@ class ModelCase:
     auto_class: type
     config: dict[str, Any]
     make_inputs: Callable[[int, int, int], dict[str, torch.Tensor]]
-    plain_class: type[PreTrainedModel] | None
-    plain_config: PreTrainedConfig | None
-    new_weights: frozenset[str]
-    starts: dict[str, Start]
-    unused_weights: frozenset[str]
-    no_decay: frozenset[str]
-    peft_modules_to_save: tuple[str, ...]
+    plain_class: type[PreTrainedModel] | None = None
+    plain_config: PreTrainedConfig | None = None
+    starts: dict[str, Start] = field(default_factory=dict)
+    unused_weights: frozenset[str] = frozenset()
+    no_decay: frozenset[str] = frozenset()
+    peft_modules_to_save: tuple[str, ...] = ("classifier", "score")
     base_outputs: tuple[str, ...]
     head_outputs: tuple[str, ...]
     task: str
@@ -340,11 +339,9 @@ def label_aware_case(id: str, starts: dict[str, Start], multi_label: bool = True
         make_inputs=partial(classifier_inputs, multi_label=multi_label),
         plain_class=BertModel,
         plain_config=BertConfig(**TINY_BERT),
-        new_weights=frozenset(starts),
         starts=starts,
         unused_weights=frozenset() if pooler else frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
         no_decay=frozenset({"bert.score.label_embeddings", "bert.score.scale"} & set(starts)),
-        peft_modules_to_save=("classifier", "score"),
         base_outputs=("label_representations", "last_hidden_state", "label_attentions", "label_attention_lse"),
         head_outputs=("loss", "logits", "label_attentions", "label_attention_lse"),
         task="emotion-classification",
@@ -374,13 +371,7 @@ def any_encoder_case(
         auto_class=AutoModelForSequenceClassification,
         config={"encoder_config": encoder, "classifier_dropout": 0.0, **LABEL_NAMES, **config},
         make_inputs=partial(text_inputs, multi_label=multi_label),
-        plain_class=None,
-        plain_config=None,
-        new_weights=frozenset(),
-        starts={},
-        unused_weights=frozenset(),
         no_decay=frozenset({"model.score.label_embeddings"}),
-        peft_modules_to_save=("classifier", "score"),
         base_outputs=("label_representations", "last_hidden_state", "label_attentions", "label_attention_lse"),
         head_outputs=("loss", "logits", "label_attentions", "label_attention_lse"),
         task="emotion-classification",
@@ -428,13 +419,11 @@ def context_guided_case(id: str, classes: tuple[type, type, type], num_contexts:
         make_inputs=partial(targeted_inputs, num_contexts=num_contexts),
         plain_class=BertModel,
         plain_config=BertConfig(**TINY_BERT),
-        new_weights=frozenset(starts),
         starts=starts,
         unused_weights=frozenset() if pooler else frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
         no_decay=frozenset(
             name for name in starts if any(part in name for part in ("score.weight", "query_gate", "key_gate"))
         ),
-        peft_modules_to_save=("classifier", "score"),
         base_outputs=("last_hidden_state", "pooler_output"),
         head_outputs=("loss", "logits"),
         task="targeted-sentiment",
@@ -465,11 +454,9 @@ def esa_case(id: str, multi_label: bool = False, **config) -> ModelCase:
         make_inputs=partial(classifier_inputs, multi_label=multi_label),
         plain_class=RobertaModel,
         plain_config=RobertaConfig(**tiny),
-        new_weights=frozenset(starts),
         starts=starts,
         unused_weights=frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
         no_decay=frozenset({"roberta.score.scale", "roberta.score.position_embeddings"} & set(starts)),
-        peft_modules_to_save=("classifier", "score"),
         base_outputs=("pooled_output", "last_hidden_state"),
         head_outputs=("loss", "logits"),
         task="emotion-classification",
@@ -498,19 +485,11 @@ def dialogue_case(id: str, overfit_steps: int = 150, stacks: int = 1, **config) 
         auto_class=AutoModelForTokenClassification,
         config={**TINY_DIALOGUE, **LABEL_NAMES, **config},
         make_inputs=partial(dialogue_inputs, utterances=utterances, num_speakers=speakers),
-        plain_class=None,
-        plain_config=None,
-        new_weights=frozenset(),
-        starts={},
-        unused_weights=frozenset(),
-        no_decay=frozenset(),
-        peft_modules_to_save=("classifier", "score"),
         base_outputs=("last_hidden_state", "utterance_embeds"),
         head_outputs=("loss", "logits"),
         task="dialogue-emotion",
         texts=TEXTS,
         overfit_steps=overfit_steps,
-        lora_targets=("query", "value"),
         mask="utterance_mask",
         logits_per_position=True,
         dropout="hidden_dropout_prob",
@@ -591,11 +570,6 @@ def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> Model
         auto_class=AutoModelForSeq2SeqLM,
         config=config,
         make_inputs=partial(reply_inputs, mixtures=mixtures),
-        plain_class=None,
-        plain_config=None,
-        new_weights=frozenset(),
-        starts={},
-        unused_weights=frozenset(),
         no_decay=modulators,
         peft_modules_to_save=("modulation",),
         base_outputs=("last_hidden_state", "encoder_last_hidden_state"),
@@ -650,12 +624,6 @@ def modulated_case(
             **{"num_emotions": len(EMOTIONS), "emotions": list(EMOTIONS), **config},
         },
         make_inputs=partial(continuation_inputs, mixtures=mixtures),
-        plain_class=None,
-        plain_config=None,
-        new_weights=frozenset(),
-        starts={},
-        unused_weights=frozenset(),
-        no_decay=frozenset(),
         peft_modules_to_save=("emotion_modulation",),
         base_outputs=(),
         head_outputs=("loss", "logits"),

@@ -28,6 +28,7 @@ from hf_emotion.modeling import (
     CGBertForSequenceClassification,
     QACGBertForSequenceClassification,
 )
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
 
@@ -68,26 +69,11 @@ def naive_linear(weights, name: str, x: torch.Tensor) -> torch.Tensor:
 
 
 def naive_norm(weights, name: str, x: torch.Tensor) -> torch.Tensor:
-    scale, shift = [
+    scale, shift = (
         next(weights[f"{name}.{key}"] for key in keys if f"{name}.{key}" in weights)
         for keys in (("gamma", "weight"), ("beta", "bias"))
-    ]
-    mean = x.mean(-1, keepdim=True)
-    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
-    return scale * (x - mean) / torch.sqrt(variance + 1e-12) + shift
-
-
-def naive_gelu(x: torch.Tensor) -> torch.Tensor:
-    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
-
-
-def naive_sigmoid(x: torch.Tensor) -> torch.Tensor:
-    return 1 / (1 + torch.exp(-x))
-
-
-def naive_softmax(x: torch.Tensor) -> torch.Tensor:
-    powers = torch.exp(x - x.max(-1, keepdim=True).values)
-    return powers / powers.sum(-1, keepdim=True)
+    )
+    return F.layer_norm(x, x.shape[-1:], scale, shift, eps=1e-12)
 
 
 def head_of(x: torch.Tensor, head: int) -> torch.Tensor:
@@ -96,7 +82,7 @@ def head_of(x: torch.Tensor, head: int) -> torch.Tensor:
 
 def cg_attention(weights, attention: str, q, k, context, config) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """q̂ = (1−λ_Q) q + λ_Q ĉ_Q, k̂ likewise; for one head, (L, d_h) each -> attention, maps."""
-    activation = torch.tanh if config.get("gate_activation") == "tanh" else naive_sigmoid
+    activation = torch.tanh if config.get("gate_activation") == "tanh" else torch.sigmoid
     context_q = naive_linear(weights, f"{attention}.context_for_q", context)
     context_k = naive_linear(weights, f"{attention}.context_for_k", context)
     lambda_q = activation(
@@ -108,20 +94,20 @@ def cg_attention(weights, attention: str, q, k, context, config) -> tuple[torch.
         + naive_linear(weights, f"{attention}.lambda_k_context_layer", context_k)
     )
     q, k = (1 - lambda_q) * q + lambda_q * context_q, (1 - lambda_k) * k + lambda_k * context_k
-    probabilities = naive_softmax(q @ k.T / math.sqrt(HEAD_SIZE))
+    probabilities = torch.softmax(q @ k.T / math.sqrt(HEAD_SIZE), dim=-1)
     return probabilities, {"attentions": probabilities, "context_gates": torch.cat([lambda_q, lambda_k], dim=1)}
 
 
 def qacg_attention(weights, attention: str, q, k, contexts, config) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Â = A_self + λ_A α A_quasi with λ_A = 1 − (β λ_Q + γ λ_K), by the query position; for one head."""
     context_q, context_k = contexts
-    self_attention = naive_softmax(q @ k.T / math.sqrt(HEAD_SIZE))
-    quasi = naive_sigmoid(context_q @ context_k.T / math.sqrt(HEAD_SIZE))
-    lambda_q = naive_sigmoid(
+    self_attention = torch.softmax(q @ k.T / math.sqrt(HEAD_SIZE), dim=-1)
+    quasi = torch.sigmoid(context_q @ context_k.T / math.sqrt(HEAD_SIZE))
+    lambda_q = torch.sigmoid(
         naive_linear(weights, f"{attention}.lambda_q_query_layer", q)
         + naive_linear(weights, f"{attention}.lambda_q_context_layer", context_q)
     )  # (L, 1)
-    lambda_k = naive_sigmoid(
+    lambda_k = torch.sigmoid(
         naive_linear(weights, f"{attention}.lambda_k_key_layer", k)
         + naive_linear(weights, f"{attention}.lambda_k_context_layer", context_k)
     )
@@ -157,7 +143,7 @@ def naive_encoder(weights, prefix: str, inputs, row: int, kind: str | None = Non
         for h in range(HEADS):
             one = head_of(q, h), head_of(k, h)
             if kind is None:
-                mixed, found = naive_softmax(one[0] @ one[1].T / math.sqrt(HEAD_SIZE)), {}
+                mixed, found = torch.softmax(one[0] @ one[1].T / math.sqrt(HEAD_SIZE), dim=-1), {}
             elif kind == "cg":
                 mixed, found = cg_attention(weights, attention, *one, head_of(context, h), config)
             else:
@@ -169,7 +155,7 @@ def naive_encoder(weights, prefix: str, inputs, row: int, kind: str | None = Non
             head_maps.append(found)
         y = naive_linear(weights, f"{layer}.attention.output.dense", torch.cat(heads, dim=1))
         y = naive_norm(weights, f"{layer}.attention.output.LayerNorm", y + x)
-        z = naive_gelu(naive_linear(weights, f"{layer}.intermediate.dense", y))
+        z = F.gelu(naive_linear(weights, f"{layer}.intermediate.dense", y))
         x = naive_norm(weights, f"{layer}.output.LayerNorm", naive_linear(weights, f"{layer}.output.dense", z) + y)
         states.append(x)
         maps.append(head_maps)
@@ -193,7 +179,7 @@ def naive_label_aware(weights, inputs) -> tuple[torch.Tensor, list, list[torch.T
     for row in range(4):
         states, _ = naive_encoder(weights, "backbone", inputs, row)
         scores = weights["label_embds"] @ weights["W"] @ states[-1].T  # e W Hᵀ
-        attentions.append(naive_softmax(scores))
+        attentions.append(torch.softmax(scores, dim=-1))
         attended = attentions[-1] @ states[-1]
         sentence = naive_pooler(weights, "backbone", states[-1]).expand(LABELS, HIDDEN)
         logits.append(naive_linear(weights, "head", torch.cat([attended, sentence], dim=1))[:, 0])

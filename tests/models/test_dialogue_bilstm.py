@@ -120,33 +120,20 @@ def naive_lstm(w: dict, name: str, x: torch.Tensor, causal: bool = False) -> tor
 
 def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Eqs. 4-6 for one row without padding, (U, S) -> (U, S), attention (heads, U, U)."""
-    length, size = len(x), x.shape[1] // config.num_attention_heads
-    q, k, v = (
-        [w[f"dialogue.score.attention.{name}_weight"] @ row + w[f"dialogue.score.attention.{name}_bias"] for row in x]
-        for name in ("query", "key", "value")
-    )
-    maps = torch.zeros(config.num_attention_heads, length, length, dtype=torch.float64)
-    rows = []
-    for i in range(length):
-        parts = []
-        for head in range(config.num_attention_heads):
-            part = slice(head * size, (head + 1) * size)
-            seen = range(i + 1 if config.causal else length)
-            powers = {j: math.exp(q[i][part] @ k[j][part] / math.sqrt(size)) for j in seen}
-            for j in seen:
-                maps[head, i, j] = powers[j] / sum(powers.values())
-            parts.append(sum(maps[head, i, j] * v[j][part] for j in seen))
-        row = (
-            w["dialogue.score.attention.out_proj_weight"] @ torch.cat(parts)
-            + w["dialogue.score.attention.out_proj_bias"]
-        )
-        if config.attention_residual:
-            row = row + x[i]
-            centred = row - row.mean()
-            row = centred / ((centred**2).mean() + config.layer_norm_eps).sqrt()
-            row = row * w["dialogue.score.attention.LayerNorm.weight"] + w["dialogue.score.attention.LayerNorm.bias"]
-        rows.append(row)
-    return torch.stack(rows), maps
+    name, size = "dialogue.score.attention", x.shape[1] // config.num_attention_heads
+    q, k, v = (x @ w[f"{name}.{part}_weight"].T + w[f"{name}.{part}_bias"] for part in ("query", "key", "value"))
+    later = torch.ones(len(x), len(x)).triu(1).bool()
+    maps, parts = [], []
+    for start in range(0, x.shape[1], size):
+        head = slice(start, start + size)
+        scores = q[:, head] @ k[:, head].T / math.sqrt(size)
+        maps.append((scores.masked_fill(later, -math.inf) if config.causal else scores).softmax(dim=1))
+        parts.append(maps[-1] @ v[:, head])
+    y = torch.cat(parts, dim=1) @ w[f"{name}.out_proj_weight"].T + w[f"{name}.out_proj_bias"]
+    if config.attention_residual:
+        norm = w[f"{name}.LayerNorm.weight"], w[f"{name}.LayerNorm.bias"]
+        y = nn.functional.layer_norm(y + x, x.shape[1:], *norm, config.layer_norm_eps)
+    return y, torch.stack(maps)
 
 
 def naive_utterances(model, w: dict, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

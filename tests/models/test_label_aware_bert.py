@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label-aware BERT against its formulas, computed a second time with loops, and what only this family can do."""
+"""Label-aware BERT against its formulas, computed a second time row by row, and what only this family can do."""
 
 import copy
 import math
 
-import numpy as np
 import pytest
 import torch
 from hf_emotion.modeling import (
@@ -26,6 +25,7 @@ from model_cases import (
     classifier_inputs,
     encoder_inputs,
 )
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel, pipeline
 
@@ -41,105 +41,52 @@ def build(**config) -> BertForLabelAwareClassification:
 # The formulas once more. Everything below is float64 and shares no code with the models.
 
 
-def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> np.ndarray:
+def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> torch.Tensor:
     """H of transformers' own BERT with the model's weights, (B, L, d). Positions count from the first real token."""
     bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
     names = set(bert.state_dict())
     bert.load_state_dict({name: value for name, value in model.bert.state_dict().items() if name in names})
-    position_ids = torch.zeros_like(inputs["input_ids"])
-    for b, mask in enumerate(inputs["attention_mask"].tolist()):
-        for j in range(len(mask)):
-            position_ids[b, j] = max(j - mask.index(1), 0)
+    first = inputs["attention_mask"].argmax(dim=1, keepdim=True)
+    position_ids = (torch.arange(inputs["input_ids"].shape[1]) - first).clamp(min=0)
     with torch.no_grad():
-        return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state.numpy()
+        return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state
 
 
-def naive_softmax(scores: list[float]) -> list[float]:
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
-def naive_gelu(x: float) -> float:
-    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
-
-
-def dot(first, second) -> float:
-    return sum(float(a) * float(b) for a, b in zip(first, second, strict=True))
-
-
-def naive_label_aware(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def naive_label_aware(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """S = e W Hᵀ, softmax over real tokens, h̃ = α H, logit = FFN([h̃ ‖ s]) -> logits, representations, attentions."""
-    config = model.config
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    e = weights["bert.score.label_embeddings"]  # (C, d')
-    w = weights["bert.score.weight"].T  # W (d', d)
-    rows, length, size = hidden.shape
-    labels = config.num_labels
-    logits = np.zeros((rows, labels))
-    representations = np.zeros((rows, labels, 2 * size))
-    attentions = np.zeros((rows, labels, length))
-    for b in range(rows):
-        h = hidden[b]
-        first = h[list(mask[b]).index(1)]
+    config, w, rows = model.config, model.state_dict(), []
+    for h, real in zip(hidden, mask.bool(), strict=True):
+        scores = w["bert.score.label_embeddings"] @ w["bert.score.weight"].T @ h[real].T
+        attention = torch.zeros(config.num_labels, len(h)).double()
+        attention[:, real] = scores.softmax(dim=1)
+        sentence = h[real][0]
         if config.sentence_representation == "pooler":
-            dense, bias = weights["bert.pooler.dense.weight"], weights["bert.pooler.dense.bias"]
-            sentence = [math.tanh(dot(dense[k], first) + bias[k]) for k in range(size)]
-        else:
-            sentence = list(first)
-        real = [j for j in range(length) if mask[b, j]]
-        for i in range(labels):
-            scores = [sum(e[i, p] * w[p, q] * h[j, q] for p in range(len(w)) for q in range(size)) for j in real]
-            for j, attention in zip(real, naive_softmax(scores), strict=True):
-                attentions[b, i, j] = attention
-            attended = [sum(attentions[b, i, j] * h[j, k] for j in real) for k in range(size)]
-            representations[b, i] = attended + sentence
+            sentence = (w["bert.pooler.dense.weight"] @ sentence + w["bert.pooler.dense.bias"]).tanh()
+        joined = torch.cat([attention @ h, sentence.expand(config.num_labels, -1)], dim=1)
+        logits = []
+        for i, vector in enumerate(joined):
             head = 0 if config.tie_head else i
-            vector = representations[b, i]
             if config.head_hidden_size is not None:
-                first = head * config.head_hidden_size
-                dense, bias = weights["classifier.dense.weight"], weights["classifier.dense.bias"]
-                vector = [
-                    naive_gelu(dot(dense[k], vector) + bias[k]) for k in range(first, first + config.head_hidden_size)
-                ]
-            logits[b, i] = (
-                dot(weights["classifier.out_proj.weight"][head], vector) + weights["classifier.out_proj.bias"][head]
-            )
-    return logits, representations, attentions
+                part = slice(head * config.head_hidden_size, (head + 1) * config.head_hidden_size)
+                dense, bias = w["classifier.dense.weight"][part], w["classifier.dense.bias"][part]
+                vector = F.gelu(dense @ vector + bias)
+            logits.append(w["classifier.out_proj.weight"][head] @ vector + w["classifier.out_proj.bias"][head])
+        rows.append((torch.stack(logits), joined, attention))
+    return tuple(torch.stack(values) for values in zip(*rows, strict=True))
 
 
-def naive_leam(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def naive_leam(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Cosine, convolution over real tokens, ReLU, maximum over labels, scalar, softmax -> logits, z, attention."""
-    radius = model.config.leam_radius
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    e = weights["bert.score.label_embeddings"]
-    kernel, bias = weights["bert.score.weight"][0, 0], weights["bert.score.bias"][0]
-    scale = weights["bert.score.scale"][0]
-    out, out_bias = weights["classifier.1.weight"], weights["classifier.1.bias"]
-    rows, length, size = hidden.shape
-    logits = np.zeros((rows, len(e)))
-    vectors = np.zeros((rows, size))
-    attentions = np.zeros((rows, 1, length))
-    for b in range(rows):
-        h = hidden[b]
-        real = [j for j in range(length) if mask[b, j]]
-        cosine = {
-            (i, j): dot(e[i], h[j]) / math.sqrt(dot(e[i], e[i]) * dot(h[j], h[j])) for i in range(len(e)) for j in real
-        }
-        scores = []
-        for j in real:
-            matches = []
-            for i in range(len(e)):
-                window = [
-                    kernel[radius + step] * cosine.get((i, j + step), 0.0) for step in range(-radius, radius + 1)
-                ]
-                matches.append(max(0.0, sum(window) + bias))
-            scores.append(scale * max(matches))
-        for j, attention in zip(real, naive_softmax(scores), strict=True):
-            attentions[b, 0, j] = attention
-        vectors[b] = [sum(attentions[b, 0, j] * h[j, k] for j in real) for k in range(size)]
-        for i in range(len(e)):
-            logits[b, i] = dot(out[i], vectors[b]) + out_bias[i]
-    return logits, vectors, attentions
+    radius, w, rows = model.config.leam_radius, model.state_dict(), []
+    for h, real in zip(hidden, mask.bool(), strict=True):
+        cosine = F.cosine_similarity(w["bert.score.label_embeddings"][:, None], h[None], dim=-1) * real  # (C, L)
+        windows = F.pad(cosine, (radius, radius)).unfold(1, 2 * radius + 1, 1)
+        matches = (windows @ w["bert.score.weight"][0, 0] + w["bert.score.bias"][0]).relu()
+        attention = torch.zeros(1, len(h)).double()
+        attention[0, real] = (w["bert.score.scale"][0] * matches.max(dim=0).values[real]).softmax(dim=0)
+        vector = attention[0] @ h
+        rows.append((w["classifier.1.weight"] @ vector + w["classifier.1.bias"], vector, attention))
+    return tuple(torch.stack(values) for values in zip(*rows, strict=True))
 
 
 def masked_inputs() -> dict[str, torch.Tensor]:
@@ -150,19 +97,18 @@ def masked_inputs() -> dict[str, torch.Tensor]:
     return inputs
 
 
+@torch.no_grad()
 def assert_equals_formula(model, naive) -> None:
-    model = model.double()
-    inputs = masked_inputs()
-    mask = inputs["attention_mask"].numpy()
+    model, inputs = model.double(), masked_inputs()
+    mask = inputs["attention_mask"]
     logits, representations, attentions = naive(model, stock_hidden_states(model, inputs), mask)
-    with torch.no_grad():
-        base, head = model.bert(**inputs), model(**inputs)
-    assert_close(base.label_representations.numpy(), representations, rtol=1e-9, atol=1e-9)
+    base, head = model.bert(**inputs), model(**inputs)
+    tolerance = {"rtol": 1e-9, "atol": 1e-9}
+    assert_close(base.label_representations, representations, **tolerance)
     for outputs in (base, head):
-        assert_close(outputs.label_attentions.numpy(), attentions, rtol=1e-9, atol=1e-9)
-        assert (outputs.label_attentions.numpy()[np.broadcast_to(mask[:, None] == 0, attentions.shape)] == 0).all()
-        assert_close(outputs.label_attentions.sum(dim=-1), torch.ones(attentions.shape[:2], dtype=torch.float64))
-    assert_close(head.logits.numpy(), logits, rtol=1e-9, atol=1e-9)
+        assert_close(outputs.label_attentions, attentions, **tolerance)
+        assert not outputs.label_attentions.masked_select(mask[:, None] == 0).any()
+    assert_close(head.logits, logits, **tolerance)
 
 
 def test_encoder_is_stock_bert():
@@ -172,8 +118,8 @@ def test_encoder_is_stock_bert():
     for extra in ({}, {"position_ids": positions}):
         expected = stock_hidden_states(model, {**inputs, **extra})
         with torch.no_grad():
-            found = model.bert(**inputs, **extra).last_hidden_state.numpy()
-            head = model(**inputs, **extra, output_hidden_states=True).hidden_states[-1].numpy()
+            found = model.bert(**inputs, **extra).last_hidden_state
+            head = model(**inputs, **extra, output_hidden_states=True).hidden_states[-1]
         assert_close(found, expected, rtol=1e-9, atol=1e-9)
         assert_close(head, expected, rtol=1e-9, atol=1e-9)
 
@@ -239,8 +185,8 @@ def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):
 # Losses
 
 
-def naive_weights(counts: list[int], beta: float) -> list[float]:
-    return [(1 - beta) / (1 - beta**n) for n in counts]
+def naive_weights(counts: list[int], beta: float) -> torch.Tensor:
+    return torch.tensor([(1 - beta) / (1 - beta**n) for n in counts], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9999])
@@ -248,7 +194,7 @@ def test_class_balanced_weights_equal_the_formula(beta):
     counts = [1, 2, 10, *GOEMOTIONS_EXTREMES]
     weights = class_balanced_weights(counts, beta)
     assert weights.dtype == torch.float32
-    assert_close(weights, torch.tensor(naive_weights(counts, beta)), rtol=1e-6, atol=0)
+    assert_close(weights, naive_weights(counts, beta).float(), rtol=1e-6, atol=0)
     normalized = class_balanced_weights(counts, beta, normalize=True)
     assert normalized.mean().item() == pytest.approx(1, abs=1e-6)
     assert_close(normalized / normalized[0], weights / weights[0], rtol=1e-5, atol=0)
@@ -285,24 +231,17 @@ def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attentio
     )  # half a step of bfloat16 below 1, and some
 
 
-def naive_loss(logits, labels, config) -> float:
-    rows, classes = logits.shape
-    weights = [1.0] * classes
+def naive_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> float:
+    weights = torch.ones(logits.shape[1]).double()
     if config.class_balanced_beta is not None:
         weights = naive_weights(config.class_counts, config.class_balanced_beta)
         if config.class_balanced_normalize:
-            weights = [weight / (sum(weights) / classes) for weight in weights]
-    total = 0.0
-    for b in range(rows):
-        if config.problem_type == "multi_label_classification":
-            for c in range(classes):
-                probability = 1 / (1 + math.exp(-logits[b, c]))
-                loss = -math.log(probability) if labels[b, c] else -math.log(1 - probability)
-                total += weights[c] * loss / (rows * classes)
-        else:
-            gold = int(labels[b])
-            total -= weights[gold] * math.log(naive_softmax(logits[b].tolist())[gold]) / rows
-    return total
+            weights = weights / weights.mean()
+    if config.problem_type == "multi_label_classification":
+        p = 1 / (1 + (-logits.double()).exp())
+        return -(weights * (labels * p.log() + (1 - labels) * (1 - p).log())).mean().item()
+    chosen = logits.double().softmax(dim=1)[torch.arange(len(labels)), labels]
+    return -(weights[labels] * chosen.log()).mean().item()
 
 
 @pytest.mark.parametrize("problem_type", ["multi_label_classification", "single_label_classification"])
@@ -322,13 +261,13 @@ def test_loss_equals_the_formula(problem_type, balance):
     logits = torch.randn(6, 5, generator=generator, dtype=torch.float64)
     labels = classifier_inputs(6, 4, seed=3, multi_label=problem_type.startswith("multi"))["labels"]
     loss = classification_loss(logits, labels, config)
-    assert loss.item() == pytest.approx(naive_loss(logits.numpy(), labels.numpy(), config), rel=1e-6)
+    assert loss.item() == pytest.approx(naive_loss(logits, labels, config), rel=1e-6)
     if problem_type.startswith("multi"):  # data sets hold 0 and 1 as integers too
         assert_close(classification_loss(logits, labels.long(), config), loss)
     model = build(problem_type=problem_type, **balance)
     inputs = {**encoder_inputs(6, 9, seed=4), "labels": labels}
     outputs = model(**inputs)
-    expected = naive_loss(outputs.logits.detach().double().numpy(), labels.numpy(), config)
+    expected = naive_loss(outputs.logits.detach(), labels, config)
     assert outputs.loss.item() == pytest.approx(expected, rel=1e-5)
 
 

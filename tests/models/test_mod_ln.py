@@ -34,6 +34,7 @@ from model_cases import (
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -86,32 +87,17 @@ def modulator(modulators: Modulators, index: int) -> dict[str, torch.Tensor]:
     return {part: modulators.of(part)[index] for part in modulators.parts}
 
 
-def silu(x):
-    return x / (1 + torch.exp(-x))
-
-
 def naive(norm: ModulatedLayerNorm, m: dict[str, torch.Tensor], states, weights):
-    """Eqs. 1-3, number by number."""
-    (rows, length, size), hidden = states.shape, len(m["scale_in"])
-    result = torch.zeros_like(states)
-    for row in range(rows):
-        gamma, beta = [], []
-        for i in range(size):
-            g, b = states.new_zeros(()), states.new_zeros(())
-            for j in range(hidden):
-                inner_g = sum(m["scale_in"][j, e] * weights[row, e] for e in range(weights.shape[1]))
-                inner_b = sum(m["shift_in"][j, e] * weights[row, e] for e in range(weights.shape[1]))
-                g = g + m["scale_out"][i, j] * silu(inner_g)
-                b = b + m["shift_out"][i, j] * silu(inner_b + m["shift_bias"][j])
-            gamma.append(g + norm.weight[i] if norm.weight is not None else g)
-            beta.append(b + norm.bias[i] if norm.bias is not None else b)
-        for token in range(length):
-            x = states[row, token]
-            mean = sum(x) / size
-            variance = sum((value - mean) ** 2 for value in x) / size
-            for i in range(size):
-                result[row, token, i] = gamma[i] * (x[i] - mean) / (variance + 1e-3) ** 0.5 + beta[i]
-    return result
+    """Eqs. 1-3, row by row."""
+    rows = []
+    for x, a in zip(states, weights, strict=True):
+        gamma = m["scale_out"] @ F.silu(m["scale_in"] @ a)
+        beta = m["shift_out"] @ F.silu(m["shift_in"] @ a + m["shift_bias"])
+        if norm.weight is not None:
+            gamma, beta = gamma + norm.weight, beta + norm.bias
+        mean, variance = x.mean(dim=1, keepdim=True), x.var(dim=1, correction=0, keepdim=True)
+        rows.append(gamma * (x - mean) / (variance + 1e-3).sqrt() + beta)
+    return torch.stack(rows)
 
 
 @EACH_MODULATION
@@ -180,8 +166,8 @@ def copy_side(family: str, model, side: str, target, weights: torch.Tensor | Non
         if isinstance(module, ModulatedLayerNorm):
             modulated += 1
             m = modulator(source.modulation, modulated)
-            gamma = m["scale_out"] @ silu(m["scale_in"] @ weights)
-            beta = m["shift_out"] @ silu(m["shift_in"] @ weights + m["shift_bias"])
+            gamma = m["scale_out"] @ F.silu(m["scale_in"] @ weights)
+            beta = m["shift_out"] @ F.silu(m["shift_in"] @ weights + m["shift_bias"])
             residual = module.weight is not None
             state[f"{stock_name}.weight"] = module.weight + gamma if residual else gamma
             state[f"{stock_name}.bias"] = module.bias + beta if residual else beta
