@@ -23,7 +23,7 @@ from task_cases import REPLIES, TASK_CASES, TaskCase
 from toolkit_helpers import CHECKPOINT, REPORTS, RESULTS, files_in, invoke, one_thread, report_of, travelling
 from typer.testing import CliRunner
 
-from hf_emotion import load_dataset_for, load_recipe, train
+from hf_emotion import load_dataset_for, load_recipe, metrics, train
 from hf_emotion.cli import app
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing import hub
@@ -258,14 +258,18 @@ def test_answers_are_calibrated_wherever_they_are_given(case, run_of, tmp_path):
 
 @of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy"])
 def test_the_stored_predictions_are_the_calibrated_ones(case, run_of):
-    run = run_of(case)
+    """By the temperature that fits the validation part."""
+    run, predictor = run_of(case), load_predictor(run_of(case))
     stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
-    rows = load_split(case.recipe["dataset"], "test", case.data, **case.recipe.get("dataset_options", {}))
-    found = load_predictor(run).of_rows(rows)
-    gold = load_predictor(run).task.gold(rows)
-    labelled = slice(None) if gold.ndim == 2 else gold >= 0
-    kept = [row["probabilities"] for row in stored if row["split"] == "test"]
-    np.testing.assert_allclose(found[labelled], kept, atol=1e-5)
+    for split in ("test", "validation"):
+        rows = load_split(case.recipe["dataset"], split, case.data, **case.recipe.get("dataset_options", {}))
+        gold = predictor.task.gold(rows)
+        labelled = slice(None) if gold.ndim == 2 else gold >= 0
+        kept = [row["probabilities"] for row in stored if row["split"] == split]
+        np.testing.assert_allclose(predictor.of_rows(rows)[labelled], kept, atol=1e-5)
+    predictor.model.config.calibration_temperature = None
+    fitted = metrics.fit_temperature(gold[labelled], predictor.of_rows(rows)[labelled])
+    assert report_of(run)["runs"][0]["temperature"] == pytest.approx(fitted, rel=1e-3)
 
 
 @of_case(TASK_CASES)
