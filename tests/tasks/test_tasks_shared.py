@@ -213,10 +213,16 @@ def test_models_and_corpora_of_other_tasks_are_refused(case, run_of, tmp_path):
 def test_what_does_not_fit_is_said_before_anything_is_written(case, run_of, tmp_path):
     run_of(case)
     recipe = load_recipe(f"recipes/{case.id}.yaml")
-    for changes, error, message in (
+    said = [
         ({"max_length": 4000}, ValueError, "`max_length` .*4000"),
         ({"base_model": "nobody/no-model"}, OSError, "the base model 'nobody/no-model' cannot be loaded"),
-    ):
+    ]
+    if Path(recipe.base_model).is_dir():
+        without_weights = shutil.copytree(
+            recipe.base_model, tmp_path / "base", ignore=lambda *_: ["model.safetensors"]
+        )
+        said.append(({"base_model": str(without_weights)}, OSError, "base.* cannot be loaded.*model.safetensors"))
+    for changes, error, message in said:
         with pytest.raises(error, match=message) as caught:
             train(dataclasses.replace(recipe, **changes), tmp_path / "run", data_dir=case.data)
         assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()

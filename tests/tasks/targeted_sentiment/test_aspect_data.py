@@ -399,6 +399,12 @@ class TestOwnFiles:
                 *(("five", "screen", "none"), ("five", "battery", "none"), ("five", "sound", "bad")),
             ]
 
+    def test_fill_none_with_nothing_to_fill(self, tmp_path):
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, [row for row in self.FILLED if row[3] != "none"][:2])
+        train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
+        assert label_names(train) == ["good"] and len(train) == 2
+
     def test_fill_none_without_targets(self, tmp_path):
         for split in ("train", "dev"):
             write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED[:2])
