@@ -124,6 +124,7 @@ def test_two_processes_train_as_one(kind, folder, server, single):
     assert [line for line in said if "find_unused_parameters" not in line] == []  # only the first one prints
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_with_adam(folder, server):
     runs = {batch: folder / f"adam-{batch}" for batch in (8, 4)}
     adam = ("--set", "optim=adamw_torch", "--set", "learning_rate=1e-3")
