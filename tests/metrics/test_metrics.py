@@ -143,6 +143,10 @@ class TestGoEmotions:
         assert all(confusions[pair] == rows for pair, rows in found.items())
         assert sorted(found.values(), reverse=True) == sorted(confusions.values(), reverse=True)[:10]
 
+    def test_at_most_ten_confusions(self):
+        result = metrics.goemotions(np.eye(28, dtype=int), np.roll(np.eye(28), 1, axis=1) * 0.9)
+        assert [row["rows"] for row in result["confusions"]] == [1] * 10
+
     def test_shares_without_rows_are_nan(self):
         shares = ("top1_accuracy", "top3_accuracy", "neutral_to_other", "other_to_neutral", "macro_average_precision")
         names = ["joy", "anger", "neutral"]

@@ -114,6 +114,12 @@ def test_a_classifier_gives_its_encoder_in_evaluation_and_in_float32(tmp_path):
     assert_same_function(bert, roberta, inputs)
 
 
+def test_an_encoder_without_a_pooler(bert, monkeypatch):
+    load = AutoModel.from_pretrained
+    monkeypatch.setattr(AutoModel, "from_pretrained", lambda *a, **kw: load(*a, add_pooling_layer=False, **kw))
+    assert bert_to_roberta(bert).pooler is None
+
+
 def test_the_folder_and_the_command(bert, tmp_path, own_verbosity):
     folder = tmp_path / "new" / "roberta"
     expected = bert_to_roberta(bert, folder)

@@ -16,7 +16,7 @@ from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encode
 from peft import LoraConfig, get_peft_model
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForMaskedLM, BertForSequenceClassification
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
@@ -248,6 +248,19 @@ def test_maps_are_there_on_request_only_and_change_nothing(family, implementatio
             assert_close(outputs[name], plain[name], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+@EACH_FAMILY
+def test_maps_are_complete_with_gradient_checkpointing(family):
+    model = build(family).train()
+    inputs = targeted_inputs(3, 6, seed=4, num_contexts=CONTEXTS)
+    expected = model(**inputs, output_attentions=True)
+    model.gradient_checkpointing_enable()
+    outputs = model(**inputs, output_attentions=True)
+    outputs.loss.backward()
+    for name in MAPS[family]:
+        assert_close(outputs[name], expected[name])
+
+
 @EACH_FAMILY
 def test_a_model_without_layers_has_no_maps(family):
     outputs = build(family, num_hidden_layers=0)(**masked_inputs(), output_attentions=True)
@@ -365,6 +378,14 @@ def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
     model = adapted(modules_to_save=["pooler"]).train()  # PEFT adds "classifier" and "score"
     model(**inputs).loss.backward()
     assert all(p.grad is not None for name, p in model.named_parameters() if "modules_to_save" in name)
+
+
+@EACH_FAMILY
+def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path):
+    build(family).save_pretrained(tmp_path)
+    arguments = {"aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"], "num_contexts": None}
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments, ignore_mismatched_sizes=True)
+    assert model.config.num_contexts == len(model.bert.score.weight) == 4
 
 
 # Dropout of the attention

@@ -609,6 +609,20 @@ def test_adapter_that_would_leave_untrained_modulators_is_refused(bases):
         model.train()
 
 
+def test_a_few_trained_rows_of_the_language_model_are_saved(bases, tmp_path):
+    """Rows that no sample of the weights holds; frozen again before the model is saved."""
+    model, (inputs, weights) = build(bases["llama"]).train(), make_inputs()
+    words = model.get_input_embeddings().requires_grad_(True)
+    model.train()
+    with torch.no_grad():
+        words.weight[7, 3] += 1
+    words.requires_grad_(False)
+    model.eval().save_pretrained(tmp_path)
+    loaded = EmotionModulatedForCausalLM.from_pretrained(tmp_path)
+    expected = model(**inputs, emotion_weights=weights).logits
+    assert_close(loaded(**inputs, emotion_weights=weights).logits, expected, rtol=1e-6, atol=1e-6)
+
+
 # Where the emotion acts
 
 

@@ -6,13 +6,14 @@ import pytest
 import torch
 from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassification, LabelAwareModel
 from huggingface_hub.errors import StrictDataclassError
-from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, VOCABULARY, asymmetric_, make_tokenizer
+from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, TINY_GPT2, VOCABULARY, asymmetric_, make_tokenizer
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
     BertConfig,
     BertModel,
     CanineConfig,
+    CodeGenConfig,
     LongformerConfig,
     MPNetConfig,
     MPNetModel,
@@ -326,6 +327,15 @@ def test_an_encoder_whose_last_states_are_narrower_than_its_layers(start, tokeni
     outputs = model.base_model(ids, attention_mask=mask, output_hidden_states=True)
     assert outputs.last_hidden_state.shape == (2, 4, 8) and outputs.label_representations.shape == (2, 5, 16)
     assert_close(model(ids, attention_mask=mask).logits[:1], model(ids[:1, 2:]).logits)
+
+
+def test_an_encoder_whose_configuration_knows_no_padding():
+    encoder = CodeGenConfig(**{**TINY_GPT2, "n_head": 4}, n_ctx=32, rotary_dim=4)
+    assert not hasattr(encoder, "pad_token_id")
+    model = LabelAwareForSequenceClassification(LabelAwareConfig(encoder_config=encoder, **LABEL_NAMES)).eval()
+    ids = torch.tensor([[7, 8, 9]])
+    padded = model(torch.tensor([[7, 8, 9, 9]]), attention_mask=torch.tensor([[1, 1, 1, 0]]))
+    assert_close(model(ids).logits, padded.logits)
 
 
 @pytest.mark.parametrize(("case_id", "tied"), [("any-mpnet", True), ("any-deberta", False), ("leam", False)])

@@ -324,3 +324,14 @@ def test_one_text_gives_one_list_and_several_a_list_each(classify):
     assert len(calls) == len(TARGETED_TEXTS)
     assert several == [classify(text) for text in TARGETED_TEXTS] == classify(list(TARGETED_TEXTS), batch_size=2)
     assert classify([TARGETED_TEXTS[0]]) == several[:1]
+
+
+def test_dtype_and_device_stay_those_of_the_model(tokenizer):
+    for dtype in (torch.float32, torch.bfloat16):
+        model = build("qacg-per-head-context-gate-bias").to(dtype)
+        classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu")
+        assert classify.model is model and model.dtype == dtype
+        assert classify.device == torch.device("cpu") == model.device
+        for entry in classify(TARGETED_TEXTS[0]):
+            assert isinstance(entry["score"], float)
+            assert sum(entry["scores"].values()) == pytest.approx(1, abs=1e-5)
