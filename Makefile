@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A run of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
-.PHONY: quickstart ready test test-full endurance nightly lint format docs bench bench-full study release
+.PHONY: quickstart ready test test-book test-full endurance nightly lint format docs bench bench-full study release
 # The ready model answers, is measured and fine-tuned on a small corpus, and answers again; each step prints its seconds.
 SENTENCES := "Thank you so much for sitting with me at the clinic." \
   "Why on earth would anyone put the light switch behind the wardrobe?" \
@@ -56,15 +56,20 @@ ready: .venv/installed
 	done
 	@echo 'build/ready holds the new models; copy them to hf_emotion/ready to ship them.'
 
-# Test files run in the order of tests/conftest.py, the longest first. -rs lists what is skipped, and why.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
+# What one runs before a commit. -rs lists what is skipped, and why.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2
 test: lint
-	$(PYTEST) -m "not slow"
+	$(PYTEST) --dist loadfile -m "not slow and not book and not ray"
 
-test-full: lint
-	$(PYTEST)
+# The pages of the book, in two files, and Ray.
+test-book: .venv/installed
+	$(PYTEST) --dist loadfile -m "(book or ray) and not slow"
 
-# Provokes faults for hours: kills trainings and jobs, shares a predictor among threads, tries files and arguments of all kinds. Writes
+# Also what takes minutes or starts many processes.
+test-full: test test-book
+	$(PYTEST) --dist loadfile -m slow
+
+# Provokes faults for twenty minutes: kills trainings and jobs, shares a predictor among threads, tries files and arguments of all kinds. Writes
 # benchmarks/dependability.json, from which the book takes its figures.
 endurance: .venv/installed
 	$(BIN)/python -m tests.endurance

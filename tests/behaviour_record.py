@@ -342,11 +342,8 @@ def record_corpus(recorder: Recorder, name: str) -> None:
             asked = ("predict", run, "I am so happy", "this is anger", "--taxonomy", taxonomy, "--json")
             recorder.run(f"corpus {name}/{taxonomy}", *asked)
             recorder.run(f"corpus {name}/evaluate {taxonomy}", *words, "--taxonomy", taxonomy)
-    for what, command in (
-        ("analyze", ("analyze", run, "--data-dir", "data/named", "--json")),
-        ("compare", ("compare", run)),
-    ):
-        recorder.run(f"corpus {name}/{what}", *command)
+    recorder.run(f"corpus {name}/analyze", "analyze", run, "--data-dir", "data/named", "--json")
+    recorder.run(f"corpus {name}/compare", "compare", run)
 
 
 def record_pairs(recorder: Recorder) -> None:
@@ -354,10 +351,9 @@ def record_pairs(recorder: Recorder) -> None:
     for first, second in (("stock", "label-aware"), ("stock-pair", "qacg"), ("dialogue-words", "dialogue-encoder")):
         if Path(f"runs/{first}").is_dir() and Path(f"runs/{second}").is_dir():
             key, runs = f"pair {first}, {second}", (f"runs/{first}", f"runs/{second}")
-            recorder.run(f"{key}/compare", "compare", *runs)
-            recorder.run(f"{key}/compare json", "compare", *runs, "--json")
-            recorder.run(f"{key}/analyze", "analyze", *runs)
-            recorder.run(f"{key}/analyze json", "analyze", *runs, "--json")
+            for command in ("compare", "analyze"):
+                recorder.run(f"{key}/{command}", command, *runs)
+                recorder.run(f"{key}/{command} json", command, *runs, "--json")
 
 
 def record_exports(recorder: Recorder) -> None:
@@ -375,17 +371,8 @@ def record_exports(recorder: Recorder) -> None:
         recorder.run(f"export {name}/evaluate", "evaluate", folder, *corpus, "--json")
     if Path("runs/label-aware").is_dir():
         Path("data/texts.txt").write_text("I am so happy\nthe rain\n", encoding="utf-8")
-        words = (
-            "export",
-            "runs/label-aware",
-            "-o",
-            "runs/small-onnx",
-            "--quantize",
-            "uint8",
-            "--texts",
-            "data/texts.txt",
-        )
-        recorder.run("export quantized/export", *words)
+        small = ("-o", "runs/small-onnx", "--quantize", "uint8", "--texts", "data/texts.txt")
+        recorder.run("export quantized/export", "export", "runs/label-aware", *small)
         recorder.files("export quantized/folder", Path("runs/small-onnx"))
 
 
@@ -403,9 +390,8 @@ def record_other(recorder: Recorder) -> None:
     # The authors' checkpoints
     weights = load_file("base/bert/model.safetensors")
     torch.save(weights, "base/weights.bin")
-    recorder.run(
-        "convert/of another model", "convert", "base/weights.bin", "out/converted", "--config", "base/bert/config.json"
-    )
+    words = ("base/weights.bin", "out/converted", "--config", "base/bert/config.json")
+    recorder.run("convert/of another model", "convert", *words)
     recorder.run("convert/to RoBERTa", "convert", "--to-roberta", "base/bert", "out/roberta")
     recorder.files("convert/RoBERTa", Path("out/roberta"))
     # Publishing: own files are refused, for nobody has named their terms

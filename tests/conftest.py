@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared fixtures."""
 
+import copy
 import gc
 import io
 import json
@@ -9,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,11 +22,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import pytest
 import torch
 from matplotlib.figure import Figure
-from model_cases import BY_ID, CASES, HUB_CASES, NO_PIPELINE, ModelCase, make_tokenizer
+from model_cases import BY_ID, HUB_CASES, ModelCase, make_tokenizer
 from safetensors.torch import save_file
-from transformers import pipeline
+from transformers import AutoModelForCausalLM, pipeline
 
 
+pytest.register_assert_rewrite("pages", "served")  # test modules import them before they are plugins
 gc.disable()  # until all is imported: see `pytest_collection_finish`
 
 PROCESS = Path(__file__).with_name("remote_code_process.py")
@@ -86,79 +87,56 @@ def poisoned_memory(monkeypatch):
 class FreshProcess:
     """
     Attributes:
-        saved: case id -> folder with checkpoint, `inputs.safetensors` and the process' `outputs.safetensors`.
-        report: what the first process reports.
-        tuned: case id of `HUB_CASES` and "library" or "remote" -> folder of the checkpoint that was loaded from a Hub
-            repository, with our classes or the code in it, tuned for one step and saved; `expected.safetensors`: its
-            logits before saving.
-        second_report: what the second process reports, which knows nothing but the tuned folders.
+        saved: case id of `HUB_CASES`, or "modulators" -> folder with checkpoint, `inputs.safetensors` and the process'
+            `outputs.safetensors`. "modulators" are those of a frozen language model, saved without it.
+        report: what the process reports.
+        tuned: case id and "library" or "remote" -> folder of the checkpoint that was loaded from a Hub repository, with our classes
+            or the code in it, tuned for one step and saved; `expected.safetensors`: its logits before saving.
     """
 
     saved: dict[str, Path]
     report: dict[str, Any]
     tuned: dict[tuple[str, str], Path]
-    second_report: dict[str, Any]
 
 
 @pytest.fixture(scope="session")
 def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
-    """Checkpoints of all cases, loaded in two processes that cannot import hf-emotion (starting one takes seconds)."""
+    """A checkpoint of each family, loaded in one process that cannot import hf-emotion (starting it takes seconds)."""
     root = tmp_path_factory.mktemp("remote-code")
-    saved = {}
-    for case in CASES:
+    cache, saved, tuned, fine_tune = root / "hub-cache", {}, {}, []
+    jobs: dict[str, list] = {"load": [], "pipelines": [], "fine_tune": fine_tune}
+    for case in (BY_ID[name] for name in HUB_CASES):
         folder = saved[case.id] = root / "saved" / case.id
-        model = case.build()
-        if case.id in NO_PIPELINE:
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-        else:
-            pipeline(case.task, model=model, tokenizer=tokenizer, device="cpu").save_pretrained(folder)
+        pipeline(case.task, model=case.build(), tokenizer=tokenizer, device="cpu").save_pretrained(folder)
         save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")
-    cache = root / "hub-cache"
-    tuned = {}
-    for case_id in HUB_CASES:
-        _publish(saved[case_id], cache, _repository(case_id))
+        _publish(folder, cache, _repository(case.id))
         for name in ("library", "remote"):
-            folder = tuned[case_id, name] = root / "tuned" / f"{case_id}-{name}"
-            folder.mkdir(parents=True)
-            shutil.copyfile(saved[case_id] / "inputs.safetensors", folder / "inputs.safetensors")
-        _tune_with_library(BY_ID[case_id], cache, tuned[case_id, "library"], tokenizer)
-    fine_tune = [
-        {
-            "repository": _repository(case_id),
-            "auto_class": BY_ID[case_id].auto_class.__name__,
-            "cache_dir": str(cache),
-            "save_to": str(tuned[case_id, "remote"]),
-        }
-        for case_id in HUB_CASES
-    ]
-    report = _run(root / "first", {**_uses(saved.items()), "fine_tune": fine_tune})
-    tuned_of = [(case_id, folder) for (case_id, _), folder in tuned.items()]
-    # A model that is saved alone, without its pipeline, has none.
-    second_report = _run(root / "second", {**_uses(tuned_of), "pipelines": [], "fine_tune": []})
-    return FreshProcess(saved, report, tuned, second_report)
+            tuned[case.id, name] = root / "tuned" / f"{case.id}-{name}"
+            tuned[case.id, name].mkdir(parents=True)
+            shutil.copyfile(folder / "inputs.safetensors", tuned[case.id, name] / "inputs.safetensors")
+        _tune_with_library(case, cache, tuned[case.id, "library"], tokenizer)
+        own = {"auto_class": case.auto_class.__name__, "base": case.base_class is not None}
+        jobs["load"] += [{"folder": str(place), **own} for place in (folder, tuned[case.id, "library"])]
+        jobs["pipelines"].append({"folder": str(folder), "texts": list(case.texts)})
+        published = {"repository": _repository(case.id), "auto_class": own["auto_class"], "cache_dir": str(cache)}
+        fine_tune.append({**published, "save_to": str(tuned[case.id, "remote"])})
+    case, folder = BY_ID["modulated-llama"], root / "saved" / "modulators"
+    AutoModelForCausalLM.from_config(copy.deepcopy(case.config["text_config"])).save_pretrained(
+        root / "language-model"
+    )
+    emotions = len(case.config["emotions"])
+    model = case.model_class.from_language_model_pretrained(root / "language-model", num_emotions=emotions)
+    torch.nn.init.normal_(model.emotion_modulation.output_weight)
+    model.save_pretrained(folder)
+    save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")
+    saved["modulators"] = folder
+    jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__, "base": False})
+    (root / "home").mkdir()
+    return FreshProcess(saved, run_without_library(root / "home", jobs), tuned)
 
 
 def _repository(case_id: str) -> str:
     return f"somebody/{case_id}"
-
-
-def _uses(folders: Iterable[tuple[str, Path]]) -> dict[str, list]:
-    """Jobs that load the checkpoints of (case id, folder) and run their pipelines."""
-    jobs = {"load": [], "pipelines": []}
-    for case_id, folder in folders:
-        case = BY_ID[case_id]
-        base = case.base_class is not None
-        jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__, "base": base})
-        if case_id not in NO_PIPELINE:
-            jobs["pipelines"].append({"folder": str(folder), "texts": list(case.texts)})
-    return jobs
-
-
-def _run(home: Path, jobs: dict[str, Any]) -> dict[str, Any]:
-    """Run `jobs` in a process of its own, with empty caches in `home`."""
-    home.mkdir()
-    return run_without_library(home, jobs)
 
 
 def run_without_library(home: Path, jobs: dict[str, Any], **variables: str) -> dict[str, Any]:
@@ -209,11 +187,6 @@ def _tune_with_library(case: ModelCase, cache: Path, folder: Path, tokenizer) ->
     tokenizer.save_pretrained(folder)
     with torch.no_grad():
         save_file({"logits": model(**inputs).logits}, folder / "expected.safetensors")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The README's commands first: they take the longest, and one process runs them."""
-    items.sort(key=lambda item: item.path.name != "test_quickstart.py")
 
 
 def pytest_collection_finish() -> None:

@@ -187,14 +187,8 @@ def as_parquet(rows: list[dict], _: str = "") -> bytes:
         return as_jsonl(rows)
 
 
-FORMATS = {
-    ".csv": as_csv,
-    ".tsv": as_csv,
-    ".txt": as_csv,
-    ".jsonl": as_jsonl,
-    ".ndjson": as_jsonl,
-    ".parquet": as_parquet,
-}
+FORMATS = {**dict.fromkeys((".csv", ".tsv", ".txt"), as_csv), **dict.fromkeys((".jsonl", ".ndjson"), as_jsonl)}
+FORMATS[".parquet"] = as_parquet
 
 
 @st.composite
@@ -284,8 +278,7 @@ def write_corpora(folder: Path) -> Path:
         "mojitalk/{}.rep": "so funny 😂\nso sad\n" * 40,
         "empathetic_dialogues/{}.jsonl": dumps(
             {"conv_id": "c1", "emotion": "joyful", "turns": [["speaker", "so happy"], ["listener", "me too"]]}
-        )
-        + "\n",
+        ),
     }
     stems = {"emotion6": ("train", "val", "test"), "empathetic_dialogues": ("train", "valid", "test")}
     for name, content in contents.items():
@@ -297,16 +290,10 @@ def write_corpora(folder: Path) -> Path:
     return folder
 
 
-CORPORA = {
-    **{
-        name: name
-        for name in "goemotions emotion6 sentihood semeval2014 meld emorynlp daily_dialog iemocap mojitalk".split()
-    },
-    **{
-        "empathetic_dialogues": "empathetic_dialogues",
-        "daily_dialog_replies": "daily_dialog",
-        "conversations": "meld",
-    },
+CORPORA = {  # corpus: its folder
+    **{name: name for name in "goemotions emotion6 sentihood semeval2014 meld emorynlp daily_dialog iemocap".split()},
+    **{"mojitalk": "mojitalk", "empathetic_dialogues": "empathetic_dialogues"},
+    **{"daily_dialog_replies": "daily_dialog", "conversations": "meld"},
 }
 
 
@@ -315,14 +302,11 @@ def corpora_point(prepared: Path) -> EntryPoint:
         name: sorted(path.relative_to(prepared) for path in (prepared / folder).rglob("*") if path.is_file())
         for name, folder in CORPORA.items()
     }
+    changes = st.one_of(
+        edits, st.binary(max_size=100), st.lists(texts, max_size=4), values.map(lambda value: {"": value})
+    )
     cases = st.sampled_from(list(CORPORA)).flatmap(
-        lambda name: st.tuples(
-            st.just(name),
-            st.sampled_from(files[name]),
-            st.one_of(
-                edits, st.binary(max_size=100), st.lists(texts, max_size=4), values.map(lambda value: {"": value})
-            ),
-        )
+        lambda name: st.tuples(st.just(name), st.sampled_from(files[name]), changes)
     )
 
     def run(case, folder: Path) -> None:
@@ -435,18 +419,11 @@ ID_INPUTS = ("input_ids", "token_type_ids", "context_ids", "speaker_ids", "emoti
 
 
 def models_point() -> EntryPoint:
+    fields = {"model": MODELS, "padded": ("as it is", "all", "one row", "none"), "which": ID_INPUTS}
+    fields |= {"length": [0, 1, 2, 7, 19, 20, 31, 32, 33, 40, 41, 512, 513], "embeds": [None, "nan", "inf", "zero"]}
+    fields |= {"ids": [None, None, -1, 0, 10**6, 2**62, -(2**62)], "batch": range(4), "labels": [False, True]}
     cases = st.fixed_dictionaries(
-        {
-            "model": st.sampled_from(MODELS),
-            "batch": st.integers(0, 3),
-            "length": st.sampled_from([0, 1, 2, 7, 19, 20, 31, 32, 33, 40, 41, 512, 513]),
-            "seed": st.integers(0, 1000),
-            "padded": st.sampled_from(["as it is", "all", "one row", "none"]),
-            "ids": st.one_of(st.none(), st.sampled_from([-1, 0, 10**6, 2**62, -(2**62)])),
-            "which": st.sampled_from(ID_INPUTS),
-            "embeds": st.sampled_from([None, "nan", "inf", "zero"]),
-            "labels": st.booleans(),
-        }
+        {"seed": st.integers(0, 1000), **{name: st.sampled_from(choices) for name, choices in fields.items()}}
     )
     built = {name: BY_ID[name].build() for name in MODELS}
 
@@ -701,16 +678,11 @@ def cli_point(root: Path) -> EntryPoint:
     def run(case, folder: Path) -> None:
         line, stdin = case
         stopped = mock.Mock(side_effect=ValueError("`stopped`: the fuzz test goes no further"))
-        targets = ["runs.train.train", "publishing.export.export_onnx", "reports.faithfulness.faithfulness"]
-        targets += [
-            "runs.sweep.train",
-            "reports.label_errors.out_of_fold",
-            "cli.demo.serve_here",
-            "publishing.hub._upload",
-        ]
+        targets = "runs.train.train runs.sweep.train publishing.export.export_onnx publishing.hub._upload cli.demo.serve_here"
+        targets += " reports.faithfulness.faithfulness reports.label_errors.out_of_fold"
         out, err = io.StringIO(), io.StringIO()
         with contextlib.ExitStack() as stack:
-            for target in targets:
+            for target in targets.split():
                 stack.enter_context(mock.patch(f"hf_emotion.{target}", stopped))
             stack.enter_context(mock.patch("hf_emotion.publishing.release.check", lambda *_: None))
             stack.enter_context(mock.patch("hf_emotion.publishing.hub.check", lambda *_: None))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A Hub on localhost: the HTTP endpoints that huggingface_hub speaks for repositories, without xet, and their refusals.
+A Hub on localhost: the HTTP endpoints that huggingface_hub speaks to write models, without xet, and their refusals.
 
 It keeps every body that it received, and can be told to fail. See `HubServer`.
 """
@@ -99,7 +99,7 @@ class HubServer:
     Attributes:
         url: its address, for `HF_ENDPOINT`.
         tokens: token -> (user, may it write?).
-        repositories: (type, "namespace/name") -> repository.
+        repositories: "namespace/name" -> repository.
         stored: contents of large files by their SHA-256, whether committed or not.
         received: (method, path, body) of every request.
     """
@@ -108,7 +108,7 @@ class HubServer:
         # Not readable as tokens, and new every time: what looks for them in what was received cannot find them by chance.
         self.writer, self.reader = (f"hf_{secrets.token_hex(17)}" for _ in range(2))
         self.tokens = {self.writer: ("somebody", True), self.reader: ("somebody", False)}
-        self.repositories: dict[tuple[str, str], Repository] = {}
+        self.repositories: dict[str, Repository] = {}
         self.stored: dict[str, bytes] = {}
         self.received: list[tuple[str, str, bytes]] = []
         self.headers: list[dict[str, str]] = []
@@ -131,8 +131,6 @@ class HubServer:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        # Of another host, as the real one: clients read the headers of a redirect within a host from where it leads.
-        self.storage = f"http://localhost:{self.http.server_address[1]}/storage"
 
     def __enter__(self) -> "HubServer":
         threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
@@ -145,8 +143,8 @@ class HubServer:
     def fail(self, method: str, path: str, status: int | None, times: int = 1, after: bool = False) -> None:
         self.faults.append(Fault(method, path, status, times, after))
 
-    def repository(self, name: str, kind: str = "model") -> Repository:
-        return self.repositories[kind, name]
+    def repository(self, name: str) -> Repository:
+        return self.repositories[name]
 
     def requests(self, method: str, path: str) -> int:
         """How many requests of a method there were for paths that match."""
@@ -227,9 +225,9 @@ class HubServer:
             raise Refusal(401, "Invalid credentials in Authorization header")
         return self.tokens[token]
 
-    def open(self, headers, kind: str, name: str, write: bool = False) -> Repository:
+    def open(self, headers, name: str, write: bool = False) -> Repository:
         user, may_write = self.user(headers)
-        repository = self.repositories.get((kind, name))
+        repository = self.repositories.get(name)
         namespace = name.partition("/")[0]
         if repository is None or (repository.private and user != namespace):
             raise Refusal(401 if user is None else 404, "Repository not found", "RepoNotFound")
@@ -256,26 +254,24 @@ class HubServer:
         user, may_write = self.user(headers)
         if user is None:
             raise Refusal(401, "Invalid username or password.")
-        namespace, kind = values.get("organization") or user, values.get("type", "model")
+        namespace = values.get("organization") or user
         if namespace != user or not may_write:
-            raise Refusal(403, f"You don't have the rights to create a {kind} under the namespace {namespace!r}")
+            raise Refusal(403, f"You don't have the rights to create a model under the namespace {namespace!r}")
         name = f"{namespace}/{values['name']}"
         if not re.fullmatch(r"[\w-]+/[\w.-]+", name):
             raise Refusal(400, f"Invalid repo name: {name}")
-        if kind == "space" and "sdk" not in values:
-            raise Refusal(400, "sdk is required")
-        answer = {"url": f"{self.url}/{'' if kind == 'model' else kind + 's/'}{name}", "name": name, "id": name}
-        if (kind, name) in self.repositories:
+        answer = {"url": f"{self.url}/{name}", "name": name, "id": name}
+        if name in self.repositories:
             raise Refusal(409, "You already created this model repo", **answer)
         private = values.get("visibility") == "private" or values.get("private") is True
-        self.repositories[kind, name] = Repository(private)
+        self.repositories[name] = Repository(private)
         return answer
 
     def delete(self, headers, query, body):
         values = json.loads(body)
         name = f"{values.get('organization') or self.user(headers)[0]}/{values['name']}"
-        self.open(headers, values.get("type", "model"), name, write=True)
-        del self.repositories[values.get("type", "model"), name]
+        self.open(headers, name, write=True)
+        del self.repositories[name]
         return {}
 
     def validate_yaml(self, headers, query, body):
@@ -304,8 +300,8 @@ class HubServer:
             raise Refusal(400, "Invalid metadata", errors=[{"message": error} for error in errors], warnings=[])
         return {"errors": [], "warnings": []}
 
-    def preupload(self, headers, query, body, kind, name, revision):
-        repository = self.open(headers, kind, name, write="create_pr" not in query)
+    def preupload(self, headers, query, body, name, revision):
+        repository = self.open(headers, name, write="create_pr" not in query)
         files = repository.commits[self.commit_of(repository, revision)]
         answer = []
         for file in json.loads(body)["files"]:
@@ -323,10 +319,9 @@ class HubServer:
             )
         return {"files": answer}
 
-    def lfs_batch(self, headers, query, body, prefix, name):
-        kind = prefix.rstrip("/").removesuffix("s") or "model"
+    def lfs_batch(self, headers, query, body, name):
         values = json.loads(body)
-        self.open(headers, kind, name, write="ref" in values)
+        self.open(headers, name, write="ref" in values)
         if values["operation"] != "upload" or values["hash_algo"] != "sha256" or "basic" not in values["transfers"]:
             raise Refusal(422, "only basic uploads with sha256")
         objects = []
@@ -350,9 +345,9 @@ class HubServer:
             raise Refusal(404, "no such object")
         return {}
 
-    def commit(self, headers, query, body, kind, name, revision):
+    def commit(self, headers, query, body, name, revision):
         create_pr = query.get("create_pr") == "1"
-        repository = self.open(headers, kind, name, write=not create_pr)
+        repository = self.open(headers, name, write=not create_pr)
         if self.user(headers)[0] is None:
             raise Refusal(401, "Invalid username or password.")
         parent = self.commit_of(repository, revision)
@@ -402,31 +397,31 @@ class HubServer:
             raise Refusal(400, f"Your push was rejected because {value['path']} must be stored as a large file")
         return Blob(content, lfs=False)
 
-    def create_branch(self, headers, query, body, kind, name, branch):
-        repository = self.open(headers, kind, name, write=True)
+    def create_branch(self, headers, query, body, name, branch):
+        repository = self.open(headers, name, write=True)
         if branch in repository.branches:
             raise Refusal(409, f"Reference already exists: {branch}")
         start = json.loads(body or b"{}").get("startingPoint", "main")
         repository.branches[branch] = self.commit_of(repository, start)
         return {}
 
-    def delete_branch(self, headers, query, body, kind, name, branch):
-        repository = self.open(headers, kind, name, write=True)
+    def delete_branch(self, headers, query, body, name, branch):
+        repository = self.open(headers, name, write=True)
         if branch == "main" or branch not in repository.branches:
             raise Refusal(403 if branch == "main" else 404, f"cannot delete {branch}")
         del repository.branches[branch]
         return {}
 
-    def create_tag(self, headers, query, body, kind, name, revision):
-        repository = self.open(headers, kind, name, write=True)
+    def create_tag(self, headers, query, body, name, revision):
+        repository = self.open(headers, name, write=True)
         tag = json.loads(body)["tag"]
         if tag in repository.tags:
             raise Refusal(409, f"Tag reference exists already: {tag}")
         repository.tags[tag] = self.commit_of(repository, revision)
         return {}
 
-    def refs(self, headers, query, body, kind, name):
-        repository = self.open(headers, kind, name)
+    def refs(self, headers, query, body, name):
+        repository = self.open(headers, name)
         shown = {"branches": repository.branches, "tags": repository.tags, "converts": {}}
         if "include_prs" in query:
             shown["pullRequests"] = repository.pull_requests
@@ -435,8 +430,8 @@ class HubServer:
             for title, refs in shown.items()
         }
 
-    def info(self, headers, query, body, kind, name, revision=""):
-        repository = self.open(headers, kind, name)
+    def info(self, headers, query, body, name, revision=""):
+        repository = self.open(headers, name)
         sha = self.commit_of(repository, revision)
         return {
             "id": name,
@@ -451,60 +446,7 @@ class HubServer:
             "siblings": [{"rfilename": path} for path in sorted(repository.commits[sha])],
         }
 
-    def tree(self, headers, query, body, kind, name, revision, folder=""):
-        repository = self.open(headers, kind, name)
-        files = repository.commits[self.commit_of(repository, revision)]
-        prefix = f"{folder.strip('/')}/" if folder.strip("/") else ""
-        entries = {}
-        for path, blob in sorted(files.items()):
-            if not path.startswith(prefix):
-                continue
-            inner = path[len(prefix) :]
-            parents = [prefix + "/".join(inner.split("/")[:depth]) for depth in range(1, inner.count("/") + 1)]
-            recursive = query.get("recursive", "").lower() in ("1", "true")
-            for parent in parents if recursive else parents[:1]:
-                entries[parent] = {"type": "directory", "path": parent, "oid": "0" * 40, "size": 0}
-            if recursive or not parents:
-                entries[path] = _file_entry(path, blob)
-        if prefix and not entries:
-            raise Refusal(404, f"{folder} does not exist", "EntryNotFound")
-        return list(entries.values())
-
-    def paths_info(self, headers, query, body, kind, name, revision):
-        repository = self.open(headers, kind, name)
-        files = repository.commits[self.commit_of(repository, revision)]
-        wanted = json.loads(body)["paths"] if body[:1] == b"{" else parse_qs(body.decode())["paths"]
-        return [_file_entry(path, files[path]) for path in wanted if path in files]
-
-    def resolve(self, headers, query, body, prefix, name, revision, path):
-        kind = prefix.rstrip("/").removesuffix("s") or "model"
-        repository = self.open(headers, kind, name)
-        sha = self.commit_of(repository, revision)
-        blob = repository.commits[sha].get(path)
-        if blob is None:
-            raise Refusal(404, "Entry not found", "EntryNotFound")
-        answer = {"X-Repo-Commit": sha, "Accept-Ranges": "bytes"}
-        if blob.lfs:
-            answer |= {"X-Linked-Size": str(len(blob.content)), "X-Linked-ETag": f'"{blob.sha256}"'}
-            return 302, {**answer, "Location": f"{self.storage}/{blob.sha256}"}, b""
-        return self._content(headers, blob.content, {**answer, "ETag": f'"{blob.git_oid}"'})
-
-    def stored_content(self, headers, query, body, oid):
-        if oid not in self.stored:
-            raise Refusal(404, "no such object")
-        return self._content(headers, self.stored[oid], {"ETag": f'"{oid}"', "Accept-Ranges": "bytes"})
-
-    def _content(self, headers, content: bytes, answer: dict[str, str]):
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("Range", ""))
-        if not asked:
-            return 200, answer, content
-        start, end = int(asked[1]), int(asked[2] or len(content) - 1)
-        if start >= len(content):
-            return 416, {"Content-Range": f"bytes */{len(content)}"}, b""
-        return 206, {**answer, "Content-Range": f"bytes {start}-{end}/{len(content)}"}, content[start : end + 1]
-
-    _API = r"/api/(?P<kind>model|dataset|space)s/(?P<name>[^/]+/[^/]+)"
-    _PREFIX = r"/(?P<prefix>(?:datasets/|spaces/)?)(?P<name>[^/]+/[^/]+)"
+    _API = r"/api/models/(?P<name>[^/]+/[^/]+)"
     ENDPOINTS: tuple[tuple[str, str, Callable], ...] = (
         (r"/api/whoami-v2", "GET", whoami),
         (r"/api/repos/create", "POST", create),
@@ -519,21 +461,10 @@ class HubServer:
         (_API + r"/refs", "GET", refs),
         (_API + r"/revision/(?P<revision>[^/]+)", "GET", info),
         (_API, "GET", info),
-        (_API + r"/tree/(?P<revision>[^/]+)(?P<folder>(?:/.*)?)", "GET", tree),
-        (_API + r"/paths-info/(?P<revision>[^/]+)", "POST", paths_info),
-        (_PREFIX + r"\.git/info/lfs/objects/batch", "POST", lfs_batch),
-        (_PREFIX + r"/resolve/(?P<revision>[^/]+)/(?P<path>.+)", "GET", resolve),
+        (r"/(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch", "POST", lfs_batch),
         (r"/storage/(?P<oid>\w+)/(?P<size>\d+)", "PUT", store),
-        (r"/storage/(?P<oid>\w+)", "GET", stored_content),
     )
 
 
 def _is_large(path: str, size: int) -> bool:
     return size > 0 and (size > LARGE or any(fnmatch(os.path.basename(path), name) for name in LFS_NAMES))
-
-
-def _file_entry(path: str, blob: Blob) -> dict:
-    entry = {"type": "file", "path": path, "oid": blob.git_oid, "size": len(blob.content)}
-    if blob.lfs:
-        entry["lfs"] = {"oid": blob.sha256, "size": len(blob.content), "pointerSize": 134}
-    return entry

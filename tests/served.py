@@ -1,17 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service in a thread, for tests."""
+"""The service in a thread, and a checkpoint of each kind for it. A module asks for them with `pytest_plugins = ["served"]`."""
 
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
+from model_cases import BY_ID
 from toolkit_helpers import one_thread
 
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import Server
+
+
+TEXT = "I am so happy today , not sad !"
+CHECKPOINTS = {  # folder: case
+    "text": "label-aware-pooler-hidden-balanced",
+    "single": "label-aware-single-label",
+    "targeted": "qacg-per-head-context-gate-bias",
+    "aspects": "cg",
+    "dialogue": "dialogue-model",
+    "replies": "gpt2-mod-ln",
+}
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("served")
+    for name, case in CHECKPOINTS.items():
+        model = BY_ID[case].build(seed=2)
+        if name == "text":  # every other label of TEXT passes its threshold
+            with torch.no_grad():
+                scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
+            model.config.thresholds = [score + (0.05, -0.05)[i % 2] for i, score in enumerate(scores)]
+        if name == "replies":  # samples, as trained generators do, and writes words
+            model.generation_config.update(do_sample=True, top_k=10, suppress_tokens=[0, 1, 2, 3, 4])
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return {name: root / name for name in CHECKPOINTS}
 
 
 @contextmanager

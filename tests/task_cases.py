@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dummy_task
-from families import CONTEXTS, FAMILIES, SIZES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
+from families import ARGUMENTS, CONTEXTS, FAMILIES, SIZES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
 from model_cases import asymmetric_
 from toolkit_helpers import write_csv
 from transformers import BertTokenizerFast, LlamaConfig, LlamaForCausalLM
@@ -33,8 +33,8 @@ class TaskCase:
         explain: further options of `explain`; None: the task explains nothing.
         evaluate: further options of `evaluate`; None: the task measures nothing.
         exported: whether the suite exports it (tests/publishing/test_export.py does so with the families of models).
-        whole: whether a run holds all weights; one that needs its base model is published with that, see
-            emotional_response/test_language_model_runs.py.
+        whole: whether a run holds all weights; one that needs its base model is published with that.
+        code: the files of modeling/ that a checkpoint needs beside it, without those that they import.
         write: makes `data` where families do not.
     """
 
@@ -52,6 +52,7 @@ class TaskCase:
     evaluate: tuple[str, ...] | None = ()
     exported: bool = False
     whole: bool = True
+    code: tuple[str, ...] = ()
     write: Callable[[Path], Any] = lambda folder: None
 
     def write_file(self, path: Path, bad: bool = False) -> Path:
@@ -83,6 +84,7 @@ REPLIES = TaskCase(
     bad=["", "joy"],
     explain=("-e", "joy"),
     evaluate=("--contexts", "3"),
+    code=("configuration_mod_ln", "modeling_mod_ln", "pipeline_emotional_response"),
 )
 
 
@@ -97,16 +99,18 @@ TASK_CASES = [
         lines=TEXTS[:4],
         file=(["number", "text"], [[str(number), text] for number, text in enumerate(TEXTS[:4])]),
         bad=["9", " "],
+        code=("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification"),
     ),
     TaskCase(
         id="targeted-sentiment",
         task="targeted-sentiment",
-        recipe=recipe_of("qacg"),
+        recipe={**recipe_of("qacg"), "training_arguments": {**ARGUMENTS, "learning_rate": 5e-2}},
         data=FAMILIES["qacg"].data,
         lines=TARGETED_TEXTS,
         key="sentiments",
         file=(["number", "text"], [[str(number), text] for number, text in enumerate(TARGETED_TEXTS)]),
         bad=["9", " "],
+        code=("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
     ),
     TaskCase(
         id="dialogue-emotion",
@@ -117,6 +121,7 @@ TASK_CASES = [
         key="label",
         file=(["dialogue", "speaker", "utterance"], [["1", speaker or "", utterance] for speaker, utterance in TURNS]),
         bad=["2", "Ann", ""],
+        code=("configuration_dialogue_bilstm", "modeling_dialogue_bilstm", "pipeline_dialogue_emotion"),
     ),
     REPLIES,
     replace(
@@ -132,6 +137,7 @@ TASK_CASES = [
             },
         },
         whole=False,
+        code=("configuration_emotion_modulated", "modeling_emotion_modulated", "pipeline_emotional_response"),
         write=write_language_model,
     ),
     TaskCase(

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import hf_emotion
 from hf_emotion.tasks import TASKS, corpora
 
@@ -35,22 +33,24 @@ FLOORS = (
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
-def room_of(module: str) -> str | None:
-    """ "hf_emotion.runtime.onnx" -> "runtime"; None for the package itself."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else None
+FILES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(ROOT.rglob("*.py"))
+    if path != ROOT / "__init__.py"
+}
+NODES = {name: list(ast.walk(tree)) for name, tree in FILES.items()}
 
 
-def imported(path: Path) -> set[str]:
-    """The modules of hf_emotion that a file imports, at its top or in its functions; not what only a type checker reads."""
-    module = ".".join(("hf_emotion", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            node.body = []
+def imported(name: str) -> set[str]:
+    """What a file imports, at its top or in its functions, with whole names; not what only a type checker reads."""
+    module = ".".join(("hf_emotion", *Path(name).with_suffix("").parts)).removesuffix(".__init__")
+    package = module if name.endswith("__init__.py") else module.rpartition(".")[0]
+    typing = [node for node in NODES[name] if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    unread = {id(inner) for node in typing for part in node.body for inner in ast.walk(part)}
     found = set()
-    for node in ast.walk(tree):
+    for node in NODES[name]:
+        if id(node) in unread:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -58,34 +58,28 @@ def imported(path: Path) -> set[str]:
             base = ".".join([*parts, *([node.module] if node.module else [])])
             # `from .. import metrics` names a room, `from .. import __version__` does not.
             found |= {f"{base}.{alias.name}" if base == "hf_emotion" else base for alias in node.names}
-    return {name for name in found if name.split(".")[0] == "hf_emotion"}
+    return found
 
 
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_room_imports_only_what_lies_below_it(path):
-    room = path.relative_to(ROOT).with_suffix("").parts[0]
-    above = {
-        name
-        for name in imported(path)
-        if (other := room_of(name)) in FLOOR_OF and other != room and FLOOR_OF[other] <= FLOOR_OF[room]
-    }
-    assert not above, f"{room} lies below {sorted(above)} or beside it"
-
-
-def test_nothing_imports_what_stays_in_the_repository():
-    for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        named = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        named += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
-        assert not {name.split(".")[0] for name in named} & {"benchmarks", "tests"}, path
-
-
-def test_every_room_has_its_floor():
-    rooms = {path.relative_to(ROOT).with_suffix("").parts[0] for path in FILES}
-    assert rooms == set(FLOOR_OF) - {"modeling", "configs"}
+def test_a_room_imports_only_what_lies_below_it():
+    rooms = {Path(name).with_suffix("").parts[0] for name in FILES}
+    assert rooms == set(FLOOR_OF) - {"modeling", "configs"}, "a room without a floor"
+    wrong = {}
+    for name in FILES:
+        room, modules = Path(name).with_suffix("").parts[0], imported(name)
+        above = {
+            module
+            for module in modules
+            if module.startswith("hf_emotion.")
+            and (other := module.split(".")[1]) in FLOOR_OF
+            and other != room
+            and FLOOR_OF[other] <= FLOOR_OF[room]
+        }
+        # Those two stay in the repository.
+        outside = {module for module in modules if module.split(".")[0] in ("benchmarks", "tests")}
+        if above | outside:
+            wrong[name] = above | outside
+    assert not wrong, "imports of what lies above, beside or outside"
 
 
 # What only `tasks/` and the recipes may name.
@@ -99,29 +93,16 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_nothing_else_names_a_task_a_corpus_or_a_model_type(path):
-    name = path.relative_to(ROOT).as_posix()
-    if name.split("/")[0] == "tasks":
-        return
-    literals = {
-        node.value
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert literals & NAMES <= ALLOWED.get(name, set())
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_nothing_else_asks_for_the_kind_of_a_predictor(path):
-    name = path.relative_to(ROOT).as_posix()
-    if name.split("/")[0] == "tasks":
-        return
-    predictors = {task.predictor_class for task in TASKS}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
-            asked = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            assert not asked & predictors, f"line {node.lineno}"
+def test_nothing_else_names_a_task_or_asks_for_the_kind_of_a_predictor():
+    predictors, wrong = {task.predictor_class for task in TASKS}, {}
+    for name in (name for name in FILES if not name.startswith("tasks/")):
+        texts = {node.value for node in NODES[name] if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        calls = [node for node in NODES[name] if isinstance(node, ast.Call)]
+        kinds = [node for node in calls if getattr(node.func, "id", "") in ("isinstance", "type")]
+        asked = {part.id for node in kinds for part in ast.walk(node) if isinstance(part, ast.Name)}
+        if found := (texts & NAMES - ALLOWED.get(name, set())) | (asked & predictors):
+            wrong[name] = found
+    assert not wrong, "a task, a corpus, a model type or a predictor class"
 
 
 def test_tasks_are_listed_without_heavy_libraries():

@@ -46,13 +46,6 @@ def test_mean_probabilities_are_measured(tiny_run, stock_run):
         assert result[split]["tuned"]["micro_f1"] == pytest.approx(expected)
 
 
-def test_one_run_twice_is_the_run(tiny_run):
-    result = ensemble.ensemble([tiny_run, tiny_run])
-    (run,) = json.loads((tiny_run / "metrics.json").read_text())["runs"]
-    for kind in ("fixed", "tuned"):
-        assert result["test"][kind]["macro_f1"] == pytest.approx(run["test"][kind]["macro_f1"], abs=1e-6)
-
-
 def test_command(tiny_run, stock_run, study):
     lines = [json.loads(line) for line in study("ensemble", tiny_run, stock_run).out.splitlines()]
     assert [(line["split"], line["thresholds"]) for line in lines] == [

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
-from torch.testing import assert_close
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from benchmarks.study import zero_shot as module
-from benchmarks.study.zero_shot import logits_of, thresholds_of, zero_shot
+from benchmarks.study.zero_shot import thresholds_of, zero_shot
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.taxonomies import GOEMOTIONS
 
@@ -38,17 +36,6 @@ def result(tied_run, base_bert):
             tied_run, dataset="quickstart", base_encoder=str(base_bert), epochs=1, train_fraction=0.5, max_length=32
         )
     return found, heads
-
-
-def test_the_model_above_the_encoder_is_the_model(tied_run):
-    model = AutoModelForSequenceClassification.from_pretrained(tied_run).eval()
-    batch = AutoTokenizer.from_pretrained(tied_run)(
-        ["sun", "a day of rain and sun"], padding=True, return_tensors="pt"
-    )
-    with torch.no_grad():
-        states = model.bert(**batch).last_hidden_state
-        sentences = states[:, 0]
-        assert_close(logits_of(model, states, sentences, batch["attention_mask"].bool()), model(**batch).logits)
 
 
 def test_every_label_is_left_out_with_all_its_rows_under_a_frozen_encoder(result):
@@ -97,12 +84,6 @@ def test_thresholds_come_from_the_texts_of_each_part():
         for part, rule in (("validation", "rate"), ("packaged", "packaged"))
     } == {"validation": 20, "packaged": 20}
     assert found["half"] == 0.5 and found["mean"] == pytest.approx(0.5, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])  # untied heads; no label vectors at all
-def test_models_that_labels_cannot_be_added_to(kind, request):
-    with pytest.raises(ValueError, match="label-aware attention, a tied head"):
-        zero_shot(request.getfixturevalue(kind), dataset="quickstart", max_length=32)
 
 
 def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, monkeypatch, study):

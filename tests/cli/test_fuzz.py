@@ -5,6 +5,7 @@ does `python -m tests.endurance.fuzz`. Below them what they found, one test each
 """
 
 import csv
+import gzip
 import json
 import logging
 import os
@@ -70,26 +71,18 @@ def test_a_valid_result_or_a_clear_error(points, name, tmp_path, own_verbosity):
     throw()
 
 
-@pytest.fixture
-def logging_again():
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys, tmp_path, logging_again):
+def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys):
     """The smallest form of `python -m tests.endurance.fuzz`."""
     broken = EntryPoint(points["gate"].cases, lambda case, folder: 1 / 0)
     monkeypatch.setattr(fuzz, "entry_points", lambda root: {**points, "broken": broken})
-    with pytest.raises(SystemExit) as end:
-        fuzz.main(["--cases", "5", "--only", "gate", "--only", "recipes"])
-    found = json.loads(capsys.readouterr().out)["entry points"]
-    assert not end.value.code and {name: (part["cases"], part["crashes"]) for name, part in found.items()} == {
-        "gate": (5, 0), "recipes": (5, 0)
-    }  # fmt: skip
-    with pytest.raises(SystemExit) as end:
-        fuzz.main(["--cases", "2", "--only", "broken"])
+    try:
+        with pytest.raises(SystemExit) as end:
+            fuzz.main(["--cases", "2", "--only", "gate", "--only", "broken"])
+    finally:
+        logging.disable(logging.NOTSET)
     printed = capsys.readouterr()
-    assert end.value.code and json.loads(printed.out)["entry points"]["broken"]["crashes"] == 2
+    found = json.loads(printed.out)["entry points"]
+    assert end.value.code and (found["gate"]["crashes"], found["broken"]["crashes"]) == (0, 2)
     assert "broken: ZeroDivisionError at test_fuzz.py" in printed.err
 
 
@@ -102,30 +95,19 @@ def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys, tmp_p
         ("x.jsonl", b'{"text": "\\ud83d"}\n', "line 1: no valid JSON"),  # half an emoji
         ("x.jsonl", b"[" * 100_000, "line 1: no valid JSON: maximum recursion"),
         ("x.jsonl", b'{"a": ' + b"9" * 5000 + b"}", "line 1: no valid JSON: Exceeds the limit"),
-        ("x.parquet", b"PAR1 no parquet PAR1", "cannot be read .*Parquet"),
-        ("x.parquet", b"", "cannot be read .*Parquet"),
-        (
-            "x.csv",
-            b'text\n"' + b"a" * 200_000 + b'"\n',
-            r"a quote that is not closed",
-        ),
+        ("x.parquet", b"PAR1 no parquet PAR1", "Parquet"),
+        ("x.csv", b'text\n"' + b"a" * 200_000 + b'"\n', "a quote that is not closed"),
         ("x.csv", b"text\n\xff\n", "UTF-8"),
+        ("x.csv", gzip.compress(b"text,label\na,joy\n", mtime=0), "cannot be read"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
-        list(read_rows(path))
-    assert type(caught.value) is ValueError
-
-
-@pytest.mark.parametrize(("name", "content"), [("x.parquet", b"PAR1"), ("x.csv", b"\xff")])
-def test_columns_of_files_that_cannot_be_read(tmp_path, name, content):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=name) as caught:
-        columns_of(tmp_path / name)
-    assert type(caught.value) is ValueError
+    for read in (lambda path: list(read_rows(path)), *([columns_of] if message in ("UTF-8", "Parquet") else [])):
+        with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
+            read(path)
+        assert type(caught.value) is ValueError
 
 
 def test_a_megabyte_in_jsonl(tmp_path):
@@ -139,13 +121,10 @@ def test_a_megabyte_in_jsonl(tmp_path):
     ("name", "options", "message"),
     [
         ("files", {"text_column": 5}, "'text_column' for the dataset 'files' must be str, got 5"),
-        ("files", {"labels": {"a": 1}}, r"must be Sequence\[str\] \| None, got"),
-        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]"),
-        ("files", {"validation_fraction": "0.1"}, r"must be float \| int, got '0.1'"),
-        ("files", {"validation_fraction": True}, r"must be float \| int, got True"),
+        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]. Write \['1'\]"),
+        ("files", {"validation_fraction": True}, "must be float, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),
         ("files", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
-        ("quickstart", {"dedupe": "yes"}, "must be bool, got 'yes'"),
         (["files"], {}, r"unknown dataset \['files'\]"),
     ],
 )
@@ -159,7 +138,6 @@ def test_options_of_another_type(name, options, message):
     [
         (b"\xff", "'utf-8' codec can't decode"),
         (b"[" * 500, "must hold YAML .*RecursionError"),
-        (b"name: 2024-13-45", "must hold YAML .*month must be"),
         (b"name: !!bool x", "must hold YAML .*KeyError"),
         (b"name: !!python/object:os.system x", "could not determine a constructor"),
     ],
@@ -171,42 +149,31 @@ def test_recipes_that_are_no_yaml(tmp_path, content, message):
         load_recipe(path)
 
 
-@pytest.mark.parametrize("value", ["2024-13-45", "!!bool x", "*a"])
+@pytest.mark.parametrize("value", ["2024-13-45", "*a"])
 def test_values_that_are_no_yaml_are_words(value):
     with pytest.raises(ValueError, match=f"'max_length' expected int, got str .value: '{re.escape(value)}'"):
         load_recipe("quickstart", [f"max_length={value}"])
     assert load_recipe("quickstart", [f"name={value}"]).name == value
 
 
-@pytest.mark.parametrize("value", ["[" * 500, "{a: ", "[a, !!bool x]"])
-def test_values_that_begin_as_lists(value, argv, tmp_path):
+@pytest.mark.parametrize("value", ["[" * 500, "{a: "])
+def test_values_that_begin_as_lists(value):
     with pytest.raises(ValueError, match="an override has the form key=value, with a YAML value, got 'max_length="):
         load_recipe("quickstart", [f"max_length={value}"])
-    done = argv("convert", tmp_path / "x.bin", tmp_path / "out", "--set", f"aspects={value}")
-    assert done.code == 2 and "a YAML value" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "Expecting property name"),
+        ("[" * 100_000, "maximum recursion"),
         ("[]", "must be a mapping"),
         ('{"idf": {}}', "unseen_idf"),
-        ('{"idf": {}, "unseen_idf": 1, "more": 2}', "more"),
         ('{"idf": [], "unseen_idf": 1}', "values"),
-        ('{"idf": {"a": "2"}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
         ('{"idf": {"a": 0}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
         ('{"idf": {"a": NaN}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
         ('{"idf": {}, "unseen_idf": true}', "`idf` must map words to finite numbers above 0"),
-        (
-            '{"idf": {}, "unseen_idf": 1, "threshold": null}',
-            "`threshold` must be a finite number, and `min_words` a whole number from 0",
-        ),
-        (
-            '{"idf": {}, "unseen_idf": 1, "min_words": -1}',
-            "`threshold` must be a finite number, and `min_words` a whole number from 0",
-        ),
-        ("[" * 100_000, "maximum recursion"),
+        ('{"idf": {}, "unseen_idf": 1, "threshold": null}', "`threshold` must be a finite number"),
+        ('{"idf": {}, "unseen_idf": 1, "min_words": -1}', "`min_words` a whole number from 0"),
     ],
 )
 def test_gates_that_are_none(tmp_path, content, message):

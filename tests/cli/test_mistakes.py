@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
-import gzip
 import io
 import json
 import re
@@ -37,7 +36,6 @@ from hf_emotion import (
     BertForLabelAwareClassification,
     DialoguePredictor,
     Predictor,
-    TargetedPredictor,
     load_dataset_for,
     load_recipe,
     metrics,
@@ -71,12 +69,6 @@ IDS = np.array([0, 1, 2, 1])
 MULTI_HOT = np.eye(3, dtype=int)[IDS]
 SCORES = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.3, 0.2]])
 LOGITS = np.log(SCORES)
-
-
-@pytest.mark.parametrize("thresholds", [30, [0.3, 30, 0.3], [0.3, float("nan"), 0.3], -0.1])
-def test_thresholds_in_percent_are_no_f1_of_0(thresholds):
-    with pytest.raises(ValueError, match=r"`thresholds`.*\[0, 1\]"):
-        metrics.goemotions(MULTI_HOT, SCORES, thresholds, NAMES)
 
 
 def test_probabilities_are_no_decisions():
@@ -144,7 +136,7 @@ def test_one_reply_is_no_list_of_replies(name):
 # Texts and models that predictors and pipelines get. Tiny models over the vocabulary of `model_cases`.
 
 HAPPY = "I am so happy today!"
-INVISIBLE = ["", "  \n", "\u200b", "\u202e\u200f", "\x00\ufeff"]
+INVISIBLE = ["", "\u200b", "\u202e\x00\ufeff"]
 
 
 def tiny_model(multi_label: bool = True, **config) -> BertForLabelAwareClassification:
@@ -162,26 +154,14 @@ def predictor(tokenizer) -> Predictor:
     return Predictor(tiny_model(multi_label=False), tokenizer)
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        pandas.DataFrame({"text": [HAPPY], "label": ["joy"]}),  # whose elements are the names of its columns
-        {HAPPY, "anger"},  # which has no order
-        HAPPY.encode(),
-        {"text": HAPPY},
-    ],
-    ids=lambda texts: type(texts).__name__,
-)
-def test_what_is_no_list_of_texts(predictor, texts):
-    with pytest.raises(TypeError, match=f"list of strings, got {type(texts).__name__}"):
-        predictor(texts)
-
-
 def test_lists_of_texts_in_other_forms(predictor):
     expected = predictor([HAPPY, "anger"])
     frame = pandas.DataFrame({"text": [HAPPY, "anger"]})
-    for texts in (frame["text"], frame["text"].to_numpy(), (HAPPY, "anger"), iter([HAPPY, "anger"])):
+    chunks = pyarrow.chunked_array([[HAPPY], ["anger"]])
+    for texts in (frame["text"], frame["text"].to_numpy(), (HAPPY, "anger"), iter([HAPPY, "anger"]), chunks):
         assert predictor(texts) == expected
+    with pytest.raises(TypeError, match="list of strings, got DataFrame"):
+        predictor(frame)  # whose elements are the names of its columns
 
 
 @pytest.mark.parametrize("text", [*INVISIBLE, None, b"anger", "half \ud800"], ids=repr)
@@ -202,18 +182,10 @@ def test_texts_with_nothing_to_read(predictor, text, tokenizer):
             call()
 
 
-@pytest.mark.parametrize("text", ["\u200bhappy", "🫠", "❤️", "\u202eشمس", "5"])
+@pytest.mark.parametrize("text", ["\u200bhappy", "❤️", "5"])
 def test_visible_texts_are_read(predictor, text, tokenizer):
     assert predictor([text])[0]
     assert EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)(text)
-
-
-def test_rows_with_invisible_texts_stay_without_a_prediction(predictor, tmp_path):
-    source = write_csv(tmp_path / "in.csv", ["text"], [[HAPPY], ["\u200b"]])
-    with pytest.raises(ValueError, match="line 3.*u200b"):
-        predict_file(predictor, source, tmp_path / "out.jsonl")
-    done = predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip")
-    assert done == {"rows": 2, "skipped": 1}
 
 
 def test_a_model_in_training_predicts_without_dropout(tokenizer):
@@ -235,47 +207,42 @@ def test_nan_is_no_answer(tokenizer, multi_label):
             call([HAPPY])
 
 
-def test_one_output_is_no_softmax(tokenizer):
-    for config in ({}, {"problem_type": "regression"}):
-        model = stock_model(**config, id2label={0: "score"}, label2id={"score": 0})
-        with pytest.raises(ValueError, match="`problem_type`.*sigmoid"):  # every text had the probability 1
-            Predictor(model, tokenizer)
-    model.config.problem_type = "multi_label_classification"
-    assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
-
-
-@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5, "0.305", [None] * 5, 0.5])
-def test_thresholds_of_a_stock_model(tokenizer, thresholds):
-    model = stock_model(problem_type="multi_label_classification")
-    model.config.thresholds = thresholds
-    with pytest.raises(ValueError, match=r"thresholds`.*5.*\[0, 1\]"):
-        Predictor(model, tokenizer)
+FIVE = dict(enumerate("abcde"))
+ONE = {"id2label": {0: "score"}, "label2id": {"score": 0}, "num_labels": 1}
 
 
 @pytest.mark.parametrize(
-    "names",
-    [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd")), dict(enumerate([None, "b", "c", "d", "e"]))],
+    ("fields", "message"),
+    [
+        *(
+            ({"thresholds": limits}, r"thresholds`.*5.*\[0, 1\]")
+            for limits in ([30.0] * 5, [0.3], [np.nan] * 5, "0.305")
+        ),
+        ({"id2label": {1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}}, "id2label`"),
+        ({"id2label": dict(enumerate("aabcd"))}, "id2label`"),
+        ({"id2label": {**FIVE, 0: None}}, "id2label`"),
+        # The first one decided.
+        (
+            {"id2label": FIVE, "label2id": {name: 4 - i for i, name in FIVE.items()}},
+            "`config.id2label` and `config.label",
+        ),
+        *(({**ONE, "problem_type": kind}, "`problem_type`.*sigmoid") for kind in (None, "regression")),  # always 1
+    ],
 )
-def test_names_of_labels(tokenizer, names):
-    model = stock_model()
-    model.config.id2label = names
-    with pytest.raises(ValueError, match="id2label`"):
+def test_fields_of_a_stock_model(tokenizer, fields, message):
+    model = stock_model(problem_type="multi_label_classification")
+    for name, value in fields.items():
+        setattr(model.config, name, value)
+    with pytest.raises(ValueError, match=message):
         Predictor(model, tokenizer)
 
 
-def test_names_that_are_numbered_in_two_ways(tokenizer):
+def test_labels_may_be_numbers_or_one(tokenizer):
     model = stock_model()
-    model.config.id2label, model.config.label2id = dict(enumerate("abcde")), dict(zip("edcba", range(5), strict=True))
-    with pytest.raises(ValueError, match="`config.id2label` and `config.label2id`"):  # the first one decided
-        Predictor(model, tokenizer)
     model.config.id2label, model.config.label2id = dict(enumerate(range(5))), {str(n): n for n in range(5)}
     assert Predictor(model, tokenizer).labels == list("01234")
-
-
-@pytest.mark.parametrize("value", [8.0, 1.5, True, "8"])
-def test_lengths_are_whole_numbers(tokenizer, value):
-    with pytest.raises(ValueError, match=f"`max_length`.*whole number.*got {value!r}"):
-        Predictor(stock_model(), tokenizer, max_length=value)
+    one = stock_model(problem_type="multi_label_classification", id2label={0: "score"}, label2id={"score": 0})
+    assert 0 < Predictor(one, tokenizer).probabilities([HAPPY])[0, 0] < 1
 
 
 def test_other_fields_of_another_type(tokenizer):
@@ -309,16 +276,24 @@ def emotions(tokenizer):
     return make
 
 
-def test_a_threshold_of_a_single_label_model(emotions):
-    pipeline = emotions(multi_label=False)
-    with pytest.raises(ValueError, match="`threshold`.*one label"):
-        pipeline(HAPPY, threshold=0.999)
-    assert len(pipeline(HAPPY)) == 1
-
-
-def test_a_threshold_beside_top_k(emotions):
-    with pytest.raises(ValueError, match="`threshold`.*`top_k`"):
-        emotions()(HAPPY, threshold=0.99, top_k=3)
+@pytest.mark.parametrize(
+    ("multi_label", "arguments", "error", "message"),
+    [
+        (False, {"threshold": 0.999}, ValueError, "`threshold`.*one label"),
+        (True, {"threshold": 0.99, "top_k": 3}, ValueError, "`threshold`.*`top_k`"),
+        (True, {"function_to_apply": "sigmod"}, ValueError, "`function_to_apply`.*sigmod"),
+        (True, {"treshold": 0.1}, TypeError, "unknown argument `treshold`"),
+        *(
+            (True, {"top_k": k}, ValueError, f"`top_k` must be a whole number.*got {k!r}")
+            for k in (-1, 1.5, "3", True)
+        ),
+    ],
+)
+def test_arguments_of_the_pipeline(emotions, multi_label, arguments, error, message):
+    pipeline = emotions(multi_label=multi_label)
+    with pytest.raises(error, match=message):
+        pipeline(HAPPY, **arguments)
+    assert pipeline(HAPPY, max_length=8, truncation=True, top_k=None)
 
 
 @pytest.mark.parametrize("name", ["softmax", "none"])
@@ -329,17 +304,6 @@ def test_thresholds_are_of_sigmoids(emotions, name):
     assert pipeline(HAPPY, function_to_apply="sigmoid") == pipeline(HAPPY)
     assert len(pipeline(HAPPY, function_to_apply=name, top_k=None)) == len(LABELS)
     assert emotions(multi_label=False)(HAPPY, function_to_apply=name)
-
-
-def test_unknown_arguments_of_the_pipeline(emotions):
-    with pytest.raises(ValueError, match="`function_to_apply`.*sigmod"):
-        emotions()(HAPPY, function_to_apply="sigmod")
-    with pytest.raises(TypeError, match="unknown argument `treshold`"):
-        emotions()(HAPPY, treshold=0.1)
-    for top_k in (0, -1):  # no label, and all but the last
-        with pytest.raises(ValueError, match="`top_k`"):
-            emotions()(HAPPY, top_k=top_k)
-    assert emotions()(HAPPY, max_length=8, truncation=True, top_k=None)
 
 
 # Recipes and training arguments.
@@ -366,28 +330,18 @@ def arguments_of(tmp_path, **changes):
     return training_arguments(TrainingArguments, recipe, tmp_path, 1, metric_for_best_model="macro_f1")
 
 
-@pytest.mark.parametrize(
-    "metric", ["macro_f1", "eval_accuracy", "loss", "eval_loss", "perplexity", "neutral_to_other"]
-)
+@pytest.mark.parametrize("metric", ["macro_f1", "eval_accuracy", "eval_loss", "perplexity", "neutral_to_other"])
 def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     greater = metric in ("macro_f1", "eval_accuracy")
     assert arguments_of(tmp_path, metric_for_best_model=metric).greater_is_better is greater
     assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
     plateau = arguments_of(tmp_path, metric_for_best_model=metric, lr_scheduler_type="reduce_lr_on_plateau")
     assert plateau.lr_scheduler_kwargs["mode"] == ("max" if greater else "min")
-    runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=seed / 10) for seed in (1, 2)]
-    assert best_run(runs).seed == (2 if greater else 1)
-
-
-@pytest.mark.parametrize("metric", ["macro_f1", "loss"])
-def test_a_seed_whose_metric_is_no_number_is_never_the_best(metric):
-    for value in (None, float("nan"), -0.5):
-        values = {1: None, 2: float("nan"), 3: value, 4: None}
-        runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=values[seed]) for seed in values]
-        assert best_run(runs).seed == (3 if value == -0.5 else 1)
-        measured = {seed: {"teacher_forcing": {"perplexity": values[seed]}} for seed in values}
-        replies = [seed_run(seed=seed, validation=figures) for seed, figures in measured.items()]
-        assert best_run(replies).seed == (3 if value == -0.5 else 1)
+    values = {1: float("nan"), 2: 0.1, 3: 0.2, 4: None}
+    runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=value) for seed, value in values.items()]
+    assert best_run(runs).seed == (3 if greater else 2)
+    measured = {seed: {"teacher_forcing": {"perplexity": value}} for seed, value in values.items()}
+    assert best_run([seed_run(seed=seed, validation=figures) for seed, figures in measured.items()]).seed == 2
 
 
 @pytest.mark.parametrize("metric", ["kappa", "macro_fi", "eval_perplexity"])
@@ -423,10 +377,6 @@ RANGES |= {"max_grad_norm": -1.0}
 def test_training_arguments_out_of_range(tmp_path, name):
     with pytest.raises(ValueError, match=f"`training_arguments.{name}`.*{RANGES[name]}"):
         arguments_of(tmp_path, **{name: RANGES[name]})
-
-
-def test_steps_instead_of_epochs(tmp_path):
-    assert arguments_of(tmp_path, max_steps=3, num_train_epochs=0).max_steps == 3
 
 
 @pytest.mark.parametrize(
@@ -502,20 +452,6 @@ def test_rows_without_a_label_do_not_thin_the_loss(balance):
     torch.testing.assert_close(model(**inputs).loss, model(**first).loss)
 
 
-@pytest.mark.parametrize(
-    ("emotions", "message"),
-    [
-        ({"emotion_ids": torch.tensor([True, False, True])}, "`emotion_ids`.*torch.bool"),
-    ],
-)
-def test_emotions_that_are_none(emotions, message):
-    case = BY_ID["gpt2-mod-ln"]
-    model, inputs = case.build(), inputs_of("gpt2-mod-ln")
-    inputs = {name: value for name, value in inputs.items() if not name.startswith("emotion_")}
-    with pytest.raises(ValueError, match=message):
-        model(**inputs, **emotions)
-
-
 def test_a_mixture_in_percent(caplog):
     config = BY_ID["gpt2-mod-ln"].make_config(num_emotions=2, emotions=["joy", "anger"])
     assert emotion_vector({"joy": 3, "anger": -1}, config) == [3, -1]
@@ -534,59 +470,32 @@ def test_a_temperature_that_float32_cannot_divide_by(value):
 # Targets and dialogues.
 
 
-def targets_config(targets: list[str], target_texts: list[str] | None = None) -> SimpleNamespace:
-    return SimpleNamespace(targets=targets, target_texts=target_texts)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("I am happy with the carpool on Sunday.", []),
-        ("The pool is cold, but happy hour at the bar!", ["bar", "pool"]),
-        ("Two pools, both cold.", ["pool"]),
-        ("barbarous", []),
-        ("“bar”", ["bar"]),
-        ("the app's bar-pool", ["bar", "app", "pool"]),
-    ],
-)
-def test_a_target_is_a_word(text, found):
-    assert targets_in(targets_config(["bar", "app", "pool", "sun"]), text) == found
-
-
-def test_placeholders_and_scripts_without_blanks_may_be_glued():
-    assert targets_in(targets_config(["LOCATION1"], ["location - 1"]), "inLOCATION1today") == ["LOCATION1"]
-    assert targets_in(targets_config(["酒店", "水"]), "这家酒店很好") == ["酒店"]
-
-
 @pytest.mark.parametrize(
     ("targets", "text", "found"),
     [
+        (["bar", "app", "pool"], "the app's bar-pool", ["bar", "app", "pool"]),
+        (["bar", "pool", "sun"], "Two pools and “bar”, not barbarous, nor a carpool on Sunday.", ["bar", "pool"]),
+        # A longer target that only begins to match hides no other.
         (["iPhone", "iPhone 1"], "The iPhone 11 is great", ["iPhone"]),
         (["hotel", "hotel bar"], "The hotel barman was rude", ["hotel"]),
-        (["hotel", "hotel bar"], "The hotel bars were loud", ["hotel bar"]),
-        (["hotel", "hotel bar", "bar"], "The hotel bar", ["hotel bar"]),
+        (["hotel", "hotel bar", "bar"], "The hotel bars were loud", ["hotel bar"]),
+        # Scripts without blanks, and marks, which belong to the letters before them.
+        (["酒店", "水"], "这家酒店很好", ["酒店"]),
+        (["ห้อง"], "ห้องน้ำสะอาด", ["ห้อง"]),
+        (["राम", "यण"], "रामायण अच्छी है", []),
+        (["राम"], "राम अच्छा है", ["राम"]),
+        (["cafe", "q"], "the cafe\u0301 is nice, q\u0301", []),
+        (["caf\xe9"], "the cafe\u0301s are nice", ["caf\xe9"]),
+        (["\u2764"], "\u2764\ufe0f you", ["\u2764"]),  # the mark chooses the picture
     ],
 )
-def test_a_longer_target_that_only_begins_to_match_hides_no_other(targets, text, found):
-    assert targets_in(targets_config(targets), text) == found
+def test_a_target_is_a_word(targets, text, found):
+    assert targets_in(SimpleNamespace(targets=targets, target_texts=None), text) == found
 
 
-@pytest.mark.parametrize(
-    ("target", "text", "found"),
-    [
-        ("राम", "रामायण अच्छी है", False),
-        ("यण", "रामायण अच्छी है", False),
-        ("राम", "राम अच्छा है", True),
-        ("cafe", "the cafe\u0301 is nice", False),
-        ("q", "q\u0301", False),  # no composed character
-        ("caf\xe9", "the cafe\u0301s are nice", True),
-        ("cafe\u0301", "the caf\xe9 is nice", True),
-        ("ห้อง", "ห้องน้ำสะอาด", True),
-        ("\u2764", "\u2764\ufe0f you", True),  # the mark chooses the picture
-    ],
-)
-def test_marks_belong_to_the_letters_before_them(target, text, found):
-    assert targets_in(targets_config([target]), text) == [target] * found
+def test_placeholders_may_be_glued():
+    config = SimpleNamespace(targets=["LOCATION1"], target_texts=["location - 1"])
+    assert targets_in(config, "inLOCATION1today") == ["LOCATION1"]
 
 
 PAIRS = [["Ann", "I am so happy"], ["Bo", "this is anger"], ["Ann", "fear"]]  # as JSON has turns
@@ -606,13 +515,6 @@ def test_turns_as_lists_are_no_dialogues(speakers, tokenizer, turns):
             call(turns)  # each was a dialogue of two utterances, the name the first
     pairs = [tuple(turn) for turn in turns]
     assert [turn["speaker"] for turn in pipeline(pairs)] == [name for name, _ in turns]
-
-
-def test_dialogues_of_two_utterances(speakers, tokenizer):
-    dialogues = [["I am so happy today!", "this is anger"], ["so calm", "not fear ."]]
-    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
-    for results in (speakers(dialogues), pipeline(dialogues)):
-        assert [[turn["utterance"] for turn in turns] for turns in results] == dialogues
 
 
 def test_turns_without_a_speaker_are_said(speakers, tokenizer, caplog):
@@ -659,12 +561,32 @@ def files_with(folder, rows: list[list[str]], header=("text", "label"), **option
     return load_dataset_for("files", write_csv(folder / "train.csv", list(header), rows), **options)
 
 
-@pytest.mark.parametrize(("separator", "given"), [("|", None), (";", None), (" / ", None), ("|", ",")])
-def test_several_labels_in_a_cell_are_no_class(tmp_path, separator, given):
-    rows = [["a day", "joy"], ["home", "anger"], ["the sun", separator.join(["joy", "anger"])]] * 4
-    with pytest.raises(ValueError, match=rf"'joy{re.escape(separator)}anger'.*label_separator.*labels"):
-        files_with(tmp_path, rows, label_separator=given)
-    listed = files_with(tmp_path, rows, labels=["joy", "anger", rows[2][1]])  # on one's word
+TWO_LABELS = [["a day", "joy"], ["home", "anger"], ["the sun", "joy|anger"]] * 4
+LISTS = [["a day", "['joy']"], ["home", "['anger']"], ["the sun", "['joy' 'anger']"]] * 4  # as pandas writes lists
+NUMBERS = [[("happy", "sad")[i % 2], f"{i / 7}"] for i in range(40)]  # swapped columns, or a regression's
+COLUMNS = [["happy", "joy", "1", "0"], ["sad", "anger", "0", "1"]] * 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "options", "message"),
+    [
+        (TWO_LABELS, ("text", "label"), {}, r"'joy\|anger'.*label_separator.*labels"),
+        (TWO_LABELS, ("text", "label"), {"label_separator": ","}, r"'joy\|anger'.*label_separator.*labels"),
+        (LISTS, ("text", "label"), {"label_separator": ","}, "label_separator"),
+        ([["a day", "joy"], ["the sun", "{'joy': 1}"]] * 4, ("text", "label"), {}, "{'joy': 1}.*label_separator"),
+        (NUMBERS, ("text", "label"), {}, "'label'.*40 different labels in 40 rows.*label_column"),
+        (TWO_LABELS, ("text", "label"), {"text_column": "label"}, "`text_column` and `label_column`.*'label'"),
+        (COLUMNS, ("text", "label", "joy", "anger"), {"labels": ["joy", "joy"]}, "`labels`.*different names"),
+        (COLUMNS, ("text", "label", "joy", "anger"), {"label_columns": ["joy", "joy"]}, "`label_columns`.*different"),
+    ],
+)
+def test_columns_that_hold_something_else(tmp_path, rows, header, options, message):
+    with pytest.raises(ValueError, match=message):
+        files_with(tmp_path, rows, header, **options)
+
+
+def test_labels_with_a_separator_are_classes_on_ones_word(tmp_path):
+    listed = files_with(tmp_path, TWO_LABELS, labels=["joy", "anger", "joy|anger"])
     assert listed["train"].features["labels"].num_classes == 3
 
 
@@ -673,22 +595,9 @@ def test_labels_with_punctuation_of_their_own(tmp_path):
     assert label_names(files_with(tmp_path, rows)["train"]) == ["anger", "fear/terror", "n/a, other"]
 
 
-@pytest.mark.parametrize("columns", [("label", "text"), ("text", "label")])
-def test_a_column_of_texts_or_numbers_has_no_labels(tmp_path, columns):
-    rows = [[("happy", "sad")[i % 2], f"{i / 7}"] for i in range(40)]  # swapped columns; a regression's
-    with pytest.raises(ValueError, match=f"'{columns[1]}'.*40 different labels in 40 rows.*label_column"):
-        files_with(tmp_path, rows, columns, label_column=columns[1], text_column=columns[0], validation_fraction=0)
-
-
 def test_many_labels_with_rows_for_each(tmp_path):
     rows = [[f"the day of {i}", f"emotion {i % 30}"] for i in range(90)]
     assert len(label_names(files_with(tmp_path, rows)["train"])) == 30
-
-
-def test_one_column_for_texts_and_labels(tmp_path):
-    rows = [["happy", "joy"], ["sad", "grief"]] * 4
-    with pytest.raises(ValueError, match="`text_column` and `label_column` must name different"):
-        files_with(tmp_path, rows, text_column="label")
 
 
 def test_the_header_once_more(tmp_path, predictor):
@@ -704,38 +613,13 @@ def test_the_header_once_more(tmp_path, predictor):
         files_with(tmp_path, rows)
 
 
-@pytest.mark.parametrize("content", [b"PK\x03\x04\xff", b"PAR1\xff", gzip.compress(b"text,label\na,joy\n", mtime=0)])
-def test_files_that_are_no_csv(tmp_path, predictor, content):
-    (tmp_path / "train.csv").write_bytes(content)
-    with pytest.raises(ValueError, match="train.csv cannot be read"):
-        load_dataset_for("files", tmp_path)
-    with pytest.raises(ValueError, match="train.csv cannot be read"):
-        predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
-
-
-@pytest.mark.parametrize(
-    "content", ['[{"text": "a"},\n{"text": "b"}]', '{\n"text": "a"\n}', '{"text": "a"}\r{"text": "b"}\r']
-)
+@pytest.mark.parametrize("content", ['{\n"text": "a"\n}', '{"text": "a"}\r{"text": "b"}\r'])
 def test_json_that_is_no_jsonl(tmp_path, predictor, content):
     (tmp_path / "in.jsonl").write_bytes(content.encode())
     with pytest.raises(
         ValueError, match="line 1: no valid JSON.*each line must hold one object, and end in a newline"
     ):
         predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.csv")
-
-
-def test_a_folder_as_input(tmp_path, predictor):
-    (tmp_path / "in.parquet").mkdir()  # as Spark writes it
-    with pytest.raises(FileNotFoundError, match="no such file: .*in.parquet"):
-        predict_file(predictor, tmp_path / "in.parquet", tmp_path / "out.csv")
-
-
-@pytest.mark.parametrize("option", ["labels", "label_columns"])
-def test_a_label_named_twice(tmp_path, option):
-    header = ("text", "label", "joy", "anger")
-    rows = [["happy", "joy", "1", "0"], ["sad", "anger", "0", "1"]] * 4
-    with pytest.raises(ValueError, match=f"`{option}`.*different names"):
-        files_with(tmp_path, rows, header, **{option: ["joy", "anger", "joy"]})
 
 
 def test_one_file_has_no_parts(tmp_path, caplog):
@@ -760,27 +644,6 @@ def test_a_file_is_no_text(argv, single_run, tmp_path, command):
     assert argv("predict", single_run, "comments.csv").code == (1 if name == "generate" else 0)  # no file here
 
 
-@pytest.mark.parametrize(
-    "option", [("--text-column", "body"), ("--separator", ";"), ("--speaker-column", "who"), ("--on-bad-rows", "skip")]
-)
-def test_options_of_files_without_a_file(argv, single_run, option):
-    done = argv("predict", single_run, HAPPY, *option)
-    assert done.code == 2 and option[0] in done.err and "--input" in done.err and not done.out
-
-
-def test_options_that_a_file_does_not_heed(argv, single_run, tmp_path):
-    files = ("--input", write_csv(tmp_path / "in.csv", ["text"], [[HAPPY]]), "--output", tmp_path / "out.csv")
-    for options in (
-        ("--json",),
-        ("--engine", "ray", "--dialogue-column", "thread"),
-        ("--dialogue-column", "thread"),
-        ("--speaker-column", "who"),
-    ):
-        done = argv("predict", single_run, *files, *options)
-        assert done.code == 2 and options[-2 % len(options)] in done.err
-    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
-
-
 def test_a_password_in_the_name_of_the_output_is_not_printed(argv, single_run, tmp_path):
     files = (
         "--input",
@@ -790,11 +653,6 @@ def test_a_password_in_the_name_of_the_output_is_not_printed(argv, single_run, t
     )
     done = argv("predict", single_run, *files)
     assert done.code == 0 and "o.csv" in done.out and "secret" not in done.out + done.err
-
-
-def test_contexts_are_for_generators(argv, single_run):
-    done = argv("evaluate", single_run, "--dataset", "quickstart", "--contexts", "5")
-    assert done.code == 2 and "--contexts" in done.err
 
 
 def test_a_separator_of_a_file_without_columns(argv, single_run, tmp_path):
@@ -837,16 +695,8 @@ def lines_of_stdin(monkeypatch, content: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
 
 
-@pytest.mark.parametrize("blank", [b"\xe2\x80\x8b", b"\xef\xbb\xbf"])
-def test_an_invisible_line_is_a_blank_one(argv, single_run, monkeypatch, blank):
-    lines_of_stdin(monkeypatch, b"so happy\n" + blank + b"\nhome\n")
-    done = argv("predict", single_run, "--json")
-    assert done.code == 0, done.err
-    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
-
-
 def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
-    content = b"so happy\n\nthat\xff sun\nhome\n"
+    content = b"so happy\n\xe2\x80\x8b\nthat\xff sun\nhome\n"  # the second one holds nothing that is seen
     lines_of_stdin(monkeypatch, content)
     done = argv("predict", single_run, "--json")
     assert done.code == 1 and "stdin, line 3 is not utf-8 text" in done.err and "--on-bad-rows skip" in done.err
@@ -856,33 +706,6 @@ def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
     assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["so happy", "home"]
     assert "1 lines are not utf-8 text and are left out, first line 3" in caplog.text
     assert argv("predict", single_run, HAPPY, "--on-bad-rows", "skip").code == 2
-
-
-@pytest.mark.parametrize("make", [pyarrow.array, lambda texts: pyarrow.chunked_array([texts[:1], texts[1:]])])
-def test_arrays_of_pyarrow_are_texts(single_run, make):
-    texts = [HAPPY, "home"]
-    predictor = Predictor(single_run, device="cpu")
-    assert predictor(make(texts)) == predictor(texts)
-    with pytest.raises(ValueError, match="text 2 of 2 is empty or no string: None"):
-        predictor(make([HAPPY, None]))
-
-
-@pytest.mark.parametrize("top_k", ["3", 1.5, True, 0])
-def test_a_top_k_that_is_no_number(single_run, top_k):
-    predictor = Predictor(single_run, device="cpu")
-    classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
-    for call in (predictor, classify):
-        with pytest.raises(ValueError, match=f"`top_k` must be a whole number.*got {top_k!r}"):
-            call([HAPPY], top_k=top_k)
-    assert predictor([HAPPY], top_k=np.int64(1)) == predictor([HAPPY], top_k=1)
-
-
-@pytest.mark.parametrize("content", ["", "text\n"])
-def test_a_file_without_rows(argv, single_run, tmp_path, content):
-    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text(content)
-    done = argv("predict", single_run, "--input", source, "--output", output)
-    assert done.code == 1 and f"{source} has no rows" in done.err and not output.exists()
 
 
 @pytest.mark.parametrize("names", [["Anger"], ["pride", "Pride"], ["anger "]])
@@ -950,23 +773,6 @@ def test_no_network(no_network, model_type):
     with pytest.raises(OSError, match="'nobody/no-model' cannot be loaded.*to work offline, name a folder"):
         build_generator(recipe, ["joy", "anger"])
     assert not constants.HF_HUB_OFFLINE
-
-
-def test_no_network_for_a_checkpoint(no_network, argv):
-    done = argv("predict", "nobody/no-model", HAPPY)
-    assert done.code == 1 and len(done.err.splitlines()) == 1 and "cannot be loaded" in done.err
-
-
-def test_the_folder_of_another_model_is_no_text(argv, single_run, tmp_path):
-    done = argv("predict", single_run, tmp_path, HAPPY)
-    assert done.code == 1 and "folder" in done.err
-
-
-def test_a_threshold_for_one_label_a_row(argv, single_run, single_label):
-    command = ("evaluate", single_run, "--dataset", "files", "--data-dir", single_label)
-    done = argv(*command, "--threshold", 0.9)
-    assert done.code == 1 and "`threshold` 0.9" in done.err and "one label" in done.err
-    assert argv(*command).code == 0
 
 
 @pytest.mark.parametrize("command", ["generate", "evaluate"])
@@ -1054,25 +860,6 @@ def test_two_runs_in_one_folder(single_run, single_label, base_bert, tmp_path, n
     assert not output.exists()
     train(recipe, output, data_dir=single_label)
     train(recipe, output, data_dir=single_label, resume=True)
-
-
-@pytest.mark.parametrize("label", ["['joy', 'anger']", "['joy' 'anger']", "{'joy': 1}", "[2, 5]"])
-def test_a_list_that_became_a_text(tmp_path, label):
-    rows = [["a day", "['joy']"], ["home", "['anger']"], ["the sun", label]] * 4  # what pandas writes of lists
-    with pytest.raises(ValueError, match=rf"{re.escape(repr(label))}.*label_separator"):
-        files_with(tmp_path, [["a day", "joy"], rows[2]] * 4)
-    with pytest.raises(ValueError, match="label_separator"):
-        files_with(tmp_path, rows, label_separator=",")
-
-
-def test_beams_do_not_sample(argv, tmp_path):
-    done = argv("generate", tmp_path, HAPPY, "-e", "joy", "--num-beams", 4, "--top-k", 5)
-    assert done.code == 2 and "--num-beams" in done.err and "--top-k" in done.err
-
-
-def test_a_target_asked_for_twice(tokenizer):
-    predictor = TargetedPredictor(BY_ID["qacg"].build(), tokenizer)
-    assert predictor([HAPPY], targets=["sun", "sun"]) == predictor([HAPPY], targets=["sun"])
 
 
 def test_the_folder_of_the_user_in_variables(monkeypatch, tmp_path):

@@ -37,29 +37,19 @@ def make_training(folder: Path, **arguments: Any) -> list[str]:
     sizes = {"train": (93, 0), "dev": (25, 93), "test": (24, 118)}  # last batches that are not full
     for part, size in sizes.items():
         write_csv(folder / "data" / f"{part}.csv", ["text", "label"], feelings_rows(*size))
+    sizes = {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 2e-3}
+    saves = {
+        "eval_strategy": "steps",
+        "eval_steps": 5,
+        "save_strategy": "steps",
+        "save_steps": 5,
+        "save_total_limit": 1,
+    }
     recipe = {
-        "name": "killed",
-        "base_model": str(base),
-        "dataset": "files",
-        "dataset_options": {"label_separator": "|"},
-        "model_type": "label-aware-bert",
+        **{"name": "killed", "base_model": str(base), "model_type": "label-aware-bert", "max_length": 32},
+        **{"dataset": "files", "dataset_options": {"label_separator": "|"}, "early_stopping_patience": 6},
         "model_config": {"class_balanced_beta": 0.9},
-        "max_length": 32,
-        "early_stopping_patience": 6,
-        "training_arguments": {
-            "num_train_epochs": 3,
-            "per_device_train_batch_size": 8,
-            "learning_rate": 2e-3,
-            "eval_strategy": "steps",
-            "eval_steps": 5,
-            "save_strategy": "steps",
-            "save_steps": 5,
-            "save_total_limit": 1,
-            "logging_steps": 2,
-            "use_cpu": True,
-            "bf16": False,
-            **arguments,
-        },
+        "training_arguments": {**sizes, **saves, "logging_steps": 2, "use_cpu": True, "bf16": False, **arguments},
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
     return ["train", str(folder / "recipe.yaml"), "--data-dir", str(folder / "data")]
@@ -89,10 +79,10 @@ def kill_once(
     in_save: bool,
     moments: random.Random,
     seconds: float,
-) -> dict[str, Any] | None:
+) -> str | None:
     """
     Start (or resume) the training in `output` and kill it: `in_save`, when a checkpoint folder holds some of its files but not
-    the last one, else at any moment of the `seconds` that a training takes. None: it ended before.
+    the last one, else at any moment of the `seconds` that a training takes. Returns where it was; None if it ended before.
     """
     checkpoints = output / "checkpoints"
     before = set(half_written(checkpoints))
@@ -114,15 +104,13 @@ def kill_once(
         os.kill(process, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    after = time.monotonic() - start
     status = server.wait(process)
     if status != -signal.SIGKILL:
         assert status == 0, log.read_text(encoding="utf-8")
         return None
     left = {name: files for name, files in half_written(checkpoints).items() if name not in before}
     writing = (output / "recipe.yaml").exists() and bool(list(output.glob(".partial-*")))
-    where = "in a save" if left else "while results were written" if writing else "elsewhere"
-    return {"where": where, "after_seconds": round(after, 3), "half_written": left, "resumed": bool(resume)}
+    return "in a save" if left else "while results were written" if writing else "elsewhere"
 
 
 def _runs(process: int) -> bool:
@@ -165,11 +153,9 @@ def lost_steps(found: Path, expected: Path) -> int:
     return len(steps[1] - steps[0])
 
 
-def kill_trainings(
-    folder: Path, kills: int, server: ForkServer, seed: int = 0, record: Path | None = None
-) -> dict[str, Any]:
+def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0) -> dict[str, Any]:
     """
-    Kill trainings `kills` times, about half of them in a save, and let them end; a line for each kill goes to `record`.
+    Kill trainings `kills` times, about half of them in a save, and let them end.
 
     Returns:
         `kills`, of them `inside_save` and `while_writing_results`, the `runs` that were ended, the checkpoints that were
@@ -180,10 +166,10 @@ def kill_trainings(
     start = time.monotonic()
     assert server.run([*command, "--output", str(reference)], log) == 0, log.read_text(encoding="utf-8")
     seconds = time.monotonic() - start
-    each: list[dict[str, Any]] = []
+    each: list[str] = []  # where each was killed
     differing, lost, runs, output = [], 0, 0, folder / "run-0"
     while len(each) < kills or output.exists():
-        in_save = sum(kill["where"] == "in a save" for kill in each) < (len(each) + 1) / 2
+        in_save = each.count("in a save") < (len(each) + 1) / 2
         killed = None
         if len(each) < kills:
             killed = kill_once(server, command, output, log, in_save, moments, seconds)
@@ -192,18 +178,15 @@ def kill_trainings(
                 encoding="utf-8"
             )
         if killed is not None:
-            each.append({"run": runs, **killed})
-            if record is not None:
-                with record.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(each[-1]) + "\n")
+            each.append(killed)
         else:
             differing += [f"run {runs}: {name}" for name in differences(output, reference)]
             lost += lost_steps(output, reference)
             runs, output = runs + 1, folder / f"run-{runs + 1}"
     return {
         "kills": len(each),
-        "inside_save": sum(kill["where"] == "in a save" for kill in each),
-        "while_writing_results": sum(kill["where"] == "while results were written" for kill in each),
+        "inside_save": each.count("in a save"),
+        "while_writing_results": each.count("while results were written"),
         "runs": runs,
         "set_aside": log.read_text(encoding="utf-8").count(": set aside as "),
         "steps_lost": lost,
@@ -217,14 +200,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--log", type=Path, help="JSONL file for each kill: where, after how long, what was half-written"
-    )
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as name:
         server = ForkServer(Path(name) / "cache")
         try:
-            summary = kill_trainings(Path(name), options.kills, server, options.seed, options.log)
+            summary = kill_trainings(Path(name), options.kills, server, options.seed)
         finally:
             server.close()
     print(json.dumps(summary, indent=2))

@@ -50,22 +50,7 @@ def malformed(draw: random.Random) -> bytes:
         return "".join(changed).encode()
     if kind == 3:
         return (b'{"inputs":' + draw.choice((b"[", b'{"a":')) * draw.randrange(1, 50_000))[:200_000]
-    values: list[Any] = [
-        None,
-        True,
-        -1,
-        1e308,
-        "",
-        " ",
-        "\ud800",
-        [],
-        {},
-        [[]],
-        ["so", 1],
-        {"a": {}},
-        "x" * 5000,
-        10**400,
-    ]
+    values: list[Any] = [None, True, -1, 1e308, 10**400, "", "\ud800", "x" * 5000, [], {}, [[]], ["so", 1], {"a": {}}]
     fields = ("inputs", "top_k", "taxonomy", "thresholds", "all_scores", "model", "parameters", "x")
     return json.dumps({name: draw.choice(values) for name in draw.sample(fields, draw.randint(0, 4))}).encode()
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What metrics refuse: each message names the argument that is wrong."""
+"""What metrics take, in which form, and what they refuse: each message names the argument that is wrong."""
+
+import json
 
 import numpy as np
 import pytest
 
 from hf_emotion import metrics
+from hf_emotion.metrics import modules
+from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
 
 
 ZEROS, ROWS = np.zeros((2, 3), int), np.full((2, 3), 0.5)
@@ -60,3 +64,34 @@ def test_the_message_names_the_argument(call, argument):
 def test_a_ranking_holds_each_id_once():
     with pytest.raises(ValueError, match="a ranking must hold each id"):
         metrics.hits_at_k(np.array([[0, 1, 1]]), [0])
+
+
+def test_no_utterance_has_a_label():
+    with pytest.raises(ValueError, match="none of the 2 utterances has a label"):
+        metrics.dialogue(np.array([-1, -100]), ROWS, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("metric", "module", "classes", "several"),
+    [
+        (metrics.goemotions, modules.GoEmotions, 3, True),
+        (metrics.dialogue, modules.DialogueEmotion, 3, False),
+        (metrics.sentihood, modules.SentiHood, 3, False),
+        (metrics.semeval2014, modules.SemEval2014, 5, False),
+    ],
+)
+def test_lists_batches_and_half_precision_give_the_same_and_inputs_stay(metric, module, classes, several, tmp_path):
+    draw = np.random.default_rng(0)
+    rows = draw.dirichlet(np.ones(classes), 20).astype(np.float32)
+    labels = draw.integers(0, 2, (20, classes)) if several else draw.integers(0, classes, 20)
+    options = {"label_names": NAMES} if metric in (metrics.goemotions, metrics.dialogue) else {}
+    copies = labels.copy(), rows.copy()
+    expected = metric(labels, rows, **options)
+    assert (labels == copies[0]).all() and (rows == copies[1]).all()
+    assert json.dumps(metric(labels.tolist(), rows.tolist(), **options)) == json.dumps(expected)  # NaN, too
+    metric(labels, rows.astype(np.float16), **options)  # whose sums are a little off
+    module = module(cache_dir=str(tmp_path))
+    for start in range(0, 20, 7):  # batches that cut groups apart
+        batch = slice(start, start + 7)
+        module.add_batch(predictions=rows[batch].tolist(), references=labels[batch].tolist())
+    assert json.dumps(module.compute(**options)) == json.dumps(expected)

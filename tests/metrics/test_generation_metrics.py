@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of replies against plain loops; Kneser-Ney also against nltk, BERTScore against bert-score."""
+"""Metrics of replies against plain loops; Kneser-Ney also against nltk."""
 
 import json
 import math
@@ -64,19 +64,7 @@ class TestWords:
 
 
 class TestHits:
-    def test_by_hand(self):
-        probabilities = np.array(
-            [[0.1, 0.6, 0.3, 0.0], [0.5, 0.2, 0.2, 0.1], [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]]
-        )
-        result = hits_at_k(probabilities, [1, 2, 2, 3], ks=(1, 2, 3), label_names=["joy", "fear", "calm", "anger"])
-        assert (result["hits@1"], result["hits@2"], result["hits@3"]) == (0.5, 0.5, 1.0)
-        # Fear 1, calm 0, anger 1; joy was never asked for and is left out.
-        assert result["macro_hits@1"] == pytest.approx(2 / 3)
-        assert result["per_emotion"]["calm"] == {"hits@1": 0.0, "hits@2": 0.0, "hits@3": 1.0, "support": 2}
-        joy = result["per_emotion"]["joy"]
-        assert joy["support"] == 0 and math.isnan(joy["hits@3"])
-
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_against_loops(self, seed):
         generator = np.random.default_rng(seed)
         scores = generator.integers(0, 6, (50, 9)) / 7  # with ties
@@ -99,10 +87,6 @@ class TestHits:
         labels = np.arange(30) % 6
         assert hits_at_k(probabilities.argsort(axis=1)[:, ::-1], labels) == hits_at_k(probabilities, labels)
 
-    def test_no_rows(self):
-        result = hits_at_k(np.zeros((0, 5)), [])
-        assert math.isnan(result["hits@1"]) and math.isnan(result["macro_hits@5"])
-
 
 class TestDiversity:
     def test_by_hand(self):
@@ -111,19 +95,6 @@ class TestDiversity:
         assert metrics.type_token_ratio(texts, 2) == pytest.approx(4 / 5)  # so so, so happy (2), i don, don 't
         assert metrics.average_length(texts) == pytest.approx(8 / 3)
         assert metrics.stop_word_share(texts) == pytest.approx(6 / 8)
-
-    @pytest.mark.parametrize("seed", range(3))
-    def test_against_loops(self, seed):
-        texts = random_replies(seed)
-        tokens = [text.split() for text in texts]
-        for n in (1, 2):
-            grams = Counter()
-            for row in tokens:
-                for start in range(len(row)):
-                    if start + n <= len(row):
-                        grams[" ".join(row[start : start + n])] += 1
-            assert metrics.type_token_ratio(texts, n) == pytest.approx(len(grams) / sum(grams.values()))
-        assert metrics.average_length(texts) == pytest.approx(sum(map(len, tokens)) / len(tokens))
 
     @pytest.mark.parametrize(
         ("text", "loops"),
@@ -153,6 +124,7 @@ class TestDiversity:
             metrics.stop_word_share([""]),
             metrics.repetition_rate([]),
             metrics.identical_share([]),
+            hits_at_k(np.zeros((0, 5)), [])["hits@1"],
         ):
             assert math.isnan(value)
 
@@ -195,9 +167,20 @@ def plain_kneser_ney(human: list[list[str]], order: int, discount: float | None)
 
 
 class TestKneserNey:
-    @pytest.mark.parametrize("order", [2, 3, 5])
-    @pytest.mark.parametrize("discount", [0.1, 0.75])
-    def test_against_nltk(self, order, discount):
+    @pytest.mark.parametrize(("order", "discount"), [(2, None), (3, 0.4), (5, None)])
+    def test_against_dictionaries(self, order, discount):
+        human, replies = random_replies(3) + HUMAN, random_replies(4, 10) + REPLIES
+        model = NgramPerplexity(order, discount).fit(human)
+        probability = plain_kneser_ney(marked(human, human, order), order, discount)
+        expected = [
+            probability(row[i], row[i - order + 1 : i])
+            for row in marked(replies, human, order)
+            for i in range(order - 1, len(row))
+        ]
+        np.testing.assert_allclose(np.exp(model.log_probabilities(replies)), expected, rtol=1e-12)
+
+    def test_against_nltk(self):
+        order, discount = 3, 0.75
         human, replies = random_replies(1) + HUMAN, random_replies(2, 20) + REPLIES
         model = NgramPerplexity(order, discount).fit(human)
         reference = KneserNeyInterpolated(order, discount)
@@ -211,19 +194,6 @@ class TestKneserNey:
             for i in range(order - 1, len(row))
         ]
         np.testing.assert_allclose(np.exp(model.log_probabilities(replies)), expected, rtol=1e-9, atol=1e-12)
-
-    @pytest.mark.parametrize("order", [2, 3, 5])
-    @pytest.mark.parametrize("discount", [None, 0.4])
-    def test_against_dictionaries(self, order, discount):
-        human, replies = random_replies(3) + HUMAN, random_replies(4, 10) + REPLIES
-        model = NgramPerplexity(order, discount).fit(human)
-        probability = plain_kneser_ney(marked(human, human, order), order, discount)
-        expected = [
-            probability(row[i], row[i - order + 1 : i])
-            for row in marked(replies, human, order)
-            for i in range(order - 1, len(row))
-        ]
-        np.testing.assert_allclose(np.exp(model.log_probabilities(replies)), expected, rtol=1e-12)
 
     def test_probabilities_sum_to_one(self):
         model = NgramPerplexity().fit(HUMAN)
@@ -294,7 +264,7 @@ def plain_bertscore(candidate, reference, model, tokenizer, layer):
 
 
 class TestBertScore:
-    @pytest.mark.parametrize("layer", [0, 1, 2, None])
+    @pytest.mark.parametrize("layer", [0, 1, None])
     def test_against_loops(self, encoder, tokenizer, layer, monkeypatch):
         monkeypatch.setattr(generation, "_TOKENS_PER_BATCH", 20)  # several batches, with padding
         encoder.train()
@@ -309,18 +279,6 @@ class TestBertScore:
             assert result[name] == pytest.approx(sum(pair[column] for pair in pairs) / len(pairs), abs=1e-6)
         assert result["precision"] < 0.999 and result["precision"] != pytest.approx(result["recall"], abs=1e-4)
 
-    def test_against_the_package(self, encoder, tokenizer):
-        utils = pytest.importorskip("bert_score.utils")
-        tokenizer.model_max_length, length = 32, tokenizer.model_max_length
-        weights = {tokenizer.cls_token_id: 0, tokenizer.sep_token_id: 0}
-        idf = {number: weights.get(number, 1.0) for number in range(encoder.config.vocab_size)}
-        try:
-            scores = utils.bert_cos_score_idf(encoder.eval(), OTHERS, TEXTS, tokenizer, idf, device="cpu")
-        finally:
-            tokenizer.model_max_length = length
-        result = bertscore(TEXTS, OTHERS, encoder, tokenizer)
-        assert list(result.values()) == pytest.approx(scores.mean(dim=0).tolist(), abs=1e-6)
-
     def test_empty_texts_score_nothing(self, encoder, tokenizer):
         one = bertscore(TEXTS[:1], OTHERS[:1], encoder, tokenizer)
         result = bertscore([TEXTS[0], "", TEXTS[1], ""], [OTHERS[0], "the day", " ", ""], encoder, tokenizer)
@@ -328,9 +286,6 @@ class TestBertScore:
 
     def test_long_texts_are_cut_off(self, encoder, tokenizer):
         assert bertscore(["the day " * 40], ["the day " * 50], encoder, tokenizer)["f1"] == pytest.approx(1)
-
-    def test_no_pairs(self, encoder, tokenizer):
-        assert all(math.isnan(value) for value in bertscore([], [], encoder, tokenizer).values())
 
 
 class TestReplyMetrics:
@@ -353,8 +308,3 @@ class TestReplyMetrics:
         )
         assert set(TABLES["mod-ln"].published["R-CVAE, 10 %"]) < set(result)
         json.dumps(result)
-
-    def test_only_what_was_given(self):
-        assert set(metrics.reply_metrics(REPLIES, OTHERS, [0] * 6)) == {
-            *("ttr_1", "ttr_2", "average_length", "stop_words", "repetition_rate")
-        }

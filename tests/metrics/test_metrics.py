@@ -58,7 +58,7 @@ NAMES = ["joy", "anger", "fear", "neutral", "grief", "relief"]
 
 
 class TestGoEmotions:
-    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.parametrize("thresholds", [0.3, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]], ids=["one", "per label"])
     def test_averages_and_labels(self, seed, thresholds):
         gold, scores = random_case(seed)
@@ -114,7 +114,7 @@ class TestGoEmotions:
         result = metrics.goemotions(gold, scores, 0.3, NAMES)
         assert result["macro_average_precision"] == pytest.approx(sum(values) / 5)
 
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_error_analysis(self, seed):
         gold, scores = random_case(seed)
         scores = scores + np.arange(6) * 1e-4  # no ties
@@ -165,27 +165,6 @@ class TestGoEmotions:
         result = metrics.goemotions(np.eye(2, dtype=int), np.eye(2), 0.3, ["joy", "anger"])
         assert not {"neutral_to_other", "other_to_neutral"} & set(result)
 
-    def test_as_an_evaluate_metric(self, tmp_path):
-        from hf_emotion.metrics.modules import GoEmotions
-
-        gold, scores = random_case(6)
-        module = GoEmotions(cache_dir=str(tmp_path))
-        result = module.compute(
-            predictions=scores.tolist(), references=gold.tolist(), thresholds=0.405, label_names=NAMES
-        )
-        predicted = [[score > 0.405 for score in row] for row in scores.tolist()]
-        assert result["macro_f1"] == pytest.approx(plain_scores(gold.tolist(), predicted)["macro"][2])
-        for rows in range(len(gold)):  # row by row, as in a loop over batches
-            module.add(prediction=scores[rows].tolist(), reference=gold[rows].tolist())
-        assert module.compute(thresholds=0.405, label_names=NAMES)["per_label"] == result["per_label"]
-
-    def test_inputs_are_left_alone(self):
-        gold, scores = random_case(1)
-        copies = gold.copy(), scores.copy()
-        metrics.goemotions(gold, scores, 0.3, NAMES)
-        metrics.tune_thresholds(gold, scores)
-        assert (gold == copies[0]).all() and (scores == copies[1]).all()
-
 
 def f1_at(gold: list[float], scores: list[float], threshold: float) -> float:
     hits = sum(g for g, s in zip(gold, scores, strict=True) if s > threshold)
@@ -214,7 +193,7 @@ def best_f1(gold: list[float], scores: list[float]) -> float:
 
 
 class TestTuning:
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", range(5))
     def test_no_cut_has_a_better_expected_f1(self, seed):
         gold, scores = random_case(seed, rows=5 + 3 * seed)
         thresholds = metrics.tune_thresholds(gold, scores)
@@ -229,7 +208,7 @@ class TestTuning:
     def test_rows_that_were_not_looked_at(self):
         """Of a rare label it chooses better than the best cut of a few positive rows, and it does not trust a wrong scale."""
         gains, trusting = [], []
-        for seed in range(20):
+        for seed in range(10):
             generator = np.random.default_rng(seed)
             logits = generator.normal(-5, 1.5, 21_000)
             gold = (generator.random(21_000) < 1 / (1 + np.exp(-logits))).astype(int)
@@ -266,6 +245,7 @@ class TestTuning:
             # Of the second label, which has no rows, the threshold is that of all labels together.
             columns = np.stack([gold, np.zeros(4, int)], axis=1), np.stack([rows, np.zeros(4)], axis=1)
             assert metrics.tune_thresholds(*columns)[1] == pytest.approx(expected)
+        assert metrics.tune_thresholds(np.zeros((3, 2), dtype=int), np.full((3, 2), 0.2)) == [0.5, 0.5]
 
     @pytest.mark.parametrize(
         ("gold", "scores", "low", "high"),
@@ -283,24 +263,9 @@ class TestTuning:
         (threshold,) = metrics.tune_thresholds(np.array(gold)[:, None], np.array(scores)[:, None])
         assert low - 1e-12 <= threshold <= high + (1e-12 if low == high else 0)
 
-    def test_a_label_without_rows_takes_the_threshold_of_all_labels_together(self):
-        gold = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]])
-        scores = np.array([[0.9, 0.1, 0.8], [0.3, 0.5, 0.7], [0.6, 0.2, 0.1], [0.4, 0.1, 0.0]])
-        thresholds = metrics.tune_thresholds(gold, scores)
-        pooled_gold, pooled = gold.ravel().tolist(), scores.ravel().tolist()
-        assert f1_at(pooled_gold, pooled, thresholds[2]) == pytest.approx(best_f1(pooled_gold, pooled))
-        assert (
-            f1_at(pooled_gold, pooled, thresholds[2])
-            < 1
-            == f1_at(gold[:, 0].tolist(), scores[:, 0].tolist(), thresholds[0])
-        )
-
-    def test_no_positive_row_at_all(self):
-        assert metrics.tune_thresholds(np.zeros((3, 2), dtype=int), np.full((3, 2), 0.2)) == [0.5, 0.5]
-
 
 class TestClassification:
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", range(2))
     def test_against_loops(self, seed):
         draw = random.Random(seed)
         gold = [draw.randrange(3) for _ in range(30)]  # the fourth class never occurs
@@ -327,25 +292,6 @@ class TestClassification:
             single_label("files", np.array([-1, -1]), scores[:2], ["a", "b"])
 
 
-class TestMacroF1:
-    @pytest.mark.parametrize("seed", range(3))
-    def test_decisions(self, seed):
-        gold, scores = random_case(seed)
-        predicted = scores > 0.4
-        assert metrics.macro_f1(gold, predicted) == pytest.approx(
-            plain_scores(gold.tolist(), predicted.tolist())["macro"][2]
-        )
-        assert metrics.macro_f1(gold.astype(np.int8), predicted.astype(np.int8)) == metrics.macro_f1(gold, predicted)
-
-    def test_class_ids_that_occur(self):
-        gold, predicted = [0, 0, 2, 2, 2, 5], [0, 2, 2, 2, 7, 0]
-        values = []
-        for name in (0, 2, 5, 7):
-            hits = sum(g == p == name for g, p in zip(gold, predicted, strict=True))
-            values.append(2 * hits / (gold.count(name) + predicted.count(name)))
-        assert metrics.macro_f1(np.array(gold), np.array(predicted)) == pytest.approx(sum(values) / 4)
-
-
 class TestPairedBootstrap:
     @pytest.fixture(scope="class")
     def systems(self):
@@ -355,11 +301,6 @@ class TestPairedBootstrap:
         poor = np.where(draw.random(300) < 0.6, gold, (gold + 2) % 4)
         return gold, good, poor
 
-    def test_equal_systems(self, systems):
-        gold, good, _ = systems
-        result = metrics.paired_bootstrap(metrics.macro_f1, gold, good, good.copy(), samples=50)
-        assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
-
     def test_a_better_system(self, systems):
         gold, good, poor = systems
         result = metrics.paired_bootstrap(metrics.macro_f1, gold, poor, good, samples=200)
@@ -367,16 +308,10 @@ class TestPairedBootstrap:
         assert result["difference"] == pytest.approx(expected) and expected > 0.1
         assert 0 < result["low"] < result["difference"] < result["high"]
         assert result["p_value"] == pytest.approx(1 / 200)  # never below one sample
+        assert metrics.paired_bootstrap(metrics.macro_f1, gold, poor, good, samples=200) == result
+        assert metrics.paired_bootstrap(metrics.macro_f1, gold, poor, good, samples=200, seed=1) != result
         other = metrics.paired_bootstrap(metrics.macro_f1, gold, good, poor, samples=200)
         assert other["difference"] == pytest.approx(-expected) and other["high"] < 0
-
-    def test_it_depends_on_its_seed_alone(self, systems):
-        gold, good, poor = systems
-        run = lambda seed: metrics.paired_bootstrap(metrics.macro_f1, gold, poor, good, samples=40, seed=seed)  # noqa: E731
-        state = np.random.get_state()[1].copy()
-        assert run(1) == run(1)
-        assert run(1)["low"] != run(2)["low"]
-        assert (np.random.get_state()[1] == state).all()
 
     def test_the_rows_of_a_sample_are_the_same_for_both_systems(self, systems):
         gold, good, _ = systems
@@ -400,10 +335,6 @@ class TestPairedBootstrap:
         assert result["low"] == pytest.approx(np.quantile(values, 0.025))
         assert result["high"] == pytest.approx(np.quantile(values, 0.975))
         assert result["p_value"] == pytest.approx(2 * 6 / 40)  # six of the samples are not above 0
-
-    def test_row_counts_that_differ(self):
-        with pytest.raises(ValueError, match="`second` must have the shape"):
-            metrics.paired_bootstrap(metrics.macro_f1, np.zeros(3), np.zeros(3), np.zeros(2))
 
 
 def noisy(gold, classes, wrong, seeds, draw):
@@ -453,7 +384,7 @@ class TestBootstrapOverSeeds:
         first, second = (noisy(gold, 3, wrong, count, draw) for wrong, count in zip((0.2, 0.35), seeds, strict=True))
         if multi_label:
             gold, first, second = (values[..., None] == np.arange(3) for values in (gold, first, second))
-        found = metrics.bootstrap_over_seeds(gold, first, second, paired, samples=4000)
+        found = metrics.bootstrap_over_seeds(gold, first, second, paired, samples=2000)
         difference, values = bootstrap_in_loops(gold, first, second, paired, 300, seed=1)
         assert found["difference"] == pytest.approx(difference)
         low, high = np.percentile(values, [2.5, 97.5])
@@ -481,15 +412,6 @@ class TestBootstrapOverSeeds:
         found = metrics.bootstrap_over_seeds(gold, wrong[None], np.stack([right, wrong, right]))
         assert found["difference"] == pytest.approx(2 / 3) and (found["low"], found["high"]) == (0, 1)
         assert found["p_value"] == pytest.approx(2 * (1 / 3) ** 2, abs=0.02)
-
-    def test_equal_systems(self):
-        draw = np.random.default_rng(7)
-        gold = draw.integers(0, 4, 100)
-        first = noisy(gold, 4, 0.3, 3, draw)
-        result = metrics.bootstrap_over_seeds(gold, first, first[[2, 0, 1]], samples=100)
-        assert result["difference"] == pytest.approx(0) and result["p_value"] == 1 and result["low"] < 0
-        result = metrics.bootstrap_over_seeds(gold, first, first, paired_seeds=True, samples=100)
-        assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
 
 
 class TestMcNemar:

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
 
 from hf_emotion import metrics
 
@@ -46,14 +45,6 @@ def test_figures_by_hand(several):
     same = metrics.against_votes(votes, votes, several)
     assert same["soft_macro_f1"] == same["soft_micro_f1"] == pytest.approx(1)
     assert same["cross_entropy"] == same["vote_entropy"]
-
-
-def test_of_decisions_it_is_the_usual_f1():
-    votes, probabilities = (values.round() for values in rows(True))
-    found = metrics.against_votes(votes, probabilities, True)
-    for average in ("macro", "micro"):
-        assert found[f"soft_{average}_f1"] == pytest.approx(f1_score(votes, probabilities, average=average))
-    assert math.isfinite(found["cross_entropy"])
 
 
 # The example of Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011): four observers of twelve units, 0 for a missing value.

@@ -27,7 +27,6 @@ from transformers import (
     DistilBertModel,
     RobertaConfig,
     RobertaModel,
-    XLMRobertaConfig,
 )
 
 from hf_emotion import Predictor
@@ -77,219 +76,147 @@ def bert(tmp_path_factory) -> Path:
 PADDING_LAST = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
 
-class TestSameFunction:
-    @pytest.mark.parametrize(
-        ("first", "config"),
-        [
-            (SPECIAL_TOKENS, {}),
-            (PADDING_LAST, {}),
-            (SPECIAL_TOKENS, {"layer_norm_eps": 0.05}),
-            (SPECIAL_TOKENS, {"hidden_act": "relu"}),
-            (SPECIAL_TOKENS, {"type_vocab_size": 5}),
-            (SPECIAL_TOKENS, {"num_attention_heads": 4}),
-        ],
-        ids=["default", "padding is 3", "eps", "activation", "token types", "heads"],
-    )
-    @pytest.mark.parametrize("pairs", [False, True])
-    def test_all_hidden_states(self, tmp_path, first, config, pairs):
-        bert = save_bert(tmp_path / "bert", first, **config)
-        roberta = bert_to_roberta(bert)
-        tokenizer = AutoTokenizer.from_pretrained(bert)
-        inputs = tokenizer(
-            list(TEXTS),
-            list(reversed(TEXTS)) if pairs else None,
-            padding=True,
-            padding_side="right",
-            return_tensors="pt",
-        )
-        assert (inputs["attention_mask"] == 0).any() and inputs["token_type_ids"].any() == pairs
+@pytest.mark.parametrize(
+    ("first", "config"),
+    [
+        (SPECIAL_TOKENS, {}),
+        (PADDING_LAST, {"layer_norm_eps": 0.05, "hidden_act": "relu"}),
+        (SPECIAL_TOKENS, {"type_vocab_size": 5, "num_attention_heads": 4}),
+    ],
+    ids=["default", "padding is 3", "token types"],
+)
+def test_all_hidden_states_are_the_same(tmp_path, first, config):
+    bert = save_bert(tmp_path / "bert", first, **config)
+    roberta = bert_to_roberta(bert)
+    assert type(roberta) is RobertaModel
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    for seconds in (None, list(reversed(TEXTS))):
+        inputs = tokenizer(list(TEXTS), seconds, padding=True, padding_side="right", return_tensors="pt")
+        assert (inputs["attention_mask"] == 0).any() and inputs["token_type_ids"].any() == (seconds is not None)
         assert (inputs["input_ids"][inputs["attention_mask"] == 0] == first.index("[PAD]")).all()
         if config.get("type_vocab_size"):
             inputs["token_type_ids"] = torch.arange(inputs["input_ids"].numel()).view(inputs["input_ids"].shape) % 5
-        assert type(roberta) is RobertaModel
         assert_same_function(bert, roberta, inputs)
-
-    @pytest.mark.parametrize("first", [SPECIAL_TOKENS, PADDING_LAST], ids=["padding is 0", "padding is 3"])
-    def test_up_to_the_last_position(self, tmp_path, first):
-        bert = save_bert(tmp_path / "bert", first)
-        roberta = bert_to_roberta(bert)
-        ids = 5 + torch.arange(2 * POSITIONS).view(2, POSITIONS) % len(WORDS)
-        assert_same_function(bert, roberta, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-        padding = first.index("[PAD]")
-        assert roberta.config.max_position_embeddings == POSITIONS + padding + 1
-        assert roberta.embeddings.position_embeddings.weight.shape[0] == POSITIONS + padding + 1
-        assert usable_positions(roberta.config) == POSITIONS
-
-    def test_without_pooler(self, bert, monkeypatch):
-        load = AutoModel.from_pretrained
-        monkeypatch.setattr(AutoModel, "from_pretrained", lambda *a, **kw: load(*a, add_pooling_layer=False, **kw))
-        assert bert_to_roberta(bert).pooler is None
-
-    def test_a_classifier_gives_its_encoder(self, tmp_path):
-        bert = save_bert(tmp_path / "bert")
-        model = BertForSequenceClassification.from_pretrained(bert, num_labels=3)
-        model.save_pretrained(bert)
-        inputs = AutoTokenizer.from_pretrained(bert)(list(TEXTS), padding=True, return_tensors="pt")
-        assert_same_function(bert, bert_to_roberta(bert), inputs)
-
-    def test_in_evaluation_and_in_float32(self, tmp_path):
-        bert = save_bert(tmp_path / "bert", hidden_dropout_prob=0.5)
-        AutoModel.from_pretrained(bert).bfloat16().save_pretrained(bert)
-        roberta = bert_to_roberta(bert)
-        assert not roberta.training and roberta.dtype == torch.float32
-        assert roberta.config.hidden_dropout_prob == 0.5
+    # Up to the last position.
+    ids = 5 + torch.arange(2 * POSITIONS).view(2, POSITIONS) % len(WORDS)
+    assert_same_function(bert, roberta, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+    assert roberta.config.max_position_embeddings == POSITIONS + first.index("[PAD]") + 1
+    assert len(roberta.embeddings.position_embeddings.weight) == roberta.config.max_position_embeddings
+    assert usable_positions(roberta.config) == POSITIONS
 
 
-class TestFolder:
-    @pytest.fixture(scope="class")
-    def folder(self, tmp_path_factory, bert) -> Path:
-        output = tmp_path_factory.mktemp("out") / "new" / "roberta"
-        bert_to_roberta(bert, output)
-        return output
-
-    def test_files(self, folder):
-        assert set(files_in(folder)) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-
-    def test_the_model_is_the_returned_one(self, bert, folder):
-        loaded = AutoModel.from_pretrained(folder)
-        assert type(loaded) is RobertaModel
-        assert_close(loaded.state_dict(), bert_to_roberta(bert).state_dict(), rtol=0, atol=0)
-        inputs = AutoTokenizer.from_pretrained(folder)(list(TEXTS), padding=True, return_tensors="pt")
-        assert_same_function(bert, loaded, inputs)
-
-    def test_the_configuration(self, folder):
-        config = AutoModel.from_pretrained(folder).config
-        ids = [config.pad_token_id, config.bos_token_id, config.eos_token_id]
-        assert ids == [SPECIAL_TOKENS.index(token) for token in ("[PAD]", "[CLS]", "[SEP]")]
-
-    def test_the_tokenizer(self, bert, folder):
-        own, expected = AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(bert)
-        texts = [*TEXTS, "Nervousness, HOMESICK unheard-of!"]
-        assert own(texts).data == expected(texts).data
-        assert own(texts, texts[::-1]).data == expected(texts, texts[::-1]).data
-        assert own.pad_token_id == expected.pad_token_id and own.mask_token == "[MASK]"
-
-    def test_an_empty_folder_will_do(self, bert, tmp_path):
-        bert_to_roberta(bert, tmp_path)
-        assert (tmp_path / "model.safetensors").is_file()
-
-    def test_the_command(self, bert, folder, tmp_path, own_verbosity):
-        printed = invoke("convert", bert, tmp_path / "out", "--to-roberta")
-        assert printed == f"RobertaModel written to {tmp_path / 'out'}, with the tokenizer of {bert}\n"
-        assert files_in(tmp_path / "out") == files_in(folder)
+def test_a_classifier_gives_its_encoder_in_evaluation_and_in_float32(tmp_path):
+    bert = save_bert(tmp_path / "bert", hidden_dropout_prob=0.5)
+    BertForSequenceClassification.from_pretrained(bert, num_labels=3).bfloat16().save_pretrained(bert)
+    roberta = bert_to_roberta(bert)
+    assert not roberta.training and roberta.dtype == torch.float32 and roberta.config.hidden_dropout_prob == 0.5
+    inputs = AutoTokenizer.from_pretrained(bert)(list(TEXTS), padding=True, return_tensors="pt")
+    assert_same_function(bert, roberta, inputs)
 
 
-class TestErrors:
-    def test_output_is_not_empty(self, bert, tmp_path):
-        (tmp_path / "mine.txt").write_text("mine")
-        for output in (tmp_path, tmp_path / "mine.txt"):
-            with pytest.raises(FileExistsError, match="exists and is not an empty folder: give another one"):
-                bert_to_roberta(bert, output)
-        assert files_in(tmp_path) == {"mine.txt": b"mine"}
+def test_an_encoder_without_a_pooler(bert, monkeypatch):
+    load = AutoModel.from_pretrained
+    monkeypatch.setattr(AutoModel, "from_pretrained", lambda *a, **kw: load(*a, add_pooling_layer=False, **kw))
+    assert bert_to_roberta(bert).pooler is None
 
-    @pytest.mark.parametrize(
-        ("model", "kind"),
-        [
-            (lambda: DistilBertModel(DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=2)), "distilbert"),
-            (lambda: RobertaModel(RobertaConfig(**TINY_BERT)), "roberta"),
-            (lambda: LabelAwareBertModel(LabelAwareBertConfig(**TINY_BERT)), "label-aware-bert"),
-            (lambda: BertModel(BertConfig(**TINY_BERT, is_decoder=True)), "bert"),
-        ],
-        ids=["distilbert", "roberta", "label-aware", "decoder"],
-    )
-    def test_not_a_bert_encoder(self, bert, tmp_path, model, kind):
-        model().save_pretrained(tmp_path / "other")
+
+def test_the_folder_and_the_command(bert, tmp_path, own_verbosity):
+    folder = tmp_path / "new" / "roberta"
+    expected = bert_to_roberta(bert, folder)
+    assert set(files_in(folder)) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    loaded = AutoModel.from_pretrained(folder)
+    assert type(loaded) is RobertaModel
+    assert_close(loaded.state_dict(), expected.state_dict(), rtol=0, atol=0)
+    ids = [loaded.config.pad_token_id, loaded.config.bos_token_id, loaded.config.eos_token_id]
+    assert ids == [SPECIAL_TOKENS.index(token) for token in ("[PAD]", "[CLS]", "[SEP]")]
+    own, theirs = AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(bert)
+    texts = [*TEXTS, "Nervousness, HOMESICK unheard-of!"]
+    assert own(texts).data == theirs(texts).data
+    assert own(texts, texts[::-1]).data == theirs(texts, texts[::-1]).data
+    assert own.pad_token_id == theirs.pad_token_id and own.mask_token == "[MASK]"
+    (tmp_path / "out").mkdir()  # an empty folder will do
+    printed = invoke("convert", bert, tmp_path / "out", "--to-roberta")
+    assert printed == f"RobertaModel written to {tmp_path / 'out'}, with the tokenizer of {bert}\n"
+    assert files_in(tmp_path / "out") == files_in(folder)
+
+
+def without_padding() -> BertModel:
+    config = BertConfig(**TINY_BERT)
+    config.pad_token_id = None
+    return BertModel(config)
+
+
+def test_what_is_no_bert_encoder_leaves_nothing(bert, tmp_path):
+    for model, message in (
+        (DistilBertModel(DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=2)), "must be a BERT encoder"),
+        (RobertaModel(RobertaConfig(**TINY_BERT)), "must be a BERT encoder"),
+        (LabelAwareBertModel(LabelAwareBertConfig(**TINY_BERT)), "must be a BERT encoder"),
+        (BertModel(BertConfig(**TINY_BERT, is_decoder=True)), "must be a BERT encoder"),
+        (without_padding(), "BERT encoder with a padding token"),
+    ):
+        model.save_pretrained(tmp_path / "other")
         AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path / "other")
-        with pytest.raises(ValueError, match="other must be a BERT encoder"):
+        with pytest.raises(ValueError, match=message):
             bert_to_roberta(tmp_path / "other", tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-    def test_no_padding_token(self, tmp_path):
-        bert = save_bert(tmp_path / "bert")
-        model = AutoModel.from_pretrained(bert)
-        model.config.pad_token_id = None
-        model.save_pretrained(bert)
-        with pytest.raises(ValueError, match="BERT encoder with a padding token"):
-            bert_to_roberta(bert, tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-    def test_no_such_model(self, tmp_path):
-        with pytest.raises(OSError, match="connect|offline|nobody"):
-            bert_to_roberta("nobody/no-such-bert", tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-    def test_the_remedy_is_one_of_this_command(self, argv, tmp_path, own_verbosity):
-        done = argv("convert", "nobody/no-such-bert", tmp_path / "out", "--to-roberta")
-        assert done.code == 1
-        assert "--base-model" not in done.err
-
-    def test_no_tokenizer_where_a_folder_is_to_be_written(self, bert, tmp_path):
-        AutoModel.from_pretrained(bert).save_pretrained(tmp_path / "bare")
-        assert type(bert_to_roberta(tmp_path / "bare")) is RobertaModel
+    AutoModel.from_pretrained(bert).save_pretrained(tmp_path / "bare")
+    assert type(bert_to_roberta(tmp_path / "bare")) is RobertaModel
+    for place in (tmp_path / "bare", "nobody/no-such-bert"):  # no tokenizer; nothing
         with pytest.raises((OSError, ValueError)):
-            bert_to_roberta(tmp_path / "bare", tmp_path / "out")
-        assert not (tmp_path / "out").exists()
+            bert_to_roberta(place, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
-    def test_nothing_half_written(self, bert, tmp_path, monkeypatch):
-        def fail(*arguments, **keywords):
-            raise OSError("disk full")
 
-        monkeypatch.setattr(BertTokenizerFast, "save_pretrained", fail)
-        with pytest.raises(OSError, match="disk full"):
-            bert_to_roberta(bert, tmp_path / "out")
-        assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+def test_a_folder_with_files_stays_and_none_is_half_written(bert, tmp_path, monkeypatch):
+    (tmp_path / "mine.txt").write_text("mine")
+    for output in (tmp_path, tmp_path / "mine.txt"):
+        with pytest.raises(FileExistsError, match="exists and is not an empty folder: give another one"):
+            bert_to_roberta(bert, output)
+    assert files_in(tmp_path) == {"mine.txt": b"mine"}
 
-    @pytest.mark.parametrize("option", [("--set", "hidden_act=relu"), ("--config", "config.json")])
-    def test_options_of_other_conversions(self, argv, bert, tmp_path, own_verbosity, option):
+    def fail(*arguments, **keywords):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(BertTokenizerFast, "save_pretrained", fail)
+    with pytest.raises(OSError, match="disk full"):
+        bert_to_roberta(bert, tmp_path / "out")
+    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+
+
+def test_the_command_takes_no_options_of_other_conversions(argv, bert, tmp_path, own_verbosity):
+    for option in (("--set", "hidden_act=relu"), ("--config", "config.json")):
         done = argv("convert", bert, tmp_path / "out", "--to-roberta", *option)
         assert done.code == 2 and "leave out --config and --set" in " ".join(done.err.replace("│", " ").split())
         assert not (tmp_path / "out").exists()
+    done = argv("convert", "nobody/no-such-bert", tmp_path / "out", "--to-roberta")
+    assert done.code == 1 and "--base-model" not in done.err  # which is no option of this command
 
 
-class TestPositions:
-    @pytest.fixture(scope="class", params=["roberta", "xlm-roberta", "roberta-esa"])
-    def classifier(self, request, tmp_path_factory):
-        """A model with 8 positions and padding at 3, and a tokenizer that knows no limit."""
-        folder = save_bert(tmp_path_factory.mktemp("long") / "bert", PADDING_LAST)
-        sizes = {**TINY_BERT, "max_position_embeddings": 12, "pad_token_id": 3, "num_labels": 3}
-        kinds = {"roberta": RobertaConfig, "xlm-roberta": XLMRobertaConfig, "roberta-esa": RobertaESAConfig}
-        config = kinds[request.param](**sizes, problem_type="single_label_classification")
-        model = asymmetric_(AutoModelForSequenceClassification.from_config(config), seed=3).eval()
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        assert tokenizer.model_max_length > 10**6
-        return model, tokenizer
+LONG = "i am so happy this day is not rain and sun"  # 13 tokens
 
-    LONG = "i am so happy this day is not rain and sun"  # 13 tokens
 
-    def expected(self, model, tokenizer) -> torch.Tensor:
-        ids = tokenizer(self.LONG)["input_ids"]
-        assert len(ids) == 13
-        with torch.no_grad():
-            assert torch.isfinite(model(torch.tensor([ids[:8]])).logits).all()  # the last position is there
-            return model(torch.tensor([[*ids[:7], ids[-1]]])).logits.softmax(-1)[0]
-
-    def test_a_long_text_is_cut_by_the_predictor(self, classifier):
-        model, tokenizer = classifier
-        predictor = Predictor(model, tokenizer, device="cpu", max_windows=1)
-        assert predictor.max_length == 8
-        found = torch.from_numpy(predictor.probabilities([self.LONG, "rain"])[0])
-        assert_close(found, self.expected(model, tokenizer), rtol=0, atol=1e-5)
-        with pytest.raises(
-            ValueError, match="`max_length` must be a whole number between 3 and the model's 8 positions, got 9"
-        ):
-            Predictor(model, tokenizer, max_length=9)
-
-    def test_a_long_text_is_cut_by_the_pipeline(self, classifier):
-        model, tokenizer = classifier
-        classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
-        found = {item["label"]: item["score"] for item in classify([self.LONG], top_k=None, max_windows=1)[0]}
-        expected = {model.config.id2label[i]: float(p) for i, p in enumerate(self.expected(model, tokenizer))}
-        assert found == pytest.approx(expected, abs=1e-5)
-
-    def test_the_tokenizer_s_own_limit_holds_where_it_is_less(self, classifier):
-        model, tokenizer = classifier
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer.name_or_path, model_max_length=5)
-        assert Predictor(model, tokenizer, device="cpu").max_length == 5
-        classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
-        windows = list(classify.preprocess(self.LONG))
-        assert len(windows) > 1 and all(window["input_ids"].shape == (1, 5) for window in windows)
+@pytest.mark.parametrize("config_class", [RobertaConfig, RobertaESAConfig])
+def test_a_long_text_is_cut_to_the_positions_behind_the_padding(config_class, tmp_path):
+    """A model with 8 positions and padding at 3, and a tokenizer that knows no limit."""
+    folder = save_bert(tmp_path / "bert", PADDING_LAST)
+    sizes = {**TINY_BERT, "max_position_embeddings": 12, "pad_token_id": 3, "num_labels": 3}
+    config = config_class(**sizes, problem_type="single_label_classification")
+    model = asymmetric_(AutoModelForSequenceClassification.from_config(config), seed=3).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(LONG)["input_ids"]
+    assert tokenizer.model_max_length > 10**6 and len(ids) == 13
+    with torch.no_grad():
+        expected = model(torch.tensor([[*ids[:7], ids[-1]]])).logits.softmax(-1)[0]
+    predictor = Predictor(model, tokenizer, device="cpu", max_windows=1)
+    assert predictor.max_length == 8
+    assert_close(torch.from_numpy(predictor.probabilities([LONG, "rain"])[0]), expected, rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="`max_length` must be .* between 3 and the model's 8 positions, got 9"):
+        Predictor(model, tokenizer, max_length=9)
+    classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
+    found = {item["label"]: item["score"] for item in classify([LONG], top_k=None, max_windows=1)[0]}
+    assert found == pytest.approx({model.config.id2label[i]: float(p) for i, p in enumerate(expected)}, abs=1e-5)
+    # The tokenizer's own limit holds where it is less.
+    tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=5)
+    assert Predictor(model, tokenizer, device="cpu").max_length == 5
+    classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
+    windows = list(classify.preprocess(LONG))
+    assert len(windows) > 1 and all(window["input_ids"].shape == (1, 5) for window in windows)

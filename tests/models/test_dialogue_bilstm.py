@@ -3,6 +3,7 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -13,20 +14,19 @@ from hf_emotion.modeling import (
     DialogueEmotionPipeline,
 )
 from hf_emotion.modeling.modeling_label_aware import masked_mean
-from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
     BY_ID,
     LABEL_NAMES,
     LABELS,
     TINY_BERT,
     TINY_DIALOGUE,
+    TINY_GPT2,
     VOCABULARY,
     asymmetric_,
     dialogue_inputs,
     make_tokenizer,
 )
-from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
+from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
@@ -34,17 +34,10 @@ from transformers import (
     AutoModelForTokenClassification,
     BertConfig,
     BertModel,
-    CanineConfig,
-    DistilBertConfig,
     ElectraConfig,
     GPT2Config,
-    ModernBertConfig,
-    MPNetConfig,
     OPTConfig,
     RobertaConfig,
-    T5Config,
-    T5Model,
-    ViTConfig,
     pipeline,
 )
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -95,20 +88,6 @@ def make_inputs(model, batch: int = 3, length: int = 7, seed: int = 1, labels: b
     return {name: value.to(model.dtype) if value.is_floating_point() else value for name, value in inputs.items()}
 
 
-def padding_replaced(model, inputs: dict, seed: int = 9) -> dict:
-    """The same dialogues, with something else in the place of padding."""
-    noise = make_inputs(model, *inputs["utterance_mask"].shape, seed=seed)
-    noise = {
-        name: torch.full_like(value, 50.0) if value.is_floating_point() else value for name, value in noise.items()
-    }
-    real = inputs["utterance_mask"].bool()
-    replaced = {"utterance_mask": inputs["utterance_mask"]}
-    for name in set(inputs) - {"utterance_mask"}:
-        mask = real.reshape(*real.shape, *[1] * (inputs[name].dim() - 2))
-        replaced[name] = torch.where(mask, inputs[name], noise[name])
-    return replaced
-
-
 def trained_names(model) -> set[str]:
     return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -141,33 +120,20 @@ def naive_lstm(w: dict, name: str, x: torch.Tensor, causal: bool = False) -> tor
 
 def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Eqs. 4-6 for one row without padding, (U, S) -> (U, S), attention (heads, U, U)."""
-    length, size = len(x), x.shape[1] // config.num_attention_heads
-    q, k, v = (
-        [w[f"dialogue.score.attention.{name}_weight"] @ row + w[f"dialogue.score.attention.{name}_bias"] for row in x]
-        for name in ("query", "key", "value")
-    )
-    maps = torch.zeros(config.num_attention_heads, length, length, dtype=torch.float64)
-    rows = []
-    for i in range(length):
-        parts = []
-        for head in range(config.num_attention_heads):
-            part = slice(head * size, (head + 1) * size)
-            seen = range(i + 1 if config.causal else length)
-            powers = {j: math.exp(q[i][part] @ k[j][part] / math.sqrt(size)) for j in seen}
-            for j in seen:
-                maps[head, i, j] = powers[j] / sum(powers.values())
-            parts.append(sum(maps[head, i, j] * v[j][part] for j in seen))
-        row = (
-            w["dialogue.score.attention.out_proj_weight"] @ torch.cat(parts)
-            + w["dialogue.score.attention.out_proj_bias"]
-        )
-        if config.attention_residual:
-            row = row + x[i]
-            centred = row - row.mean()
-            row = centred / ((centred**2).mean() + config.layer_norm_eps).sqrt()
-            row = row * w["dialogue.score.attention.LayerNorm.weight"] + w["dialogue.score.attention.LayerNorm.bias"]
-        rows.append(row)
-    return torch.stack(rows), maps
+    name, size = "dialogue.score.attention", x.shape[1] // config.num_attention_heads
+    q, k, v = (x @ w[f"{name}.{part}_weight"].T + w[f"{name}.{part}_bias"] for part in ("query", "key", "value"))
+    later = torch.ones(len(x), len(x)).triu(1).bool()
+    maps, parts = [], []
+    for start in range(0, x.shape[1], size):
+        head = slice(start, start + size)
+        scores = q[:, head] @ k[:, head].T / math.sqrt(size)
+        maps.append((scores.masked_fill(later, -math.inf) if config.causal else scores).softmax(dim=1))
+        parts.append(maps[-1] @ v[:, head])
+    y = torch.cat(parts, dim=1) @ w[f"{name}.out_proj_weight"].T + w[f"{name}.out_proj_bias"]
+    if config.attention_residual:
+        norm = w[f"{name}.LayerNorm.weight"], w[f"{name}.LayerNorm.bias"]
+        y = nn.functional.layer_norm(y + x, x.shape[1:], *norm, config.layer_norm_eps)
+    return y, torch.stack(maps)
 
 
 def naive_utterances(model, w: dict, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -229,9 +195,6 @@ def test_model_equals_the_equations(form):
                     assert (found[row, :, :, length:][:, :length] == 0).all(), "padding is looked at"
 
 
-# Padding, order and time
-
-
 # Padding on either side
 
 
@@ -245,48 +208,26 @@ def padding_moved(mask: torch.Tensor, values: torch.Tensor, where: str) -> torch
     return moved
 
 
-@pytest.mark.parametrize("where", ["front", "between"])
-@pytest.mark.parametrize("form", [*FORMS, "causal-positions-at-attention"])
-@EACH_IMPLEMENTATION
+@pytest.mark.parametrize("form", ["default", "positions-at-attention", "causal-two-layers-speakers", "words"])
 @torch.no_grad()
-def test_padding_may_stand_before_and_between_utterances(form, implementation, where):
-    forms = {**FORMS, "causal-positions-at-attention": {"causal": True, "positional_encoding_at": "attention"}}
-    model = build(implementation, **forms[form]).double()
+def test_padding_may_stand_between_utterances(form):
+    model = build(**FORMS[form]).double()
     inputs = make_inputs(model, labels=True)
     mask = inputs["utterance_mask"]
-    moved = {name: padding_moved(mask, value, where) for name, value in inputs.items()}
+    moved = {name: padding_moved(mask, value, "between") for name, value in inputs.items()}
     assert (moved["utterance_mask"] != mask).any()
-    moved = {**padding_replaced(model, {k: v for k, v in moved.items() if k != "labels"}), "labels": moved["labels"]}
-    for output_attentions in (False, True):
-        expected, found = (model(**one, output_attentions=output_attentions) for one in (inputs, moved))
-        real = moved["utterance_mask"].bool()
-        assert_close(found.logits[real], expected.logits[mask.bool()], rtol=1e-9, atol=1e-9)
-        assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
-        if output_attentions and model.config.num_attention_heads:
-            for row, (one, other) in enumerate(zip(mask.bool(), real, strict=True)):
-                maps = (expected.attentions[0][row][:, one][..., one], found.attentions[0][row][:, other][..., other])
-                assert_close(*maps, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-@pytest.mark.parametrize("form", ["default", "causal-two-layers-speakers", "words"])
-def test_padding_in_front_leaves_gradients_alone(form, implementation):
-    model = build(implementation, **FORMS[form]).double()
-    inputs = make_inputs(model, labels=True)
-    gradients = []
-    for one in (inputs, {k: padding_moved(inputs["utterance_mask"], v, "front") for k, v in inputs.items()}):
-        model.zero_grad()
-        model(**one).loss.backward()
-        gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
-    assert_close(*gradients, rtol=1e-9, atol=1e-9)
+    expected, found = model(**inputs), model(**moved)
+    real = moved["utterance_mask"].bool()
+    assert_close(found.logits[real], expected.logits[mask.bool()], rtol=1e-9, atol=1e-9)
+    assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("where", ["front", "between"])
-@pytest.mark.parametrize("encoder", ["bert", "roberta", "words"])
+@pytest.mark.parametrize("encoder", ["roberta", "words"])
 @torch.no_grad()
 def test_padding_may_stand_before_and_between_tokens(encoder, where):
     roberta = {**MODEL, "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0})}
-    model = build(**{"bert": MODEL, "words": WORDS, "roberta": roberta}[encoder]).double()
+    model = build(**(WORDS if encoder == "words" else roberta)).double()
     inputs = make_inputs(model)
     mask, moved = inputs["attention_mask"].flatten(0, 1), dict(inputs)
     for name in ("input_ids", "attention_mask"):
@@ -337,16 +278,6 @@ def test_loss_of_a_batch_of_context_alone_is_zero():
     assert own.item() == 0
 
 
-def test_loss_without_any_label_is_zero():
-    model = build()
-    inputs = make_inputs(model, labels=True)
-    inputs["labels"].fill_(-100)
-    loss = model(**inputs).loss
-    loss.backward()
-    assert loss.item() == 0
-    assert all(p.grad is None or (p.grad == 0).all() for p in model.parameters())
-
-
 # Utterance encoders
 
 
@@ -364,6 +295,10 @@ def test_encoded_utterances_equal_a_forward_pass_over_tokens(form):
     assert (vectors[inputs["utterance_mask"] == 0] == 0).all(), "no tokens: the vector is 0"
     given = {"utterance_embeds": vectors, "utterance_mask": inputs["utterance_mask"]}
     assert_close(model(**given).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+    # Without a mask every token is one.
+    logits = model(**{**inputs, "attention_mask": torch.ones_like(inputs["input_ids"])}).logits
+    del inputs["attention_mask"]
+    assert_close(model(**inputs).logits, logits, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["model", "words"])
@@ -407,17 +342,6 @@ def test_utterances_are_encoded_in_groups_of_similar_lengths(form, side, monkeyp
         assert_close(gradient, model.get_parameter(name).grad, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("form", ["model", "words"])
-@torch.no_grad()
-def test_without_an_attention_mask_every_token_is_real(form):
-    model = build(**FORMS[form])
-    inputs = make_inputs(model)
-    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    expected = model(**inputs).logits
-    del inputs["attention_mask"]
-    assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
-
-
 def test_frozen_encoder_gets_no_gradients_and_stays_in_eval_mode(tmp_path):
     encoder = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
     built = build(**MODEL, encoder_config=encoder)
@@ -438,45 +362,25 @@ def test_frozen_encoder_gets_no_gradients_and_stays_in_eval_mode(tmp_path):
     assert trained.dialogue.utterance_encoder.training
 
 
-ENCODERS = {
-    "bert": BertConfig(**TINY_BERT),
-    "roberta": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0}),
-    "mpnet": MPNetConfig(**{**TINY_BERT, "pad_token_id": 0}),
-    "electra": ElectraConfig(**TINY_BERT, embedding_size=12),
-    "distilbert": DistilBertConfig(
-        vocab_size=len(VOCABULARY), dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=32
-    ),
-    "modernbert": ModernBertConfig(**TINY_BERT, pad_token_id=0, cls_token_id=2, sep_token_id=3),
-    "gpt2": GPT2Config(vocab_size=len(VOCABULARY), n_embd=16, n_layer=2, n_head=2, n_positions=32),
-}
-
-
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory):
-    """Folders of plain checkpoints, one of each architecture."""
+    """Folders of plain checkpoints; ELECTRA has embeddings of another size, GPT-2 looks back alone."""
     root = tmp_path_factory.mktemp("encoders")
-    for name, config in ENCODERS.items():
-        asymmetric_(AutoModel.from_config(config), seed=5).save_pretrained(root / name)
+    for config in (BertConfig(**TINY_BERT), ElectraConfig(**TINY_BERT, embedding_size=12), GPT2Config(**TINY_GPT2)):
+        asymmetric_(AutoModel.from_config(config), seed=5).save_pretrained(root / config.model_type)
     return root
 
 
-@pytest.mark.parametrize("base", [False, True], ids=["head", "base"])
-@pytest.mark.parametrize("name", list(ENCODERS))
+@pytest.mark.parametrize("name", ["bert", "electra", "gpt2"])
+@pytest.mark.parametrize("model_class", [DialogueBiLSTMModel, DialogueBiLSTMForEmotionRecognition])
 @torch.no_grad()
-def test_model_over_a_pretrained_encoder(name, base, encoders, tmp_path, caplog):
-    model_class = DialogueBiLSTMModel if base else DialogueBiLSTMForEmotionRecognition
-    fields = {**TINY_DIALOGUE, **({} if base else LABEL_NAMES), "num_speakers": 2, "freeze_encoder": False}
+def test_model_over_a_pretrained_encoder(name, model_class, encoders, tmp_path):
+    fields = {**TINY_DIALOGUE, **LABEL_NAMES, "num_speakers": 2, "freeze_encoder": False}
     model = model_class.from_encoder_pretrained(encoders / name, **fields).eval()
-    config = model.config
-    assert type(model) is model_class and config.num_speakers == 2 and config.freeze_encoder is False
-    assert base or [config.id2label[i] for i in range(5)] == list(LABELS)
-    encoder = model.base_model.utterance_encoder
-    assert not [part for part, _ in encoder.named_parameters() if "pooler" in part]
+    config, encoder = model.config, model.base_model.utterance_encoder
+    assert type(model) is model_class and config.num_speakers == 2 and config.num_labels == len(LABELS)
     assert encoder.config is config.encoder_config and all(p.requires_grad for p in model.parameters())
-    assert type(config.encoder_config) is type(ENCODERS[name]) and config._attn_implementation == "sdpa"
-    assert (
-        encoder.config._attn_implementation == AutoModel.from_pretrained(encoders / name).config._attn_implementation
-    )
+    assert config._attn_implementation == "sdpa" and not [n for n, _ in encoder.named_parameters() if "pooler" in n]
     # Every weight of the checkpoint, and its mean over the tokens.
     stock = AutoModel.from_pretrained(encoders / name).eval()
     weights = stock.state_dict()
@@ -485,8 +389,7 @@ def test_model_over_a_pretrained_encoder(name, base, encoders, tmp_path, caplog)
     inputs = dialogue_inputs(2, 3, 1, "model", 2)
     del inputs["labels"]
     states = stock(inputs["input_ids"][0, 0, None], attention_mask=inputs["attention_mask"][0, 0, None])
-    real = inputs["attention_mask"][0, 0].bool()
-    expected = states.last_hidden_state[0, real].mean(dim=0)
+    expected = states.last_hidden_state[0, inputs["attention_mask"][0, 0].bool()].mean(dim=0)
     found = model.base_model(**inputs)
     assert_close(found.utterance_embeds[0, 0], expected, rtol=1e-5, atol=1e-5)
     # It is saved, tells nothing of the folder that it came from, and loads whole.
@@ -495,73 +398,20 @@ def test_model_over_a_pretrained_encoder(name, base, encoders, tmp_path, caplog)
     loaded, info = model_class.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(info.values())
     assert_close(loaded.eval().base_model(**inputs)[0], found[0], rtol=1e-6, atol=1e-6)
-    loaded.save_pretrained(tmp_path / "again")
-    assert str(tmp_path) not in (tmp_path / "again" / "config.json").read_text(encoding="utf-8")
 
 
-def test_model_over_a_pretrained_encoder_takes_its_number_of_labels_and_precision(encoders):
-    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(
-        str(encoders / "bert"), num_labels=7, dtype=torch.bfloat16, attn_implementation="eager"
-    )
-    assert model.config.num_labels == len(model.classifier.weight) == 7
+def test_model_over_a_pretrained_encoder_takes_a_precision_and_an_attention(encoders, tmp_path):
+    load = partial(DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained, num_labels=7)
+    model = load(str(encoders / "bert"), dtype=torch.bfloat16, attn_implementation="eager")
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     assert model.config._attn_implementation == model.config.encoder_config._attn_implementation == "eager"
-    assert model.config.freeze_encoder and not any(
-        p.requires_grad for p in model.dialogue.utterance_encoder.parameters()
-    )
+    assert model.config.freeze_encoder
+    assert not any(p.requires_grad for p in model.dialogue.utterance_encoder.parameters())
     # In float32 whatever the encoder was saved in: half precision does not train.
-    AutoModel.from_pretrained(encoders / "bert").half().save_pretrained(encoders / "half")
-    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "half", num_labels=7)
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-
-
-def test_an_encoder_without_a_vocabulary_reads_any_character():
-    sizes = {name: value for name, value in TINY_BERT.items() if name != "vocab_size"}
-    encoder = CanineConfig(**{**sizes, "max_position_embeddings": 64}, num_hash_buckets=64)
-    model = DialogueBiLSTMForEmotionRecognition(make_config(**MODEL, encoder_config=encoder)).eval()
-    ids = torch.tensor([[[ord(character) for character in text] for text in ("so happy today !", "\N{SNOWMAN}" * 16)]])
-    found = model.dialogue(input_ids=ids, attention_mask=torch.ones_like(ids)).utterance_embeds
-    states = model.base_model.get_encoder()(ids[0], attention_mask=torch.ones_like(ids[0])).last_hidden_state
-    assert_close(found[0], states.mean(dim=1))
-
-
-def save_config(folder, **values) -> str:
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    return str(folder)
-
-
-def test_encoders_that_do_not_fit(encoders, tmp_path):
-    T5Model(T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2)).save_pretrained(
-        tmp_path / "t5"
-    )
-    ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24).save_pretrained(
-        tmp_path / "vit"
-    )
-    build(**MODEL).save_pretrained(tmp_path / "dialogue")
-    BY_ID["esa"].build().save_pretrained(tmp_path / "esa")
-    AutoModel.from_config(ENCODERS["bert"]).save_pretrained(tmp_path / "lacking")
-    weights = load_file(tmp_path / "lacking" / "model.safetensors")
-    del weights["encoder.layer.1.output.dense.weight"]
-    save_file(weights, tmp_path / "lacking" / "model.safetensors", metadata={"format": "pt"})
-    code = {"AutoConfig": "configuration_x.X", "AutoModel": "modeling_x.X"}
-    for folder, message in (
-        (tmp_path / "t5", "'t5'.*encoder-decoder"),
-        (tmp_path / "vit", "'vit'.*`input_ids`"),
-        (tmp_path / "dialogue", "'dialogue-bilstm', which transformers itself does not have"),
-        (tmp_path / "esa", "'roberta-esa', which transformers itself does not have"),
-        (save_config(tmp_path / "remote", model_type="x", auto_map=code), "'x'"),
-        (tmp_path / "lacking", "lacking.*lacks.*encoder.layer.1.output.dense.weight"),
-    ):
-        with pytest.raises((ValueError, StrictDataclassError), match=f"(?s){message}"):
-            DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(folder, num_labels=3)
-    with pytest.raises(TypeError, match="num_lables"):
-        DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", num_lables=3)
+    AutoModel.from_pretrained(encoders / "bert").half().save_pretrained(tmp_path)
+    assert {parameter.dtype for parameter in load(tmp_path).parameters()} == {torch.float32}
     with pytest.raises(ValueError, match="`utterance_encoder`.*'bilstm'"):
-        DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", utterance_encoder="bilstm")
-
-
-def test_plain_checkpoint_is_no_dialogue_model(encoders):
+        load(encoders / "bert", utterance_encoder="bilstm")
     for loader in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig):
         with pytest.raises(ValueError, match="one of 'dialogue-bilstm', got one of 'bert': .*from_encoder_pretrained"):
             loader.from_pretrained(encoders / "bert")
@@ -644,54 +494,11 @@ def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
     assert narrow(torch.tensor([[[5, 6, 7]]]), torch.ones(1, 1, 3)).logits.shape == (1, 1, len(LABELS))
 
 
-@OLD_CHECKPOINTING_NAMES
-@pytest.mark.parametrize("targets", [["query", "value"], "all-linear"], ids=["some", "all-linear"])
-@pytest.mark.parametrize("form", ["model", "model-causal-two-layers-speakers"])
-def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(form, targets, encoders, tmp_path):
-    """A new start of the layers over utterances must not take the place of the trained ones."""
-
-    def start(seed: int) -> DialogueBiLSTMForEmotionRecognition:
-        torch.manual_seed(seed)
-        fields = {**TINY_DIALOGUE, **LABEL_NAMES, **({} if form == "model" else FORMS["causal-two-layers-speakers"])}
-        return DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", **fields).eval()
-
-    model = get_peft_model(start(0), LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=targets))
-    inputs = make_inputs(start(0), labels=True)
-    new = {name for name in start(0).state_dict() if "utterance_encoder" not in name}
-    before = model(**inputs).logits.detach()
-    assert_close(before, start(0)(**inputs).logits.detach(), rtol=1e-6, atol=1e-6)
-    assert (start(1)(**inputs).logits - before).abs().max() > 1e-3
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
-    for _ in range(3):
-        optimizer.zero_grad()
-        model(**inputs).loss.backward()
-        optimizer.step()
-    expected = model(**inputs).logits.detach()
-    assert (expected - before).abs().max() > 0.1
-    trained = {
-        name.replace(".base_layer", "").replace(".modules_to_save.default", "") for name in trained_names(model)
-    }
-    assert {f"base_model.model.{name}" for name in new} <= trained
-    model.save_pretrained(tmp_path / "adapter")
-    loaded = PeftModel.from_pretrained(start(1), tmp_path / "adapter").eval()
-    assert_close(loaded(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
-    merged = loaded.merge_and_unload()
-    assert set(merged.state_dict()) == set(start(0).state_dict())
-    assert_close(merged(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
-    merged.save_pretrained(tmp_path / "merged")
-    again, info = AutoModelForTokenClassification.from_pretrained(tmp_path / "merged", output_loading_info=True)
-    assert not any(info.values())
-    assert_close(again(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
-
-
 def test_configuration_of_a_model_that_runs_is_copied(encoders):
     encoder = AutoModel.from_pretrained(encoders / "bert")
     config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=encoder.config)
     assert encoder.config._attn_implementation == "sdpa" and encoder.config._name_or_path
     assert "encoders" not in json.dumps(config.to_dict())
-    named = {**config.encoder_config.to_dict(), "_name_or_path": "/home/ann/bert"}  # as it was written once
-    old = DialogueBiLSTMConfig.from_dict({**config.to_dict(), "encoder_config": named})
-    assert "ann" not in old.to_json_string(use_diff=False)
 
 
 def test_lstm_weights_start_as_torchs_own():
@@ -745,7 +552,7 @@ def test_inputs_that_are_refused():
 
 # torch.export of an LSTM itself fixes the length (torch 2.13), and so does that of the model.
 @pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export:UserWarning")
-@pytest.mark.parametrize("form", ["default", "causal"])
+@pytest.mark.parametrize("form", ["default", pytest.param("causal", marks=pytest.mark.slow)])
 @torch.no_grad()
 def test_exported_program_takes_dialogues_of_any_number_and_padding(form):
     model = build(**FORMS[form])
@@ -810,18 +617,16 @@ def assert_results(results, utterances, speakers, scores) -> None:
 
 
 @pytest.mark.parametrize("config", [{}, MODEL, {"num_speakers": 2}], ids=["words", "model", "speakers"])
-@pytest.mark.parametrize("kind", ["tuples", "dictionaries", "strings"])
-def test_pipeline_gives_the_models_softmax(kind, config, tokenizer):
+def test_pipeline_gives_the_models_softmax(config, tokenizer):
     classify = make_pipeline(tokenizer, **config)
     pairs = list(zip(SPEAKERS, UTTERANCES, strict=True))
-    speakers, numbers = SPEAKERS, [0, 1, 0]
-    turns = pairs
-    if kind == "dictionaries":
-        turns = [{"speaker": speaker, "utterance": utterance} for speaker, utterance in pairs]
-    elif kind == "strings":
-        turns, speakers, numbers = list(UTTERANCES), [None] * 3, [0, 0, 0]
-    scores = naive_scores(classify, UTTERANCES, numbers if config.get("num_speakers") else None)
-    assert_results(classify(turns), UTTERANCES, speakers, scores)
+    named = [{"speaker": speaker, "utterance": utterance} for speaker, utterance in pairs]
+    for turns, speakers, numbers in (
+        *((given, SPEAKERS, [0, 1, 0]) for given in (pairs, named)),
+        (list(UTTERANCES), [None] * 3, [0, 0, 0]),
+    ):
+        scores = naive_scores(classify, UTTERANCES, numbers if config.get("num_speakers") else None)
+        assert_results(classify(turns), UTTERANCES, speakers, scores)
 
 
 def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
@@ -865,26 +670,18 @@ def test_pipeline_gives_the_same_whichever_side_the_tokenizer_pads(tokenizer, tm
         assert one["scores"] == pytest.approx(other["scores"], rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("turns", "message"),
-    [
+def test_pipeline_refuses(tokenizer):
+    classify = make_pipeline(tokenizer)
+    for turns, message in (
         *((wrong, "a dialogue must be a list of turns") for wrong in ("I am sad", ("Ann", "I am sad"), [])),
         ([["sun"], []], "a dialogue must have at least one turn"),
         *((["sun", wrong], "turn 2 must be .* got ") for wrong in ("", "  ", ("Ann", None))),
         *(([wrong], "turn 1 must be .* got ") for wrong in (("Ann", "sun", "rain"), {"speaker": "Ann"}, 3)),
-    ],
-)
-def test_pipeline_refuses(turns, message, tokenizer):
-    with pytest.raises(ValueError, match=message):
-        make_pipeline(tokenizer)(turns)
-
-
-def test_pipeline_takes_no_other_arguments(tokenizer):
+    ):
+        with pytest.raises(ValueError, match=message):
+            classify(turns)
     with pytest.raises(TypeError, match=r"unknown arguments \['top_k'\]"):
-        make_pipeline(tokenizer)(["sun"], top_k=2)
-
-
-def test_pipeline_of_a_model_over_vectors_says_what_is_missing(tokenizer):
-    classify = pipeline("dialogue-emotion", model=BY_ID["dialogue"].build(), tokenizer=tokenizer, device="cpu")
+        classify(["sun"], top_k=2)
+    vectors = pipeline("dialogue-emotion", model=BY_ID["dialogue"].build(), tokenizer=tokenizer, device="cpu")
     with pytest.raises(ValueError, match="no utterance encoder"):
-        classify(["sun"])
+        vectors(["sun"])

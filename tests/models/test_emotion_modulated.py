@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import cpu_offload
-from conftest import run_without_library
 from hf_emotion.modeling import EmotionModulatedConfig, EmotionModulatedForCausalLM, EmotionModulatedModel
 from hf_emotion.modeling.pipeline_emotional_response import (
     EmotionalResponsePipeline,
@@ -22,7 +21,7 @@ from hf_emotion.modeling.pipeline_emotional_response import (
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import EMOTIONS, TINY_BERT, TINY_DECODER, TINY_GPT2, VOCABULARY, asymmetric_
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
@@ -197,19 +196,6 @@ def test_mixtures_intensities_and_ids(bases):
                 call(**inputs, **arguments)
 
 
-@each
-def test_rows_with_emotions_of_their_own_are_as_if_alone(name, bases):
-    model, (inputs, weights) = build(bases[name]), make_inputs()
-    logits = model(**inputs, emotion_weights=weights).logits
-    replies = model.generate(**inputs, emotion_weights=weights, **GREEDY)
-    uncached = model.generate(**inputs, emotion_weights=weights, **GREEDY, use_cache=False)
-    assert torch.equal(replies, uncached)
-    for row, real in enumerate(inputs["attention_mask"].bool()):
-        ids, own = inputs["input_ids"][row : row + 1, real], weights[row : row + 1]
-        assert_close(model(ids, emotion_weights=own).logits, logits[row : row + 1, real], rtol=1e-4, atol=1e-5)
-        assert torch.equal(model.generate(ids, emotion_weights=own, **GREEDY)[0, ids.shape[1] :], replies[row, 9:])
-
-
 # Generation
 
 
@@ -285,20 +271,12 @@ def test_prompts_as_embeddings_an_assistant_and_offloaded_weights_write_the_same
     expected = model.generate(**inputs, **settings)
     embeddings = model.get_input_embeddings()(inputs["input_ids"])
     assert torch.equal(model.generate(inputs_embeds=embeddings, **settings), expected[:, 9:])
-    draft = build(bases["llama"], shift=False)  # an assistant takes the emotions, too
-    for assisted in ({"assistant_model": draft}, {"prompt_lookup_num_tokens": 2}):
+    draft, stock = build(bases["llama"], shift=False), AutoModelForCausalLM.from_pretrained(bases["llama"])
+    # An assistant takes the emotions, too, unless it is a stock model.
+    for assisted in ({"assistant_model": draft}, {"assistant_model": stock}, {"prompt_lookup_num_tokens": 2}):
         assert torch.equal(model.generate(**inputs, **settings, **assisted), expected)
     offloaded = cpu_offload(copy.deepcopy(model), execution_device=torch.device("cpu"))
     assert torch.equal(offloaded.generate(**inputs, **settings), expected)
-
-
-def test_a_stock_model_drafts_without_an_emotion(bases):
-    model, (inputs, weights) = build(bases["llama"]), make_inputs(1)
-    settings = {**GREEDY, "emotion_weights": weights}
-    draft = AutoModelForCausalLM.from_pretrained(bases["llama"])
-    assert torch.equal(
-        model.generate(**inputs, **settings, assistant_model=draft), model.generate(**inputs, **settings)
-    )
 
 
 def test_ways_of_generation_that_would_ignore_the_emotion_are_refused(bases):
@@ -588,17 +566,6 @@ def test_ids_of_special_tokens_are_by_default_those_of_the_language_model(tmp_pa
     assert (without.pad_token_id, without.eos_token_id) == (8, 8)
 
 
-def test_remote_code_finds_the_language_model_of_saved_modulators(bases, tmp_path):
-    model, (inputs, weights) = build(bases["qwen3"]), make_inputs()
-    model.save_pretrained(tmp_path / "run")
-    save_file({**inputs, "emotion_weights": weights}, tmp_path / "run" / "inputs.safetensors")
-    job = {"folder": str(tmp_path / "run"), "auto_class": "AutoModelForCausalLM", "base": False}
-    report = run_without_library(tmp_path, {"load": [job], "pipelines": [], "fine_tune": []})
-    assert report["library_is_missing"] and report["imported"] == []
-    found = load_file(tmp_path / "run" / "outputs.safetensors")["head.logits"]
-    assert_close(found, model(**inputs, emotion_weights=weights).logits, rtol=1e-6, atol=1e-6)
-
-
 # PEFT
 
 
@@ -695,7 +662,7 @@ def test_norms_of_layers_that_training_drops_need_no_emotion(tmp_path):
     model(**inputs, emotion_weights=weights)
 
 
-@each
+@each_kind_of_norm
 def test_copies_follow_the_emotion_on_their_own(name, bases):
     model, (inputs, weights) = build(bases[name]), make_inputs()
     expected = model(**inputs, emotion_weights=weights).logits
@@ -706,7 +673,7 @@ def test_copies_follow_the_emotion_on_their_own(name, bases):
     assert torch.equal(model(**inputs, emotion_weights=weights).logits, expected)
 
 
-@each
+@each_kind_of_norm
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_base_model_is_found_by_automodel(name, whole, bases, tmp_path):
     model, (inputs, weights) = build(bases[name]), make_inputs()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label-aware BERT against its formulas, computed a second time with loops, and what only this family can do."""
+"""Label-aware BERT against its formulas, computed a second time row by row, and what only this family can do."""
 
 import copy
 import math
 
-import numpy as np
 import pytest
 import torch
 from hf_emotion.modeling import (
@@ -26,6 +25,7 @@ from model_cases import (
     classifier_inputs,
     encoder_inputs,
 )
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel, pipeline
 
@@ -41,105 +41,52 @@ def build(**config) -> BertForLabelAwareClassification:
 # The formulas once more. Everything below is float64 and shares no code with the models.
 
 
-def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> np.ndarray:
+def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> torch.Tensor:
     """H of transformers' own BERT with the model's weights, (B, L, d). Positions count from the first real token."""
     bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
     names = set(bert.state_dict())
     bert.load_state_dict({name: value for name, value in model.bert.state_dict().items() if name in names})
-    position_ids = torch.zeros_like(inputs["input_ids"])
-    for b, mask in enumerate(inputs["attention_mask"].tolist()):
-        for j in range(len(mask)):
-            position_ids[b, j] = max(j - mask.index(1), 0)
+    first = inputs["attention_mask"].argmax(dim=1, keepdim=True)
+    position_ids = (torch.arange(inputs["input_ids"].shape[1]) - first).clamp(min=0)
     with torch.no_grad():
-        return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state.numpy()
+        return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state
 
 
-def naive_softmax(scores: list[float]) -> list[float]:
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
-def naive_gelu(x: float) -> float:
-    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
-
-
-def dot(first, second) -> float:
-    return sum(float(a) * float(b) for a, b in zip(first, second, strict=True))
-
-
-def naive_label_aware(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def naive_label_aware(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """S = e W Hᵀ, softmax over real tokens, h̃ = α H, logit = FFN([h̃ ‖ s]) -> logits, representations, attentions."""
-    config = model.config
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    e = weights["bert.score.label_embeddings"]  # (C, d')
-    w = weights["bert.score.weight"].T  # W (d', d)
-    rows, length, size = hidden.shape
-    labels = config.num_labels
-    logits = np.zeros((rows, labels))
-    representations = np.zeros((rows, labels, 2 * size))
-    attentions = np.zeros((rows, labels, length))
-    for b in range(rows):
-        h = hidden[b]
-        first = h[list(mask[b]).index(1)]
+    config, w, rows = model.config, model.state_dict(), []
+    for h, real in zip(hidden, mask.bool(), strict=True):
+        scores = w["bert.score.label_embeddings"] @ w["bert.score.weight"].T @ h[real].T
+        attention = torch.zeros(config.num_labels, len(h)).double()
+        attention[:, real] = scores.softmax(dim=1)
+        sentence = h[real][0]
         if config.sentence_representation == "pooler":
-            dense, bias = weights["bert.pooler.dense.weight"], weights["bert.pooler.dense.bias"]
-            sentence = [math.tanh(dot(dense[k], first) + bias[k]) for k in range(size)]
-        else:
-            sentence = list(first)
-        real = [j for j in range(length) if mask[b, j]]
-        for i in range(labels):
-            scores = [sum(e[i, p] * w[p, q] * h[j, q] for p in range(len(w)) for q in range(size)) for j in real]
-            for j, attention in zip(real, naive_softmax(scores), strict=True):
-                attentions[b, i, j] = attention
-            attended = [sum(attentions[b, i, j] * h[j, k] for j in real) for k in range(size)]
-            representations[b, i] = attended + sentence
+            sentence = (w["bert.pooler.dense.weight"] @ sentence + w["bert.pooler.dense.bias"]).tanh()
+        joined = torch.cat([attention @ h, sentence.expand(config.num_labels, -1)], dim=1)
+        logits = []
+        for i, vector in enumerate(joined):
             head = 0 if config.tie_head else i
-            vector = representations[b, i]
             if config.head_hidden_size is not None:
-                first = head * config.head_hidden_size
-                dense, bias = weights["classifier.dense.weight"], weights["classifier.dense.bias"]
-                vector = [
-                    naive_gelu(dot(dense[k], vector) + bias[k]) for k in range(first, first + config.head_hidden_size)
-                ]
-            logits[b, i] = (
-                dot(weights["classifier.out_proj.weight"][head], vector) + weights["classifier.out_proj.bias"][head]
-            )
-    return logits, representations, attentions
+                part = slice(head * config.head_hidden_size, (head + 1) * config.head_hidden_size)
+                dense, bias = w["classifier.dense.weight"][part], w["classifier.dense.bias"][part]
+                vector = F.gelu(dense @ vector + bias)
+            logits.append(w["classifier.out_proj.weight"][head] @ vector + w["classifier.out_proj.bias"][head])
+        rows.append((torch.stack(logits), joined, attention))
+    return tuple(torch.stack(values) for values in zip(*rows, strict=True))
 
 
-def naive_leam(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def naive_leam(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Cosine, convolution over real tokens, ReLU, maximum over labels, scalar, softmax -> logits, z, attention."""
-    radius = model.config.leam_radius
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    e = weights["bert.score.label_embeddings"]
-    kernel, bias = weights["bert.score.weight"][0, 0], weights["bert.score.bias"][0]
-    scale = weights["bert.score.scale"][0]
-    out, out_bias = weights["classifier.1.weight"], weights["classifier.1.bias"]
-    rows, length, size = hidden.shape
-    logits = np.zeros((rows, len(e)))
-    vectors = np.zeros((rows, size))
-    attentions = np.zeros((rows, 1, length))
-    for b in range(rows):
-        h = hidden[b]
-        real = [j for j in range(length) if mask[b, j]]
-        cosine = {
-            (i, j): dot(e[i], h[j]) / math.sqrt(dot(e[i], e[i]) * dot(h[j], h[j])) for i in range(len(e)) for j in real
-        }
-        scores = []
-        for j in real:
-            matches = []
-            for i in range(len(e)):
-                window = [
-                    kernel[radius + step] * cosine.get((i, j + step), 0.0) for step in range(-radius, radius + 1)
-                ]
-                matches.append(max(0.0, sum(window) + bias))
-            scores.append(scale * max(matches))
-        for j, attention in zip(real, naive_softmax(scores), strict=True):
-            attentions[b, 0, j] = attention
-        vectors[b] = [sum(attentions[b, 0, j] * h[j, k] for j in real) for k in range(size)]
-        for i in range(len(e)):
-            logits[b, i] = dot(out[i], vectors[b]) + out_bias[i]
-    return logits, vectors, attentions
+    radius, w, rows = model.config.leam_radius, model.state_dict(), []
+    for h, real in zip(hidden, mask.bool(), strict=True):
+        cosine = F.cosine_similarity(w["bert.score.label_embeddings"][:, None], h[None], dim=-1) * real  # (C, L)
+        windows = F.pad(cosine, (radius, radius)).unfold(1, 2 * radius + 1, 1)
+        matches = (windows @ w["bert.score.weight"][0, 0] + w["bert.score.bias"][0]).relu()
+        attention = torch.zeros(1, len(h)).double()
+        attention[0, real] = (w["bert.score.scale"][0] * matches.max(dim=0).values[real]).softmax(dim=0)
+        vector = attention[0] @ h
+        rows.append((w["classifier.1.weight"] @ vector + w["classifier.1.bias"], vector, attention))
+    return tuple(torch.stack(values) for values in zip(*rows, strict=True))
 
 
 def masked_inputs() -> dict[str, torch.Tensor]:
@@ -150,19 +97,18 @@ def masked_inputs() -> dict[str, torch.Tensor]:
     return inputs
 
 
+@torch.no_grad()
 def assert_equals_formula(model, naive) -> None:
-    model = model.double()
-    inputs = masked_inputs()
-    mask = inputs["attention_mask"].numpy()
+    model, inputs = model.double(), masked_inputs()
+    mask = inputs["attention_mask"]
     logits, representations, attentions = naive(model, stock_hidden_states(model, inputs), mask)
-    with torch.no_grad():
-        base, head = model.bert(**inputs), model(**inputs)
-    assert_close(base.label_representations.numpy(), representations, rtol=1e-9, atol=1e-9)
+    base, head = model.bert(**inputs), model(**inputs)
+    tolerance = {"rtol": 1e-9, "atol": 1e-9}
+    assert_close(base.label_representations, representations, **tolerance)
     for outputs in (base, head):
-        assert_close(outputs.label_attentions.numpy(), attentions, rtol=1e-9, atol=1e-9)
-        assert (outputs.label_attentions.numpy()[np.broadcast_to(mask[:, None] == 0, attentions.shape)] == 0).all()
-        assert_close(outputs.label_attentions.sum(dim=-1), torch.ones(attentions.shape[:2], dtype=torch.float64))
-    assert_close(head.logits.numpy(), logits, rtol=1e-9, atol=1e-9)
+        assert_close(outputs.label_attentions, attentions, **tolerance)
+        assert not outputs.label_attentions.masked_select(mask[:, None] == 0).any()
+    assert_close(head.logits, logits, **tolerance)
 
 
 def test_encoder_is_stock_bert():
@@ -172,16 +118,19 @@ def test_encoder_is_stock_bert():
     for extra in ({}, {"position_ids": positions}):
         expected = stock_hidden_states(model, {**inputs, **extra})
         with torch.no_grad():
-            found = model.bert(**inputs, **extra).last_hidden_state.numpy()
-            head = model(**inputs, **extra, output_hidden_states=True).hidden_states[-1].numpy()
+            found = model.bert(**inputs, **extra).last_hidden_state
+            head = model(**inputs, **extra, output_hidden_states=True).hidden_states[-1]
         assert_close(found, expected, rtol=1e-9, atol=1e-9)
         assert_close(head, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("label_embedding_size", [None, 10])
-@pytest.mark.parametrize("sentence_representation", ["cls", "pooler"])
-@pytest.mark.parametrize("head_hidden_size", [None, 7], ids=["linear", "hidden"])
-@pytest.mark.parametrize("tie_head", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    ("tie_head", "head_hidden_size", "sentence_representation", "label_embedding_size"),
+    [
+        *((True, None, "cls", None), (False, None, "cls", 10), (True, 7, "pooler", None), (False, 7, "pooler", 10)),
+        *((True, None, "pooler", 10), (False, 7, "cls", None)),
+    ],
+)
 def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_representation, label_embedding_size):
     model = build(
         tie_head=tie_head,
@@ -194,7 +143,7 @@ def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_re
     assert_equals_formula(model, naive_label_aware)
 
 
-@pytest.mark.parametrize("radius", [0, 1, 2, 5])
+@pytest.mark.parametrize("radius", [0, 2, 5])
 def test_leam_equals_the_formulas(radius):
     assert_equals_formula(build(label_attention="leam", leam_radius=radius), naive_leam)
 
@@ -236,16 +185,16 @@ def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):
 # Losses
 
 
-def naive_weights(counts: list[int], beta: float) -> list[float]:
-    return [(1 - beta) / (1 - beta**n) for n in counts]
+def naive_weights(counts: list[int], beta: float) -> torch.Tensor:
+    return torch.tensor([(1 - beta) / (1 - beta**n) for n in counts], dtype=torch.float64)
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.5, 0.95, 0.999, 0.9999])
+@pytest.mark.parametrize("beta", [0.0, 0.5, 0.9999])
 def test_class_balanced_weights_equal_the_formula(beta):
     counts = [1, 2, 10, *GOEMOTIONS_EXTREMES]
     weights = class_balanced_weights(counts, beta)
     assert weights.dtype == torch.float32
-    assert_close(weights, torch.tensor(naive_weights(counts, beta)), rtol=1e-6, atol=0)
+    assert_close(weights, naive_weights(counts, beta).float(), rtol=1e-6, atol=0)
     normalized = class_balanced_weights(counts, beta, normalize=True)
     assert normalized.mean().item() == pytest.approx(1, abs=1e-6)
     assert_close(normalized / normalized[0], weights / weights[0], rtol=1e-5, atol=0)
@@ -282,32 +231,17 @@ def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attentio
     )  # half a step of bfloat16 below 1, and some
 
 
-@pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
-def test_a_model_without_memory_gives_shapes(label_attention):
-    model = build(label_attention=label_attention).to("meta")
-    inputs = {"input_ids": masked_inputs()["input_ids"].to("meta")}  # the masks of transformers look at values
-    logits = model(**inputs).logits
-    assert logits.is_meta and logits.shape == (len(inputs["input_ids"]), model.config.num_labels)
-
-
-def naive_loss(logits, labels, config) -> float:
-    rows, classes = logits.shape
-    weights = [1.0] * classes
+def naive_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> float:
+    weights = torch.ones(logits.shape[1]).double()
     if config.class_balanced_beta is not None:
         weights = naive_weights(config.class_counts, config.class_balanced_beta)
         if config.class_balanced_normalize:
-            weights = [weight / (sum(weights) / classes) for weight in weights]
-    total = 0.0
-    for b in range(rows):
-        if config.problem_type == "multi_label_classification":
-            for c in range(classes):
-                probability = 1 / (1 + math.exp(-logits[b, c]))
-                loss = -math.log(probability) if labels[b, c] else -math.log(1 - probability)
-                total += weights[c] * loss / (rows * classes)
-        else:
-            gold = int(labels[b])
-            total -= weights[gold] * math.log(naive_softmax(logits[b].tolist())[gold]) / rows
-    return total
+            weights = weights / weights.mean()
+    if config.problem_type == "multi_label_classification":
+        p = 1 / (1 + (-logits.double()).exp())
+        return -(weights * (labels * p.log() + (1 - labels) * (1 - p).log())).mean().item()
+    chosen = logits.double().softmax(dim=1)[torch.arange(len(labels)), labels]
+    return -(weights[labels] * chosen.log()).mean().item()
 
 
 @pytest.mark.parametrize("problem_type", ["multi_label_classification", "single_label_classification"])
@@ -327,35 +261,29 @@ def test_loss_equals_the_formula(problem_type, balance):
     logits = torch.randn(6, 5, generator=generator, dtype=torch.float64)
     labels = classifier_inputs(6, 4, seed=3, multi_label=problem_type.startswith("multi"))["labels"]
     loss = classification_loss(logits, labels, config)
-    assert loss.item() == pytest.approx(naive_loss(logits.numpy(), labels.numpy(), config), rel=1e-6)
+    assert loss.item() == pytest.approx(naive_loss(logits, labels, config), rel=1e-6)
     if problem_type.startswith("multi"):  # data sets hold 0 and 1 as integers too
         assert_close(classification_loss(logits, labels.long(), config), loss)
     model = build(problem_type=problem_type, **balance)
     inputs = {**encoder_inputs(6, 9, seed=4), "labels": labels}
     outputs = model(**inputs)
-    expected = naive_loss(outputs.logits.detach().double().numpy(), labels.numpy(), config)
+    expected = naive_loss(outputs.logits.detach(), labels, config)
     assert outputs.loss.item() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("problem_type", "expected", "shapes"),
-    [
+def test_loss_refuses_labels_of_another_shape_and_missing_counts():
+    for problem_type, expected, shapes in (
         ("multi_label_classification", (6, 5), [(6,), (6, 4), (5, 6)]),
         ("single_label_classification", (6,), [(6, 5), (6, 1), (5,)]),
-    ],
-)
-def test_loss_refuses_labels_of_another_shape(problem_type, expected, shapes):
-    config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
-    for shape in shapes:
-        with pytest.raises(ValueError, match="`labels` must be") as caught:
-            classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
-        assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
-
-
-def test_loss_refuses_missing_counts():
-    labels = torch.zeros(6, 5)
+    ):
+        config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
+        for shape in shapes:
+            with pytest.raises(ValueError, match="`labels` must be") as caught:
+                classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
+            assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
     with pytest.raises(ValueError, match="`class_counts`"):
-        classification_loss(labels, labels, LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES))
+        config = LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES)
+        classification_loss(torch.zeros(6, 5), torch.zeros(6, 5), config)
 
 
 # Label vectors from words
@@ -489,6 +417,8 @@ def test_added_labels_can_be_trained(tokenizer):
     half = build().to(torch.bfloat16).add_labels(["nostalgia"], tokenizer)
     assert half.bert.score.label_embeddings.dtype == torch.bfloat16
     assert build().add_labels([], tokenizer).config.num_labels == 5
+    model = build().add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
+    assert_close(label_vectors(model)[5], mean_of_pieces(model, ["home"]))
 
 
 @pytest.mark.parametrize(
@@ -514,11 +444,6 @@ def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, arguments
     assert_close(label_vectors(model), vectors, rtol=0, atol=0)
 
 
-def test_texts_of_added_labels_may_be_a_mapping(tokenizer):
-    model = build().add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
-    assert_close(label_vectors(model)[5], mean_of_pieces(model, ["home"]))
-
-
 # Pipelines
 
 
@@ -535,13 +460,6 @@ def scores_of(model, tokenizer, text: str) -> dict[str, float]:
 def as_pairs(items: list[dict]) -> dict[str, float]:
     assert [item["score"] for item in items] == sorted((item["score"] for item in items), reverse=True)
     return {item["label"]: item["score"] for item in items}
-
-
-def test_stock_pipeline_gives_the_sigmoid_scores_of_the_model(tokenizer):
-    model = build()
-    classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, device="cpu")
-    for text, items in zip(TEXTS, classify(list(TEXTS)), strict=True):
-        assert as_pairs(items) == pytest.approx(scores_of(model, tokenizer, text), rel=1e-5)
 
 
 def emotion_pipeline(model, tokenizer) -> EmotionClassificationPipeline:
@@ -578,13 +496,6 @@ def test_emotion_pipeline_compares_strictly(tokenizer):
         assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS)
 
 
-def test_a_threshold_of_a_call_goes_before_top_k_of_the_pipeline(tokenizer):
-    classify = pipeline("emotion-classification", model=build(), tokenizer=tokenizer, device="cpu", top_k=None)
-    assert len(classify([TEXTS[0]])[0]) == 5 and classify([TEXTS[0]], threshold=1.0) == [[]]
-    least = min(as_pairs(classify([TEXTS[0]])[0]).values())
-    assert len(classify([TEXTS[0]], threshold=least)[0]) == 4
-
-
 def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
     model = build()
     logits = [math.log(s / (1 - s)) for s in scores_of(model, tokenizer, TEXTS[0]).values()]
@@ -607,15 +518,12 @@ def test_emotion_pipeline_arguments(tokenizer):
     for top_k in (1, 3):
         assert [item["label"] for item in classify([TEXTS[0]], top_k=top_k)[0]] == ranked[:top_k]
     assert as_pairs(classify([TEXTS[0]], top_k=None)[0]) == pytest.approx(scores, rel=1e-5)
+    assert classify(TEXTS[0], top_k=2) == classify(list(TEXTS), top_k=2)[0]
+    every = pipeline("emotion-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None)
+    assert len(every([TEXTS[0]])[0]) == 5 and every([TEXTS[0]], threshold=1.0) == [[]]
     for threshold in (-0.1, 1.1):
         with pytest.raises(ValueError, match=r"`threshold` .* \[0, 1\]"):
             classify([TEXTS[0]], threshold=threshold)
-
-
-def test_emotion_pipeline_gives_one_list_for_one_text(tokenizer):
-    classify = emotion_pipeline(with_thresholds_and_counts(), tokenizer)
-    for arguments in ({}, {"threshold": 1.0}, {"top_k": 2}):
-        assert classify(TEXTS[0], **arguments) == classify(list(TEXTS), **arguments)[0]
 
 
 def test_emotion_pipeline_cuts_long_texts_and_batches(tokenizer):

@@ -3,9 +3,9 @@
 
 import ast
 import copy
-import json
 import math
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -34,6 +34,7 @@ from model_cases import (
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -86,32 +87,17 @@ def modulator(modulators: Modulators, index: int) -> dict[str, torch.Tensor]:
     return {part: modulators.of(part)[index] for part in modulators.parts}
 
 
-def silu(x):
-    return x / (1 + torch.exp(-x))
-
-
 def naive(norm: ModulatedLayerNorm, m: dict[str, torch.Tensor], states, weights):
-    """Eqs. 1-3, number by number."""
-    (rows, length, size), hidden = states.shape, len(m["scale_in"])
-    result = torch.zeros_like(states)
-    for row in range(rows):
-        gamma, beta = [], []
-        for i in range(size):
-            g, b = states.new_zeros(()), states.new_zeros(())
-            for j in range(hidden):
-                inner_g = sum(m["scale_in"][j, e] * weights[row, e] for e in range(weights.shape[1]))
-                inner_b = sum(m["shift_in"][j, e] * weights[row, e] for e in range(weights.shape[1]))
-                g = g + m["scale_out"][i, j] * silu(inner_g)
-                b = b + m["shift_out"][i, j] * silu(inner_b + m["shift_bias"][j])
-            gamma.append(g + norm.weight[i] if norm.weight is not None else g)
-            beta.append(b + norm.bias[i] if norm.bias is not None else b)
-        for token in range(length):
-            x = states[row, token]
-            mean = sum(x) / size
-            variance = sum((value - mean) ** 2 for value in x) / size
-            for i in range(size):
-                result[row, token, i] = gamma[i] * (x[i] - mean) / (variance + 1e-3) ** 0.5 + beta[i]
-    return result
+    """Eqs. 1-3, row by row."""
+    rows = []
+    for x, a in zip(states, weights, strict=True):
+        gamma = m["scale_out"] @ F.silu(m["scale_in"] @ a)
+        beta = m["shift_out"] @ F.silu(m["shift_in"] @ a + m["shift_bias"])
+        if norm.weight is not None:
+            gamma, beta = gamma + norm.weight, beta + norm.bias
+        mean, variance = x.mean(dim=1, keepdim=True), x.var(dim=1, correction=0, keepdim=True)
+        rows.append(gamma * (x - mean) / (variance + 1e-3).sqrt() + beta)
+    return torch.stack(rows)
 
 
 @EACH_MODULATION
@@ -180,8 +166,8 @@ def copy_side(family: str, model, side: str, target, weights: torch.Tensor | Non
         if isinstance(module, ModulatedLayerNorm):
             modulated += 1
             m = modulator(source.modulation, modulated)
-            gamma = m["scale_out"] @ silu(m["scale_in"] @ weights)
-            beta = m["shift_out"] @ silu(m["shift_in"] @ weights + m["shift_bias"])
+            gamma = m["scale_out"] @ F.silu(m["scale_in"] @ weights)
+            beta = m["shift_out"] @ F.silu(m["shift_in"] @ weights + m["shift_bias"])
             residual = module.weight is not None
             state[f"{stock_name}.weight"] = module.weight + gamma if residual else gamma
             state[f"{stock_name}.bias"] = module.bias + beta if residual else beta
@@ -267,71 +253,7 @@ def test_model_without_modulation_needs_and_heeds_no_emotion(family):
 
 
 @EACH_FAMILY
-def test_encoder_states_given_as_a_tuple(family):
-    model = build(family)
-    inputs = two_lengths()
-    logits = model(**inputs).logits
-    states = model.get_encoder()(inputs["input_ids"], inputs["attention_mask"], emotion_ids=inputs["emotion_ids"])
-    del inputs["input_ids"]
-    assert_close(model(**inputs, encoder_outputs=(states.last_hidden_state,)).logits, logits, rtol=1e-12, atol=1e-12)
-
-
-def left_padded(inputs: dict, mask: str = "attention_mask", names=("input_ids", "attention_mask")) -> dict:
-    """The context's padding moved to the front, or that of another mask."""
-    moved = dict(inputs)
-    lengths = inputs[mask].sum(dim=1).tolist()
-    for name in names:
-        moved[name] = torch.stack([row.roll(len(row) - n, 0) for row, n in zip(inputs[name], lengths, strict=True)])
-    return moved
-
-
-@EACH_FAMILY
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-@pytest.mark.parametrize("embeds", [False, True], ids=["ids", "embeds"])
-def test_replies_padded_on_the_left_equal_those_on_the_right(family, implementation, embeds):
-    """Of the decoder, whatever stands at the padding; the encoder's padding stands in front too."""
-    model = build(family)
-    model.set_attn_implementation(implementation)
-    inputs = two_lengths()
-    names = ("decoder_input_ids", "decoder_attention_mask")
-    moved = left_padded(left_padded(inputs), "decoder_attention_mask", names)
-    del inputs["labels"], moved["labels"]
-    for name in ("input_ids", "decoder_input_ids"):
-        mask = moved["decoder_attention_mask" if name.startswith("decoder") else "attention_mask"].bool()
-        moved[name] = torch.where(mask, moved[name], tokens(*mask.shape, seed=7))
-    if embeds:
-        for side, name in ((model.get_encoder(), "input"), (model.get_decoder(), "decoder_input")):
-            moved[f"{name}s_embeds"] = side.get_input_embeddings()(moved.pop(f"{name}_ids"))
-    logits = []
-    for given in (inputs, moved):
-        real = given["decoder_attention_mask"].bool()
-        logits.append(model(**given).logits[real])
-    assert real[:, 0].tolist() == [False, True, False]
-    assert_close(logits[1], logits[0], rtol=1e-10, atol=1e-10)
-    if not embeds:
-        gradients = [torch.autograd.grad(values.square().sum(), list(model.parameters())) for values in logits]
-        assert_close(gradients[1], gradients[0], rtol=1e-8, atol=1e-9)
-
-
-@EACH_FAMILY
-@pytest.mark.parametrize(
-    "settings", [{}, {"num_beams": 3}, {"cache_implementation": "static"}, {"use_cache": False}], ids=str
-)
-def test_contexts_padded_on_the_left_have_the_same_replies(family, settings):
-    model = build(family)
-    inputs = {name: two_lengths()[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
-    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1, **settings}
-    moved = left_padded(inputs)
-    expected = model.generate(**inputs, **arguments)
-    assert len({tuple(row) for row in expected.tolist()}) > 1
-    assert torch.equal(model.generate(**moved, **arguments), expected)
-    del inputs["emotion_ids"], moved["emotion_ids"]
-    expected = model.generate_all_emotions(**inputs, **arguments)
-    assert torch.equal(model.generate_all_emotions(**moved, **arguments), expected)
-
-
-@EACH_FAMILY
-@pytest.mark.parametrize("settings", [{}, {"cache_implementation": "static"}, {"use_cache": False}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"cache_implementation": "static"}], ids=str)
 def test_begun_replies_padded_on_the_left(family, settings):
     model = build(family)
     start = model.config.decoder_start_token_id
@@ -395,34 +317,16 @@ def test_loss_is_the_unshifted_cross_entropy_of_the_labels(family):
 
 
 @EACH_FAMILY
-def test_labels_may_lie_on_another_device(family):
-    """As with a model that is spread over several: "meta" is the other device that every machine has."""
-    model = build(family)
-    getattr(model, model.head_name).register_forward_hook(lambda module, given, logits: logits.to("meta"))
-    assert model(**two_lengths()).loss.is_meta
-
-
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
-@EACH_FAMILY
-@pytest.mark.parametrize("use_reentrant", [True, False])
-def test_both_kinds_of_checkpointing_keep_all_gradients(family, use_reentrant):
-    model = build(family).train()
-    inputs = two_lengths()
-    model(**inputs).loss.backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
-    model.zero_grad()
-    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
-    model(**inputs).loss.backward()
-    assert_close({name: p.grad for name, p in model.named_parameters()}, expected, rtol=1e-9, atol=1e-12)
-
-
-@EACH_FAMILY
 def test_hidden_states_and_attentions_of_both_sides(family):
     model = build(family)
     model.set_attn_implementation("eager")
     inputs = two_lengths()
     outputs = model(**inputs, output_hidden_states=True, output_attentions=True)
     assert len(outputs.encoder_hidden_states) == len(outputs.decoder_hidden_states) == 3
+    # Of states that the caller has, as a tuple, comes the same.
+    given = {name: value for name, value in inputs.items() if name != "input_ids"}
+    again = model(**given, encoder_outputs=(outputs.encoder_last_hidden_state,)).logits
+    assert_close(again, outputs.logits, rtol=1e-12, atol=1e-12)
     assert_close(outputs.encoder_hidden_states[-1], outputs.encoder_last_hidden_state)
     assert [value.shape for value in outputs.encoder_attentions] == [(3, 2, 7, 7)] * 2
     assert [value.shape for value in outputs.decoder_attentions] == [(3, 2, 5, 5)] * 2
@@ -440,10 +344,9 @@ def test_hidden_states_and_attentions_of_both_sides(family):
 @EACH_FAMILY
 def test_fresh_model_decodes_as_in_the_paper(family, tmp_path):
     model = build(family)
-    assert model.generation_config.do_sample is True and model.generation_config.top_k == 10
     model.save_pretrained(tmp_path)
-    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
-    assert loaded.generation_config.do_sample is True and loaded.generation_config.top_k == 10
+    for found in (model, AutoModelForSeq2SeqLM.from_pretrained(tmp_path)):
+        assert found.generation_config.do_sample is True and found.generation_config.top_k == 10
     inputs = {"input_ids": tokens(1, 4), "emotion_ids": torch.tensor([1])}
     torch.manual_seed(0)
     replies = model.generate(**inputs, max_new_tokens=1, min_new_tokens=1, num_return_sequences=400)
@@ -451,19 +354,19 @@ def test_fresh_model_decodes_as_in_the_paper(family, tmp_path):
     logits[model.config.eos_token_id] = -math.inf
     assert set(replies[:, 1].tolist()) <= set(logits.topk(10).indices.tolist())
     assert len(set(replies[:, 1].tolist())) > 2
-    nucleus = model.generate(**inputs, max_new_tokens=4, top_k=None, top_p=0.9)
-    assert nucleus.shape[0] == 1
 
 
 @EACH_FAMILY
-@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}], ids=str)
-def test_norms_are_modulated_once_for_a_generation(family, settings):
+def test_norms_are_modulated_once_for_a_generation(family):
     model = build(family)
     calls = []
     for side in (model.get_encoder(), model.get_decoder()):
         side.modulation.register_forward_hook(lambda module, given, _: calls.append(len(given[0])))
-    model.generate(tokens(3, 6), emotion_ids=torch.tensor([0, 3, 1]), do_sample=False, max_new_tokens=6, **settings)
-    assert calls == [3, 3], "once for each side, before rows are repeated for beams"
+    asked = {"emotion_ids": torch.tensor([0, 3, 1]), "do_sample": False, "max_new_tokens": 6}
+    for settings in ({}, {"num_beams": 2, "num_return_sequences": 2}):
+        calls.clear()
+        model.generate(tokens(3, 6), **asked, **settings)
+        assert calls == [3, 3], "once for each side, before rows are repeated for beams"
 
 
 @EACH_FAMILY
@@ -483,47 +386,24 @@ def test_mixtures_and_intensity_in_generation(family):
 @EACH_FAMILY
 @pytest.mark.parametrize("modulate_encoder", [True, False])
 def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder):
-    model = build(family, seed=2, num_emotions=64, emotions=None, modulate_encoder=modulate_encoder)
-    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1}
-    ids = tokens(2, 7)
-    mask = torch.tensor([[1] * 7, [1] * 5 + [0] * 2])
+    model = build(family, seed=2, modulate_encoder=modulate_encoder)
+    ids, mask, begun = tokens(2, 7), torch.tensor([[1] * 7, [1] * 5 + [0] * 2]), tokens(2, 4, seed=1)
+    settings = {"do_sample": False, "min_new_tokens": 6, "max_new_tokens": 6, "no_repeat_ngram_size": 1}
+    begin = {"decoder_input_ids": begun, "decoder_attention_mask": torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])}
     encoded = []
-    hook = model.get_encoder().register_forward_hook(lambda module, given, output: encoded.append(len(output[0])))
-    together = model.generate_all_emotions(ids, mask, **arguments)
-    hook.remove()
-    assert together.shape[:2] == (2, 64) and encoded == [128 if modulate_encoder else 2]
-    one = model.generate_all_emotions(ids[0], mask[0], **arguments)
-    assert one.shape == (64, together.shape[-1])
-    assert torch.equal(one, together[0])
-    different = set()
-    for context in range(2):
-        for emotion in range(64):
-            alone = model.generate(
-                ids[context : context + 1],
-                attention_mask=mask[context : context + 1],
-                emotion_ids=torch.tensor([emotion]),
-                **arguments,
-            )[0]
-            assert torch.equal(together[context, emotion, : len(alone)], alone)
-            different.add(tuple(alone.tolist()))
-    assert len(different) > 10
-    several = model.generate_all_emotions(ids, mask, num_return_sequences=2, num_beams=2, **arguments)
-    assert several.shape[:3] == (2, 64, 2)
-
-
-@EACH_FAMILY
-@pytest.mark.parametrize("modulate_encoder", [True, False])
-def test_begun_replies_go_on_in_all_emotions(family, modulate_encoder):
-    model, ids, begun = build(family, modulate_encoder=modulate_encoder), tokens(2, 7), tokens(2, 4, seed=1)
-    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
-    begin = {"decoder_input_ids": begun, "decoder_attention_mask": mask}
-    settings = {"do_sample": False, "min_new_tokens": 5, "max_new_tokens": 5}
-    together = model.generate_all_emotions(ids, **begin, **settings)
-    for emotion in range(E):
-        alone = model.generate(ids, emotion_ids=torch.tensor([emotion, emotion]), **begin, **settings)
-        assert torch.equal(together[:, emotion], alone)
-    one = model.generate_all_emotions(ids[1], decoder_input_ids=begun[1], decoder_attention_mask=mask[1], **settings)
-    assert torch.equal(one, together[1])
+    model.get_encoder().register_forward_hook(lambda module, given, output: encoded.append(len(output[0])))
+    for own in ({}, begin):
+        encoded.clear()
+        together = model.generate_all_emotions(ids, mask, **own, **settings)
+        assert together.shape[:2] == (2, E) and encoded == [2 * E if modulate_encoder else 2]
+        for emotion in range(E):
+            asked = {"attention_mask": mask, "emotion_ids": torch.tensor([emotion, emotion])}
+            assert torch.equal(together[:, emotion], model.generate(ids, **asked, **own, **settings))
+        assert len({tuple(row) for row in together[0].tolist()}) > 1
+        one = {name: value[1] for name, value in own.items()}
+        assert torch.equal(model.generate_all_emotions(ids[1], mask[1], **one, **settings), together[1])
+    several = model.generate_all_emotions(ids, mask, num_return_sequences=2, num_beams=2, **settings)
+    assert several.shape[:3] == (2, E, 2)
 
 
 @EACH_FAMILY
@@ -547,35 +427,26 @@ def test_an_assistant_drafts_with_norms_of_its_own(family, config):
 
 
 @EACH_FAMILY
-@pytest.mark.parametrize("modulated", [True, False])
-def test_guidance_is_refused_before_anything_runs(family, modulated):
+def test_guidance_is_refused_before_anything_runs(family):
     """It subtracts a run without an emotion or a prompt, which these models do not have."""
-    model = build(family, modulate_encoder=modulated, modulate_decoder=modulated)
-    model.get_encoder().register_forward_hook(lambda *_: pytest.fail("the encoder ran"))
-    ids, emotion = tokens(1, 4), {"emotion_ids": torch.tensor([1])}
-    config = GenerationConfig(guidance_scale=1.5, decoder_start_token_id=3, max_new_tokens=3)
-    for name, given, arguments in (
-        ("guidance_scale", [], {"guidance_scale": 1.5}),
-        ("guidance_scale", [], {"guidance_scale": 0}),
-        ("guidance_scale", [], {"generation_config": config}),
-        ("guidance_scale", [config], {}),
-        ("negative_prompt_ids", [], {"negative_prompt_ids": ids}),
-        ("negative_prompt_attention_mask", [], {"negative_prompt_attention_mask": torch.ones_like(ids)}),
-    ):
-        with pytest.raises(ValueError, match=rf"`{name}` .*without an emotion.*`emotion_weights`"):
-            model.generate(ids, *given, **emotion, **arguments)
-    model.generation_config.guidance_scale = 3.0
-    with pytest.raises(ValueError, match="`guidance_scale` .*got 3.0"):
-        model.generate(ids, **emotion)
-
-
-@EACH_FAMILY
-def test_no_guidance_is_no_error(family):
     model = build(family)
     asked = {"inputs": tokens(1, 4), "emotion_ids": torch.tensor([1]), "do_sample": False, "max_new_tokens": 3}
-    expected = model.generate(**asked)
-    for scale in (None, 1, 1.0):
-        assert torch.equal(model.generate(**asked, guidance_scale=scale), expected)
+    assert torch.equal(model.generate(**asked, guidance_scale=1.0), model.generate(**asked))  # which is none
+    model.get_encoder().register_forward_hook(lambda *_: pytest.fail("the encoder ran"))
+    config = GenerationConfig(guidance_scale=1.5, decoder_start_token_id=3, max_new_tokens=3)
+    for name, arguments in (
+        ("guidance_scale", {"guidance_scale": 0}),
+        ("guidance_scale", {"generation_config": config}),
+        ("negative_prompt_ids", {"negative_prompt_ids": tokens(1, 4)}),
+        ("negative_prompt_attention_mask", {"negative_prompt_attention_mask": torch.ones(1, 4)}),
+    ):
+        with pytest.raises(ValueError, match=rf"`{name}` .*without an emotion.*`emotion_weights`"):
+            model.generate(**asked, **arguments)
+    with pytest.raises(ValueError, match="`guidance_scale` "):
+        model.generate(asked["inputs"], config, emotion_ids=asked["emotion_ids"])
+    model.generation_config.guidance_scale = 3.0
+    with pytest.raises(ValueError, match="`guidance_scale` .*got 3.0"):
+        model.generate(**asked)
 
 
 @pytest.mark.slow
@@ -602,52 +473,17 @@ PLAIN = {
     "bert": lambda: BertModel(BertConfig(**TINY_BERT)),
     "bert-head": lambda: BertForMaskedLM(BertConfig(**TINY_BERT)),
 }
-MODULATION = {
-    "residual": ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out"),
-    "replace": ("scale_in", "shift_in", "shift_bias"),
-}
-ATTENTION = {
-    "gpt2": [f"{layer}.{part}" for layer in ("c_attn", "q_attn", "c_proj") for part in ("weight", "bias")],
-    "bert": [
-        f"{x}.{part}" for x in ("self.query", "self.key", "self.value", "output.dense") for part in ("weight", "bias")
-    ],
-}
 
 
-def modulator_name(norm: str, part: str) -> str:
-    model, side, norm = norm.split(".", maxsplit=2)
-    return f"{model}.{side}.modulation.{norm.replace('.', '_')}_{part}"
+def new_parameters(model: nn.Module, modulation: str, head: bool) -> set[str]:
+    """Exactly what a wrapped checkpoint, with a head or without, has no weights for."""
 
+    def is_new(name: str) -> bool:
+        if ".modulation." in name and "cross" not in name:
+            return modulation == "residual" or not name.endswith("_out")  # which hold the γ and β of the checkpoint
+        return "cross" in name or (name.startswith("cls.") and not head and name != "cls.predictions.decoder.weight")
 
-def new_parameters(name: str, modulation: str) -> set[str]:
-    """Exactly what a wrapped checkpoint has no weights for."""
-    family, parts, expected = name.partition("-")[0], MODULATION[modulation], set()
-    for layer in range(2):
-        if family == "gpt2":
-            own = [f"model.{side}.h.{layer}.{norm}" for side in ("encoder", "decoder") for norm in ("ln_1", "ln_2")]
-            cross, cross_norm = f"model.decoder.h.{layer}.crossattention", f"model.decoder.h.{layer}.ln_cross_attn"
-        else:
-            own = [
-                f"model.{side}.layer.{layer}.{norm}.LayerNorm"
-                for side in ("encoder", "decoder")
-                for norm in ("attention.output", "output")
-            ]
-            cross = f"model.decoder.layer.{layer}.crossattention"
-            cross_norm = f"{cross}.output.LayerNorm"
-        expected |= {modulator_name(norm, part) for norm in own for part in parts}
-        expected |= {f"{cross}.{part}" for part in ATTENTION[family]}
-        expected |= {modulator_name(cross_norm, part) for part in MODULATION["residual"]}
-        expected |= {f"{cross_norm}.{part}" for part in ("weight", "bias") if modulation == "residual"}
-    if family == "gpt2":
-        sides = ("encoder", "decoder")
-        expected |= {modulator_name(f"model.{side}.ln_f", part) for side in sides for part in parts}
-    if name == "bert":
-        head = "cls.predictions"
-        expected |= {
-            f"{head}.transform.{layer}.{part}" for layer in ("dense", "LayerNorm") for part in ("weight", "bias")
-        }
-        expected |= {f"{head}.bias", f"{head}.decoder.bias"}
-    return expected
+    return {name for name in model.state_dict() if is_new(name)}
 
 
 def wrap(name: str, folder, **arguments):
@@ -668,7 +504,7 @@ def test_wrapped_checkpoint_equals_the_original(name, modulation, tmp_path, pois
     torch.manual_seed(0)
     family = name.partition("-")[0]
     plain, wrapped, report = wrap(name, tmp_path, modulation=modulation)
-    assert set(report["missing_keys"]) == new_parameters(name, modulation)
+    assert set(report["missing_keys"]) == new_parameters(wrapped, modulation, "head" in name)
     assert not report["unexpected_keys"] and not report["mismatched_keys"]
     for parameter in (*wrapped.parameters(), *wrapped.buffers()):
         assert parameter.isfinite().all()
@@ -796,61 +632,47 @@ def test_a_quantization_that_would_leave_gpt2_as_it_is_is_refused():
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-head", "bert-head"])
 def test_an_untied_head_starts_at_that_of_the_checkpoint(name, tmp_path):
-    plain, wrapped, report = wrap(name, tmp_path, tie_word_embeddings=False)
+    plain, wrapped, report = wrap(name, tmp_path / "tied", tie_word_embeddings=False)
     head, embeddings = wrapped.get_output_embeddings().weight, wrapped.get_decoder().get_input_embeddings().weight
     assert head is not embeddings and torch.equal(head, plain.get_input_embeddings().weight)
-    assert set(report["missing_keys"]) == new_parameters(name, "residual")
-
-
-def test_the_head_of_an_untied_checkpoint_is_kept(tmp_path):
-    plain = asymmetric_(GPT2LMHeadModel(GPT2Config(**TINY_GPT2, **GPT2_TOKENS, tie_word_embeddings=False)))
-    plain.save_pretrained(tmp_path)
-    wrapped = GPT2ModLNForConditionalGeneration.from_encoder_decoder_pretrained(tmp_path, tie_word_embeddings=False)
-    assert torch.equal(wrapped.lm_head.weight, plain.lm_head.weight)
-    assert torch.equal(wrapped.get_decoder().wte.weight, plain.transformer.wte.weight)
+    assert set(report["missing_keys"]) == new_parameters(wrapped, "residual", "head" in name)
+    if name == "gpt2-head":  # which may have an untied one itself
+        plain = asymmetric_(GPT2LMHeadModel(GPT2Config(**TINY_GPT2, **GPT2_TOKENS, tie_word_embeddings=False)))
+        plain.save_pretrained(tmp_path)
+        wrapped = type(wrapped).from_encoder_decoder_pretrained(tmp_path, tie_word_embeddings=False)
+        assert torch.equal(wrapped.lm_head.weight, plain.lm_head.weight)
+        assert torch.equal(wrapped.get_decoder().wte.weight, plain.transformer.wte.weight)
 
 
 # Errors
 
 
 @EACH_FAMILY
-@pytest.mark.parametrize(
-    ("emotions", "message"),
-    [
+def test_emotions_and_inputs_are_checked(family):
+    model, ids = build(family), tokens(2, 4)
+    emotions, weights = {"emotion_ids": torch.tensor([1, 2])}, [[1.0] * E] * 2
+    narrow = model(ids, decoder_input_ids=ids, emotion_ids=torch.tensor([1, 2]).int()).logits
+    assert torch.equal(narrow, model(ids, decoder_input_ids=ids, **emotions).logits)
+    for given, message in (
         ({}, rf"exactly one of `emotion_ids`.* in \[0, {E}\).* got neither"),
-        ({"ids": [1, 2], "weights": [[1.0] * E] * 2}, "exactly one of `emotion_ids`.* got both"),
+        ({"ids": [1, 2], "weights": weights}, "exactly one of `emotion_ids`.* got both"),
         ({"ids": [1.0, 2.0]}, "`emotion_ids` must hold ids .* got .* torch.float32"),
         ({"ids": [1]}, r"`emotion_ids` must hold ids .* for 2 rows; got \(1,\)"),
-        ({"ids": [[1], [2]]}, r"`emotion_ids` .* got \(2, 1\)"),
         ({"weights": [[1.0] * 3] * 2}, rf"`emotion_weights` .* \(batch_size, {E}\), .* got \(2, 3\)"),
         ({"weights": [1.0] * E}, rf"`emotion_weights` .* got \({E},\)"),
-    ],
-)
-def test_emotions_are_checked(family, emotions, message):
-    model, ids = build(family), tokens(2, 4)
-    emotions = {f"emotion_{name}": torch.tensor(value) for name, value in emotions.items()}
-    for call in (
-        lambda **given: model(ids, decoder_input_ids=tokens(2, 3), **given),
-        lambda **g: model.generate(ids, **g),
+    ):
+        asked = {f"emotion_{name}": torch.tensor(value) for name, value in given.items()}
+        for call in (partial(model, decoder_input_ids=ids), model.generate):
+            with pytest.raises(ValueError, match=message):
+                call(ids, **asked)
+    modulation = model.get_decoder().modulation(torch.eye(E).double()[:1])
+    for given, message in (
+        ({}, "exactly one of `input_ids` and `inputs_embeds`"),
+        ({"decoder_input_ids": ids, "labels": ids[:, :3]}, r"`labels` must have shape \(2, 4\), got \(2, 3\)"),
+        ({"decoder_input_ids": ids, "decoder_modulation": modulation}, "emotions for each of the 2 rows, got 1"),
     ):
         with pytest.raises(ValueError, match=message):
-            call(**emotions)
-
-
-@EACH_FAMILY
-def test_inputs_are_checked(family):
-    model = build(family)
-    emotions, ids = {"emotion_ids": torch.tensor([1, 2])}, tokens(2, 4)
-    narrow = {"emotion_ids": emotions["emotion_ids"].int()}
-    arguments = {"decoder_input_ids": ids}
-    assert torch.equal(model(ids, **arguments, **narrow).logits, model(ids, **arguments, **emotions).logits)
-    with pytest.raises(ValueError, match="exactly one of `input_ids` and `inputs_embeds`"):
-        model(ids, **emotions)
-    with pytest.raises(ValueError, match=r"`labels` must have shape \(2, 4\), got \(2, 3\)"):
-        model(ids, decoder_input_ids=ids, labels=ids[:, :3], **emotions)
-    modulation = model.get_decoder().modulation(torch.eye(E).double()[:1])
-    with pytest.raises(ValueError, match="emotions for each of the 2 rows, got 1"):
-        model(ids, decoder_input_ids=ids, decoder_modulation=modulation, **emotions)
+            model(ids, **emotions, **given)
 
 
 # Training with what the Trainer offers
@@ -883,34 +705,23 @@ def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenize
     assert (predictions[:, width:] == model.config.pad_token_id).all()
 
 
-@EACH_FAMILY
-@pytest.mark.parametrize("tie_word_embeddings", [True, False])
-def test_resized_model_is_saved_with_its_head(family, tie_word_embeddings, tmp_path):
-    model, inputs = build(family, tie_word_embeddings=tie_word_embeddings), two_lengths()
-    model.resize_token_embeddings(len(VOCABULARY) + 3)
-    expected = model(**inputs).logits
-    model.save_pretrained(tmp_path)
-    loaded, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"] and expected.shape[-1] == len(VOCABULARY) + 3
-    assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore:Input and output embeddings are no longer tied")
 @EACH_FAMILY
 @pytest.mark.parametrize("tie_word_embeddings", [True, False])
-def test_merged_lora_is_saved_with_its_head(family, tie_word_embeddings, tmp_path):
-    model = build(family, tie_word_embeddings=tie_word_embeddings)
-    target = {"gpt2": "c_attn", "bert": "query"}[family]
-    lora = LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=[target], init_lora_weights=False)
+def test_resized_and_merged_models_are_saved_with_their_heads(family, tie_word_embeddings, tmp_path):
     inputs = two_lengths()
+    resized = build(family, tie_word_embeddings=tie_word_embeddings)
+    resized.resize_token_embeddings(len(VOCABULARY) + 3)
+    model = build(family, tie_word_embeddings=tie_word_embeddings)
     plain = model(**inputs).logits
-    merged = get_peft_model(model, lora).merge_and_unload()
-    expected = merged(**inputs).logits
-    assert (expected - plain).abs().max() > 1e-3
-    merged.save_pretrained(tmp_path)
-    loaded, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"] and loaded.config.tie_word_embeddings is tie_word_embeddings
-    assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
+    merged = get_peft_model(model, lora(family, init_lora_weights=False)).merge_and_unload()
+    assert (merged(**inputs).logits - plain).abs().max() > 1e-3
+    for changed in (resized, merged):
+        expected = changed(**inputs).logits
+        changed.save_pretrained(tmp_path)
+        loaded, report = type(changed).from_pretrained(tmp_path, output_loading_info=True)
+        assert not report["missing_keys"] and loaded.config.tie_word_embeddings is tie_word_embeddings
+        assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
 
 
 # LoRA
@@ -939,7 +750,7 @@ def refused_modules(attach) -> list[str]:
     [
         pytest.param(name, kind, marks=() if (name, kind) in RUN_ALWAYS else pytest.mark.slow)
         for name in PLAIN
-        for kind in MODULATION
+        for kind in ("residual", "replace")
     ],
 )
 def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, modulation, tmp_path):
@@ -980,9 +791,11 @@ def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, mo
 
 
 @EACH_FAMILY
-def test_lora_over_a_model_that_was_never_trained_is_refused(family, tmp_path):
+def test_lora_over_a_model_that_was_never_trained_or_for_new_emotions_is_refused(family, tmp_path):
     """Its cross-attention lies in the folder, but no reply depends on the emotion, and none would."""
-    wrap(family, tmp_path / "plain")[1].save_pretrained(tmp_path / "saved")
+    wrapped = wrap(f"{family}-head", tmp_path / "plain")[1]
+    assert not wrapped.config._name_or_path and not wrapped.name_or_path  # not where the encoder lay
+    wrapped.save_pretrained(tmp_path / "saved")
     model_class = FAMILIES[family][1]
     modules = refused_modules(
         lambda: get_peft_model(model_class.from_pretrained(tmp_path / "saved"), lora(family, modules_to_save=["wte"]))
@@ -991,12 +804,9 @@ def test_lora_over_a_model_that_was_never_trained_is_refused(family, tmp_path):
     model = model_class.from_pretrained(tmp_path / "saved")
     model.add_adapter(lora(family, modules_to_save=modules))
     model.train()
-
-
-@EACH_FAMILY
-def test_lora_over_new_emotions_is_refused(family, tmp_path):
-    build(family).save_pretrained(tmp_path)
-    model = FAMILIES[family][1].from_pretrained(tmp_path, num_emotions=7, emotions=None, ignore_mismatched_sizes=True)
+    build(family).save_pretrained(tmp_path / "trained")
+    other = {"num_emotions": 7, "emotions": None, "ignore_mismatched_sizes": True}
+    model = model_class.from_pretrained(tmp_path / "trained", **other)
     assert refused_modules(lambda: get_peft_model(model, lora(family))) == ["modulation"]
 
 
@@ -1036,18 +846,6 @@ def test_lora_over_a_model_without_modulation_needs_its_new_attention_alone(fami
     get_peft_model(FAMILIES[family][1].from_pretrained(tmp_path / "saved"), lora(family))
 
 
-@EACH_FAMILY
-def test_a_wrapped_model_names_no_place_that_it_was_loaded_from(family, tmp_path):
-    model = wrap(f"{family}-head", tmp_path / "plain")[1]
-    assert not model.config._name_or_path and not model.name_or_path
-    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
-    get_peft_model(
-        wrap(f"{family}-head", tmp_path / "plain")[1], lora(family, modules_to_save=modules)
-    ).save_pretrained(tmp_path)
-    written = json.loads((tmp_path / "adapter_config.json").read_text(encoding="utf-8"))
-    assert written["base_model_name_or_path"] is None
-
-
 # Pipeline
 
 
@@ -1063,20 +861,15 @@ def test_context_ends_with_the_separator(family, tokenizer):
     words = [[VOCABULARY.index(word) for word in text.lower().split()] for text in texts]
     start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
     assert encode_contexts(tokenizer, texts, config) == [[*start, *ids, separator] for ids in words]
+    letters = lambda texts, **_: {"input_ids": [list(map(ord, text)) for text in texts]}  # noqa: E731
+    # In the form that they have in training.
+    assert encode_contexts(letters, [" cafe\u0301\n"], config) == encode_contexts(letters, ["caf\xe9"], config)
     long = encode_contexts(tokenizer, ["rain " * 100 + "sun"], config)[0]  # the end is what the reply answers
     assert len(long) == config.max_position_embeddings
     assert long[: len(start)] == start and long[-2:] == [VOCABULARY.index("sun"), separator]
     assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == separator
     with pytest.raises(ValueError, match="`max_length` must leave room"):
         encode_contexts(tokenizer, texts, config, max_length=1)
-
-
-@EACH_FAMILY
-def test_contexts_are_read_in_the_form_that_they_have_in_training(family):
-    config = build(family).config
-    letters = lambda texts, **_: {"input_ids": [list(map(ord, text)) for text in texts]}  # noqa: E731
-    own, plain = encode_contexts(letters, [" cafe\u0301\n", "caf\xe9"], config)
-    assert own == plain
 
 
 # As if they were added for the emotions.
@@ -1110,19 +903,11 @@ def test_which_emotion_a_token_is_read_for():
             emotion_ids_of([[1, 0, 0, 0, 0], weights], config)
 
 
-@EACH_FAMILY
-def test_tokens_of_emotions_are_checked_and_saved(family, tmp_path):
-    config_class, _, sizes = FAMILIES[family]
-    sizes = {**sizes, "num_emotions": E}
+def test_tokens_of_emotions_are_checked():
+    sizes = {**TINY_BERT, **BERT_TOKENS, "num_emotions": E}
     for ids in (TOKENS[:4], [*TOKENS[:4], TOKENS[0]], []):
-        with pytest.raises(
-            StrictDataclassClassValidationError,
-            match="`emotion_token_ids` must be 5 .* different values, one for each",
-        ):
-            config_class(**sizes, emotion_token_ids=ids)
-    config_class(**sizes, emotion_token_ids=TOKENS).save_pretrained(tmp_path)
-    assert config_class.from_pretrained(tmp_path).emotion_token_ids == TOKENS
-    assert config_class(**sizes).emotion_token_ids is None
+        with pytest.raises(StrictDataclassClassValidationError, match="`emotion_token_ids` must be 5 .* different"):
+            BertModLNConfig(**sizes, emotion_token_ids=ids)
 
 
 @EACH_FAMILY
@@ -1180,18 +965,16 @@ def test_pipeline_limits_the_length_where_nothing_else_does(respond, monkeypatch
         return torch.tensor([[2, 5, 3]])
 
     monkeypatch.setattr(respond.model, "generate", generate)
-    respond(("rain", "joy"))
     respond(("rain", "joy"), max_new_tokens=7)
     respond.model.generation_config.max_new_tokens = None
     respond(("rain", "joy"), max_length=9)
     respond(("rain", "joy"))
-    assert found == [None, 7, None, 40]
+    assert found == [7, None, 40]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        *((("rain", name), f"unknown emotion {name!r}: did you mean 'joy'") for name in ("joyy",)),
+def test_pipeline_refuses(respond):
+    for given, message in (
+        (("rain", "joyy"), "unknown emotion 'joyy': did you mean 'joy'"),
         (("rain", {"joy": 0.5, "surprise": 0.5}), "unknown emotion 'surprise': did you mean .*The model knows 5"),
         *(
             (("rain", {"joy": w}), f"weight of 'joy' must be a finite number, got {w!r}")
@@ -1200,17 +983,11 @@ def test_pipeline_limits_the_length_where_nothing_else_does(respond, monkeypatch
         *((("rain", wrong), "an emotion must be a name, or a mixture") for wrong in ({}, 3, None)),
         *(
             (wrong, r"an input must be \(context, emotion\)")
-            for wrong in ("rain", ("rain",), ("", "joy"), {"context": "rain"}, {"text": "rain", "emotion": "joy"})
+            for wrong in ("rain", ("rain",), ("", "joy"), {"context": "a"})
         ),
-    ],
-    ids=str,
-)
-def test_pipeline_refuses(given, message, respond):
-    with pytest.raises(ValueError, match=message):
-        respond(given)
-
-
-def test_pipeline_needs_the_names_of_the_emotions(respond):
+    ):
+        with pytest.raises(ValueError, match=message):
+            respond(given)
     respond.model.config.emotions = None
     with pytest.raises(ValueError, match="names no `emotions`"):
         respond(("rain", "joy"))

@@ -16,13 +16,11 @@ import torch
 from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate
 from model_cases import ANY_ENCODER_CASES, BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-from toolkit_helpers import files_in, one_thread, write_csv
+from toolkit_helpers import files_in, one_thread, run_report, write_csv
 from transformers import (
-    AutoConfig,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
     BertConfig,
-    BertForSequenceClassification,
     PreTrainedTokenizerFast,
 )
 
@@ -89,8 +87,10 @@ def root(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def label_aware(root) -> Path:
-    """Multi-label, with thresholds."""
-    return save(root / "label-aware", "label-aware-pooler-hidden-balanced")
+    """Multi-label, with thresholds and a language, and what says how its corpus was read."""
+    folder = save(root / "label-aware", "label-aware-pooler-hidden-balanced", languages=["en"])
+    run_report(dataset_options={"label_separator": "|"}).write(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -107,21 +107,6 @@ def labelled(root) -> Path:
     folder = root / "labelled"
     for split in ("train", "dev", "test"):
         write_csv(folder / f"{split}.csv", ["text", "label"], rows)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def stock(root) -> Path:
-    folder = root / "stock"
-    config = BertConfig(
-        **{**BY_ID["label-aware"].config, "num_hidden_layers": 1},
-        problem_type="single_label_classification",
-    )
-    torch.manual_seed(0)
-    model = BertForSequenceClassification(config)
-    torch.nn.init.normal_(model.classifier.weight)
-    model.save_pretrained(folder)
-    make_tokenizer(folder, model_max_length=32).save_pretrained(folder)
     return folder
 
 
@@ -157,15 +142,26 @@ class TestClassifiers:
     def test_label_aware(self, label_aware, label_aware_onnx):
         predictor = load_predictor(label_aware_onnx)
         assert type(predictor) is Predictor
+        assert predictor.predict(["Das war sehr traurig.", "joy"])[1].language.tolist() == ["de", None]
         found = predictor.probabilities([*TEXTS, *TEXTS[::-1]])
         expected = probabilities_one_by_one(label_aware, TEXTS)
         np.testing.assert_allclose(found, np.concatenate([expected, expected[::-1]]), atol=1e-5)
         assert np.ptp(expected, axis=0).min() > 0.01  # the texts differ
+        expected, found = Predictor(label_aware)(TEXTS), predictor(TEXTS)  # with the thresholds
+        assert 0 < sum(map(len, found)) < len(TEXTS) * len(LABELS)
+        for one, other in zip(expected, found, strict=True):
+            assert [item["label"] for item in one] == [item["label"] for item in other]
+        config = json.loads((label_aware_onnx / "config.json").read_text())
+        assert config["thresholds"] == [0.65, 0.5, 0.7, 0.6, 0.66]
+        assert "auto_map" not in config and "custom_pipelines" not in config  # of code that is not there
+        long = [" ".join(TEXTS * 3), TEXTS[1]]  # windows
+        found, expected = (
+            Predictor(one, max_length=14).probabilities(long) for one in (label_aware_onnx, label_aware)
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
-    @pytest.mark.parametrize(
-        "case_id",
-        [pytest.param(id, marks=[pytest.mark.slow] * (id != "any-modernbert")) for id in ANY_ENCODER_CASES],
-    )
+    @pytest.mark.slow
+    @pytest.mark.parametrize("case_id", ANY_ENCODER_CASES)
     def test_any_encoder(self, root, case_id):
         folder = root / case_id
         BY_ID[case_id].build().save_pretrained(folder)
@@ -180,22 +176,6 @@ class TestClassifiers:
         for folder in (Path(export_module.__file__).parents[1], Path(torch.__file__).parent, Path.home()):
             assert str(folder).encode() not in content
         assert b".py" not in content
-
-    def test_thresholds_travel(self, label_aware, label_aware_onnx):
-        expected = Predictor(label_aware)(TEXTS)
-        found = Predictor(label_aware_onnx)(TEXTS)
-        assert [[item["label"] for item in items] for items in found] == [
-            [item["label"] for item in items] for items in expected
-        ]
-        assert 0 < sum(map(len, found)) < len(TEXTS) * len(LABELS)
-        config = json.loads((label_aware_onnx / "config.json").read_text())
-        assert config["thresholds"] == [0.65, 0.5, 0.7, 0.6, 0.66]
-        assert "auto_map" not in config and "custom_pipelines" not in config  # of code that is not there
-
-    @pytest.mark.slow
-    def test_stock_classifier(self, stock):
-        found = load_predictor(exported(stock, texts=SEEN)).probabilities(TEXTS)
-        np.testing.assert_allclose(found, probabilities_one_by_one(stock, TEXTS), atol=1e-5)
 
     @pytest.mark.slow
     def test_a_gate_that_scales(self, gated):
@@ -269,24 +249,19 @@ class TestFolder:
         scores = {item["label"]: item["score"] for item in json.loads(said.out)["labels"]}
         expected = Predictor(label_aware)(["what a calm day"], top_k=5)[0]
         assert scores == pytest.approx({item["label"]: item["score"] for item in expected}, abs=1e-5)
-        results = [
-            evaluate(load_predictor(folder), "files", data_dir=labelled, options={"label_separator": "|"})["metrics"][
-                "tuned"
-            ]
-            for folder in (label_aware, output)
-        ]
-        figures = [{name: x for name, x in values.items() if isinstance(x, float)} for values in results]
+        results = [evaluate(load_predictor(folder), "files", data_dir=labelled) for folder in (label_aware, output)]
+        measured = [result["metrics"]["tuned"] for result in results]
+        figures = [{name: x for name, x in values.items() if isinstance(x, float)} for values in measured]
         assert figures[0] == pytest.approx(figures[1], abs=1e-6) and len(figures[0]) > 5
 
     @pytest.mark.parametrize("quantize", ["int8", "uint8"])
     def test_weights_of_8_bits(self, label_aware_onnx, root, quantize):
         folder = shutil.copytree(label_aware_onnx, root / f"weights-{quantize}")
         graphs.quantize_graph(folder / "model.onnx", quantize)
-        types = {
-            tensor.data_type for tensor in onnx.load(folder / "model.onnx").graph.initializer if len(tensor.dims) == 2
-        }
-        assert getattr(onnx.TensorProto, quantize.upper()) in types
-        assert {onnx.TensorProto.INT8, onnx.TensorProto.UINT8} - types  # not both
+        tensors = onnx.load(folder / "model.onnx").graph.initializer
+        types = {tensor.data_type for tensor in tensors if len(tensor.dims) == 2}
+        both = {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
+        assert types & both == {getattr(onnx.TensorProto, quantize.upper())}
 
     @pytest.mark.parametrize(
         ("machine", "flags", "saturates"),
@@ -307,16 +282,8 @@ class TestFolder:
     def test_uint8(self, label_aware, label_aware_onnx, labelled, root):
         output = root / "uint8"
         with one_thread():
-            report = export_onnx(
-                label_aware,
-                output,
-                "uint8",
-                SEEN,
-                "files",
-                "test",
-                labelled,
-                {"label_separator": "|", "labels": LABELS},
-            )
+            options = {"label_separator": "|", "labels": LABELS}
+            report = export_onnx(label_aware, output, "uint8", SEEN, "files", "test", labelled, options)
         operators = {node.op_type for node in onnx.load(output / "model.onnx").graph.node}
         assert operators & {"DynamicQuantizeMatMul", "MatMulInteger"}
         exact, found = (Predictor(folder).probabilities(TEXTS) for folder in (label_aware_onnx, output))
@@ -336,22 +303,6 @@ class TestFolder:
         assert fingerprint(load_predictor(copy)) == own
         (copy / "weights.bin").write_bytes(b"beside the graph")
         assert fingerprint(load_predictor(copy)) != own
-
-    def test_a_corpus_that_would_not_be_read(self, label_aware, root):
-        with pytest.raises(ValueError, match="`texts` are compared"):
-            export_onnx(label_aware, root / "new", texts=["joy"], dataset="quickstart")
-        with pytest.raises(ValueError, match="leave out `dataset` and `options`"):
-            export_onnx(label_aware, root / "new", texts=["joy"], options={"labels": "x"})
-        assert not (root / "new").exists()
-
-    def test_nothing_is_left_where_logits_differ(self, label_aware, root, monkeypatch, argv, own_verbosity):
-        monkeypatch.setattr(export_module, "TOLERANCE", -1.0)
-        before = sorted(root.rglob("*"))
-        (root / "one.txt").write_text("joy\n", encoding="utf-8")
-        done = argv("export", label_aware, "-o", root / "differs", "--texts", root / "one.txt")
-        assert done.code == 1 and "differs from torch" in done.err
-        (root / "one.txt").unlink()
-        assert sorted(root.rglob("*")) == before
 
     @pytest.mark.parametrize(("difference", "logit"), [(2e-4, 0.1), (2e-4, 1.9), (float("nan"), 9.0)])
     def test_what_counts_as_a_difference(self, label_aware, root, monkeypatch, difference, logit):
@@ -395,24 +346,14 @@ class TestWithoutTorch:
         done = subprocess.run(command, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         found = [json.loads(line)["labels"] for line in done.stdout.splitlines()]
-        expected = Predictor(label_aware_onnx)(TEXTS)
-        assert [[item["label"] for item in row] for row in found] == [
-            [item["label"] for item in row] for row in expected
-        ]
-        scores = [[[item["score"] for item in row] for row in rows] for rows in (found, expected)]
-        assert scores[0] == [pytest.approx(row, abs=1e-6) for row in scores[1]]
+        for row, items in zip(found, Predictor(label_aware_onnx)(TEXTS), strict=True):
+            assert [item["label"] for item in row] == [item["label"] for item in items]
+            assert [item["score"] for item in row] == pytest.approx([item["score"] for item in items], abs=1e-6)
 
-    def test_a_folder_of_an_older_version(self, label_aware_onnx, root):
-        folder = shutil.copytree(label_aware_onnx, root / "older")
-        (folder / "prediction.json").unlink()
-        config = AutoConfig.from_pretrained(folder)
-        (folder / "config.json").write_text(config.to_json_string())  # without the defaults
-        found, expected = (load_predictor(one).probabilities(TEXTS) for one in (folder, label_aware_onnx))
-        np.testing.assert_array_equal(found, expected)
-
-    @pytest.mark.parametrize("base", ["bert", "roberta"])
-    @pytest.mark.parametrize("pairs", [False, True])
-    @pytest.mark.parametrize("max_length", [32, 10])
+    @pytest.mark.parametrize(
+        ("base", "pairs", "max_length"),
+        [("bert", False, 32), ("bert", True, 10), ("roberta", False, 10), ("roberta", True, 32)],
+    )
     def test_tokens_are_those_of_transformers(self, base, pairs, max_length, tmp_path):
         tokenizer = make_tokenizer(tmp_path, model_max_length=32) if base == "bert" else make_bpe_tokenizer()
         tokenizer.save_pretrained(tmp_path)
@@ -456,40 +397,37 @@ class TestWithoutTorch:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
-    def test_packages_for_export(self, label_aware, root, monkeypatch, package):
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ModuleNotFoundError, match=rf"{package}: pip install 'hf-emotion\[onnx\]'"):
-            export_onnx(label_aware, root / "none")
+    def test_missing_packages(self, label_aware, label_aware_onnx, root):
+        for package, use, message in (
+            *((name, lambda: export_onnx(label_aware, root / "none"), name) for name in ("onnx", "onnxscript")),
+            ("onnxruntime", lambda: load_predictor(label_aware_onnx), "needs onnxruntime"),
+        ):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(sys.modules, package, None)
+                with pytest.raises(ModuleNotFoundError, match=rf"{message}: pip install 'hf-emotion\[onnx\]'"):
+                    use()
 
-    def test_onnxruntime_for_prediction(self, label_aware_onnx, monkeypatch):
-        monkeypatch.setitem(sys.modules, "onnxruntime", None)
-        with pytest.raises(ModuleNotFoundError, match=r"needs onnxruntime: pip install 'hf-emotion\[onnx\]'"):
-            load_predictor(label_aware_onnx)
-
-    def test_output_is_taken(self, label_aware, label_aware_onnx):
-        before = files_in(label_aware_onnx)
-        with pytest.raises(FileExistsError, match="not an empty folder"):
-            export_onnx(label_aware, label_aware_onnx, texts=["joy"])
-        assert files_in(label_aware_onnx) == before
-
-    def test_exported_already(self, label_aware_onnx, root):
-        with pytest.raises(ValueError, match="exported already"):
-            export_onnx(label_aware_onnx, root / "none")
-
-    def test_damaged(self, label_aware_onnx, root):
-        folder = shutil.copytree(label_aware_onnx, root / "damaged")
-        (folder / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:1000])
-        with pytest.raises(OSError, match="cannot be read"):
-            load_predictor(folder)
-
-    def test_another_device(self, label_aware_onnx):
-        with pytest.raises(ValueError, match="runs on the CPU as it is"):
-            Predictor(label_aware_onnx, device="cuda")
-
-    def test_the_wrong_predictor(self, label_aware_onnx):
-        with pytest.raises(ValueError, match="use Predictor"):
-            TargetedPredictor(label_aware_onnx)
+    def test_arguments(self, label_aware, label_aware_onnx, root):
+        taken, blank = shutil.copytree(label_aware_onnx, root / "taken"), root / "blank.txt"
+        (taken / "model.onnx").write_bytes((taken / "model.onnx").read_bytes()[:1000])
+        blank.write_text("\n \n", encoding="utf-8")
+        before = files_in(root)
+        for call, error, message in (
+            (lambda: export_onnx(label_aware, taken, texts=["joy"]), FileExistsError, "not an empty folder"),
+            (lambda: export_onnx(label_aware_onnx, root / "new"), ValueError, "exported already"),
+            (
+                lambda: export_onnx(label_aware, root / "new", texts=["joy"], dataset="quickstart"),
+                ValueError,
+                "`texts` are compared.*leave out `dataset` and `options`",
+            ),
+            (lambda: read_texts(blank, label_aware), ValueError, "holds no text"),
+            (lambda: load_predictor(taken), OSError, "cannot be read"),
+            (lambda: Predictor(label_aware_onnx, device="cuda"), ValueError, "runs on the CPU as it is"),
+            (lambda: TargetedPredictor(label_aware_onnx), ValueError, "use Predictor"),
+        ):
+            with pytest.raises(error, match=message):
+                call()
+        assert files_in(root) == before
 
     def test_a_corpus_that_does_not_fit(self, label_aware, root, monkeypatch):
         with pytest.raises(ValueError, match="unknown label 'good'"):  # it is read with the options of the run
@@ -498,11 +436,6 @@ class TestErrors:
                 shutil.copyfile(path, path.with_name(f"{part}.csv"))
             export_onnx(label_aware, root / "none", dataset="files", data_dir=path.parent)
         assert not (root / "none").exists()
-
-    def test_no_texts(self, label_aware, root):
-        (root / "blank.txt").write_text("\n \n", encoding="utf-8")
-        with pytest.raises(ValueError, match="holds no text"):
-            read_texts(root / "blank.txt", label_aware)
 
 
 @pytest.mark.slow
@@ -542,14 +475,6 @@ class TestReplies:
                 assert replies([(context, name)], do_sample=False, max_new_tokens=9) == [text]
                 different.add((emotion, tuple(expected[0].tolist())))
         assert len({tokens for _, tokens in different}) > 4  # neither contexts nor emotions are all the same
-
-    def test_padded_contexts(self, generator):
-        """All in one batch."""
-        _, output = generator
-        replies = OnnxReplyGenerator(output)
-        inputs = [(context, EMOTIONS[i]) for i, context in enumerate(CONTEXTS)]
-        settings = {"do_sample": False, "max_new_tokens": 9}
-        assert replies(inputs, **settings) == [replies([one], **settings)[0] for one in inputs]
 
     def test_sampling(self, generator):
         """Every token is one of the k most probable, and a seed repeats them."""

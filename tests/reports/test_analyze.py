@@ -224,10 +224,6 @@ class TestCalibration:
         assert metrics.fit_temperature(np.array([0, 1, 1]), scores) == pytest.approx(20, rel=0.01)  # as far as it goes
         assert np.isfinite(metrics.temperature_scaled(scores, 3.0, True)).all()
 
-    def test_errors(self):
-        with pytest.raises(ValueError, match=r"`labels` must have the shape \(2,\), got \(3,\)"):
-            metrics.fit_temperature(np.zeros(3, int), np.full((2, 4), 0.25))
-
 
 class TestRule:
     def test_top_1_and_top_3(self):
@@ -262,9 +258,9 @@ class TestOneRun:
     def test_confusions(self, analyzed):
         _, result = analyzed
         found = [
-            (pair["gold"], pair["predicted"], pair["rows"], pair["mean"], pair["std"]) for pair in result["confusions"]
+            [pair[name] for name in ("gold", "predicted", "rows", "mean", "std")] for pair in result["confusions"]
         ]
-        assert found == [(N, J, 2, 2, None), (J, N, 1, 1, None), (J, H, 1, 1, None)]
+        assert found == [[N, J, 2, 2, None], [J, N, 1, 1, None], [J, H, 1, 1, None]]
         assert list(result["rows"].values()) == [6, 2, 1] and list(result["errors"].values()) == [4, 1]
         assert result["top1_accuracy"]["mean"] == pytest.approx(2 / 6) and result["top3_accuracy"]["mean"] == 0.5
 
@@ -272,12 +268,8 @@ class TestOneRun:
         _, result = analyzed
         assert set(result["background"]) == {"neutral"}
         kinds = result["background"]["neutral"]
-        assert (kinds["to_other"]["rows"], kinds["to_other"]["of"], kinds["to_other"]["labels"]) == (2, 3, {J: 2})
-        assert (kinds["from_other"]["rows"], kinds["from_other"]["of"], kinds["from_other"]["labels"]) == (
-            1,
-            3,
-            {J: 1},
-        )
+        for kind, rows in (("to_other", 2), ("from_other", 1)):
+            assert [kinds[kind][name] for name in ("rows", "of", "labels")] == [rows, 3, {J: rows}]
         assert kinds["to_other"]["share"]["mean"] == pytest.approx(2 / 3)
 
     def test_the_stored_probabilities_are_calibrated_ones(self, analyzed):
@@ -348,16 +340,7 @@ class TestOneRun:
 
     def test_the_report(self, analyzed):
         found = page(analyzed[0] / "report.html")
-        for word in (
-            "How good it is",
-            "Examples",
-            "published",
-            "0.46",
-            "Calibration",
-            "Thresholds",
-            "Correlation of labels",
-            "t4 says",
-        ):
+        for word in ("How good it is", "Examples", "published", "0.46", "Calibration", "Thresholds", "t4 says"):
             assert word in found.text
         assert found.text.index("Right") < found.text.index("Wrong") < found.text.index("All figures")
         predictions, texts = read_predictions(analyzed[0], "test", True), [row[0] for row in TEST]
@@ -370,12 +353,6 @@ class TestOneRun:
         assert all(value for name, value in found.attributes if name == "alt")
         text = (analyzed[0] / "report.html").read_text(encoding="utf-8")
         assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
-
-    def test_again_nothing_changes(self, analyzed, corpus):
-        run, result = analyzed
-        before = files_in(run)
-        assert analyze(run, data_dir=corpus)["confusions"] == result["confusions"]
-        assert files_in(run) == before
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -485,13 +462,6 @@ class TestLess:
         rows = len(asked) // 2
         assert [(found[aspect]["rows"], found[aspect]["accuracy"]) for aspect in found] == [(rows, 1.0), (rows, 0.0)]
 
-    def test_a_label_that_never_changes_and_no_errors(self, tmp_path):
-        rows = [("1", [A], [0.9, 0.2, 0.1, 0.1]), ("2", [J], [0.1, 0.8, 0.1, 0.1])]
-        run = write_run(tmp_path / "run", {"validation": rows, "test": rows})
-        result = analyze(run)
-        assert result["label_correlation"]["matrix"][2] == [0, 0, 1, 0]
-        assert "No errors." in page(run / "analysis" / "errors.html").text
-
     def test_many_errors_are_cut_and_counted(self, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "ERRORS", 2)
         run = write_run(tmp_path / "run")
@@ -507,12 +477,6 @@ class TestLess:
         run = write_run(tmp_path / "run", model_type="gpt2-mod-ln", runs=runs, summary=summary)
         assert "hf-emotion evaluate" in analyze(run)["left_out"]["analysis"]
         assert "8.5000" in page(run / "report.html").text
-
-    def test_one_model_for_each_context_has_no_config(self, tmp_path):
-        run = write_run(tmp_path / "run")
-        (run / "config.json").unlink()
-        analyze(run)
-        assert not (run / "config.json").exists()
 
 
 class TestTwoRuns:
@@ -553,11 +517,6 @@ class TestTwoRuns:
         assert result.code == 0 and "predicted" not in result.out  # no table without rows
         assert found.text.count("There is no row that") == 2 and found.tags.count("table") == 2
 
-    def test_other_rows(self, pair, tmp_path):
-        other = write_run(tmp_path / "other", {"validation": dev_rows(), "test": TEST[:-1]})
-        with pytest.raises(ValueError, match="were not measured on the same rows"):
-            analyze_pair(pair[0], other)
-
     def test_runs_of_one_recipe(self, pair, tmp_path):
         runs = [
             write_run(tmp_path / where, {"validation": dev_rows(), "test": rows}, name="ml")
@@ -570,11 +529,6 @@ class TestTwoRuns:
         other = write_run(tmp_path / "c", {"validation": dev_rows(), "test": OTHER}, name="other")
         pages = [Path(analyze_pair(run, other)["page"]).name for run in runs[:2]]
         assert pages == ["against_ml-a.html", "against_ml-b.html"]
-
-    def test_printed(self, pair):
-        output = invoke("analyze", pair[0], pair[1])
-        assert "right only in ours: 2 rows, 0 of them" in output and "2 vs 2, McNemar p = 1" in output
-        assert "left out, texts: they need the corpus, files" in output
 
 
 def seeded_run(
@@ -658,18 +612,12 @@ class TestCompareOverSeeds:
         assert test["paired_seeds"] and test["second_seeds"] == [1, 2, 3]
         assert (test["difference"], test["low"], test["high"], test["p_value"]) == (0, 0, 0, 1)
 
-    @pytest.mark.parametrize("shares", [{4: 0.2, 5: 0.2, 6: 0.2}, {1: 0.2, 2: 0.3}, {1: 0.2, 2: 0.3, 3: 0.2, 4: 0.2}])
+    @pytest.mark.parametrize("shares", [{4: 0.2, 5: 0.2, 6: 0.2}, {1: 0.2, 2: 0.3}, {1: 0.2}])
     def test_other_seeds_are_not_paired(self, pair, tmp_path, shares):
         (test,) = compare([pair[0], seeded_run(tmp_path / "c", shares)])["tests"]
-        assert not test["paired_seeds"] and test["second_seeds"] == list(shares)
-        assert "not paired" in test["tested"] and f"{len(shares)} seeds" in test["tested"]
-
-    def test_one_seed_against_several(self, pair, tmp_path):
-        single = seeded_run(tmp_path / "c", {1: 0.2})
-        for runs in ((pair[0], single), (single, pair[0])):
-            (test,) = compare(runs)["tests"]
-            assert not test["paired_seeds"] and test["mcnemar_p_value"] is None
-            assert "spread over seeds of c is not known" in test["tested"]
+        assert not test["paired_seeds"] and test["second_seeds"] == list(shares) and test["mcnemar_p_value"] is None
+        for said in ("not paired", f"{len(shares)} seeds") if len(shares) > 1 else ("spread over seeds of c is not",):
+            assert said in test["tested"]
 
     def test_one_seed_each_is_the_paired_bootstrap(self, tmp_path):
         runs = [seeded_run(tmp_path / name, {seed: share}) for name, seed, share in (("a", 1, 0.3), ("b", 2, 0.2))]
@@ -739,11 +687,6 @@ class TestCompareOverSeeds:
         (line,) = [line for line in output.splitlines() if line.startswith("b vs a (argmax)")]
         assert f"{test['difference']:+.4f}" in line and f"p = {test['p_value']:.3f}" in line and "None" not in line
 
-    def test_the_page_of_two_runs(self, pair):
-        result = analyze_pair(*pair)
-        found = page(Path(result["page"])).text
-        assert " ".join(result["tests"][0]["tested"].split()) in " ".join(found.split()) and "None" not in found
-
 
 @pytest.mark.usefixtures("own_verbosity")
 class TestCommand:
@@ -770,12 +713,6 @@ class TestCommand:
             assert result.code == 1 and re.search(message, result.err)
         assert not list((tmp_path / "empty").iterdir())
         assert argv("analyze", run, run, run).code == 2
-
-    def test_without_matplotlib(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "can_draw", lambda: False)
-        run = write_run(tmp_path / "run")
-        analyze(run)
-        assert "img" not in page(run / "report.html").tags and "Calibration" in page(run / "report.html").text
 
 
 @pytest.mark.usefixtures("own_verbosity")
@@ -811,9 +748,9 @@ class TestHistogram:
         assert sum(found["counts"]) == 5000 and np.abs(edges).min() < 1e-12 and (np.diff(edges) > 0).all()
         assert np.array(found["counts"])[edges[1:] <= 1e-12].sum() == (values < 0).sum()
 
-    @pytest.mark.parametrize("values", [[0.5, 0.5], [0.0, 1.0], [-1.0, -0.5], [-1e-7, 1.0]])
-    def test_few_values(self, values):
-        assert sum(histogram([np.array(values)])["counts"]) == 2
+    def test_few_values(self):
+        for values in ([0.5, 0.5], [0.0, 1.0], [-1.0, -0.5], [-1e-7, 1.0]):
+            assert sum(histogram([np.array(values)])["counts"]) == 2
 
 
 class TestRows:

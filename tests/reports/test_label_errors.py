@@ -91,13 +91,8 @@ def test_a_model_does_not_judge_what_its_base_model_was_trained_on(tmp_path):
 def test_turns_of_dialogues(tmp_path, base_bert):
     write_dialogues(tmp_path)
     found = check_labels(base_bert, "dialogue_files", tmp_path, folds=2)
-    labelled = sum(row["labels"] != "" for row in [])
-    gold = [
-        label
-        for labels in hf_emotion.load_dataset_for("dialogue_files", tmp_path)["train"]["labels"]
-        for label in labels
-    ]
-    assert found["rows"] == sum(label >= 0 for label in gold) > labelled
+    dialogues = hf_emotion.load_dataset_for("dialogue_files", tmp_path)["train"]["labels"]
+    assert found["rows"] == sum(label >= 0 for labels in dialogues for label in labels) > 0
 
 
 def test_command(tmp_path, base_bert, monkeypatch):
@@ -126,32 +121,23 @@ def test_nothing_half_written(tmp_path, base_bert, single_label, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-class TestBadInput:
-    def refuse(self, message, *arguments, error=ValueError, **options):
-        with pytest.raises(error, match=message):
-            check_labels(*arguments, **options)
-
-    def test_rare_label(self, tmp_path, base_bert):
-        rows = [*feelings_rows(30, multi_label=False), ["a", "rare"], ["A", "rare"], ["b", "rare"]]
-        path = write_csv(tmp_path / "train.csv", ["text", "label"], rows)
-        self.refuse("'rare' has too few different texts, 2, for 5 folds", base_bert, "files", path)
-
-    def test_one_label(self, tmp_path, base_bert):
-        path = write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {n}", "joy"] for n in range(9)])
-        self.refuse("no labels of whole texts to check, at least two", base_bert, "files", path)
-
-    def test_aspects(self, base_bert, corpora):
-        self.refuse("no labels of whole texts", base_bert, "sentihood", corpora)
-
-    def test_exported_model(self, tmp_path, single_label):
-        (tmp_path / "model.onnx").touch()
-        (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-        self.refuse("exported", tmp_path, "files", single_label)
-
-    def test_existing_output(self, tmp_path, base_bert, single_label):
-        (tmp_path / "mine").touch()
-        self.refuse("exists", base_bert, "files", single_label, output=tmp_path, error=FileExistsError)
-
-    def test_missing_extra(self, base_bert, single_label, monkeypatch):
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        self.refuse(r"hf-emotion\[cleanlab\]", base_bert, "files", single_label, error=ModuleNotFoundError)
+def test_bad_input(tmp_path, base_bert, corpora, single_label, monkeypatch):
+    rows = [*feelings_rows(30, multi_label=False), ["a", "rare"], ["A", "rare"], ["b", "rare"]]
+    rare = write_csv(tmp_path / "rare.csv", ["text", "label"], rows)
+    one = write_csv(tmp_path / "one.csv", ["text", "label"], [[f"text {n}", "joy"] for n in range(9)])
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "model.onnx").touch()
+    (tmp_path / "exported" / "config.json").write_text("{}", encoding="utf-8")
+    for message, model, corpus, folder in (
+        ("'rare' has too few different texts, 2, for 5 folds", base_bert, "files", rare),
+        ("no labels of whole texts to check, at least two", base_bert, "files", one),
+        ("no labels of whole texts", base_bert, "sentihood", corpora),
+        ("exported", tmp_path / "exported", "files", single_label),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_labels(model, corpus, folder)
+    with pytest.raises(FileExistsError, match="exists"):
+        check_labels(base_bert, "files", single_label, output=tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"hf-emotion\[cleanlab\]"):
+        check_labels(base_bert, "files", single_label)

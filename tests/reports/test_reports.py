@@ -190,9 +190,7 @@ class TestMultiLabel:
 
 
 class TestNames:
-    @pytest.mark.parametrize(
-        "classes", [2, *(pytest.param(classes, marks=pytest.mark.slow) for classes in (60, 64, 300))]
-    )
+    @pytest.mark.parametrize("classes", [2, *(pytest.param(many, marks=pytest.mark.slow) for many in (60, 300))])
     def test_pictures_and_columns(self, tmp_path, monkeypatch, classes):
         from matplotlib.axes import Axes
 

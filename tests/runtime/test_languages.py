@@ -2,22 +2,22 @@
 """Texts in languages that a model does not read: which are found, and that every way to predict tells of them."""
 
 import json
-import os
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from served import running
 from toolkit_helpers import invoke, one_thread, recipe_for, write_csv
 from transformers import BertConfig, XmodConfig
 
 from hf_emotion import Predictor, TargetedPredictor, load_dataset_for, load_recipe, train
 from hf_emotion.runtime import languages
 from hf_emotion.runtime.languages import check_languages, foreign_languages, languages_of, set_languages
+from hf_emotion.runtime.remote import Client
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -107,14 +107,6 @@ class TestDetection:
             assert foreign_languages(long, [language]).astype(bool).mean() < 0.03
         assert not is_foreign(load_dataset_for("languages", language="en")["test"]["text"]).any()
 
-    @pytest.mark.real_data
-    def test_comments(self):
-        data = os.environ.get("HF_EMOTION_DATA")
-        if data is None:
-            pytest.skip("HF_EMOTION_DATA is not set")
-        texts = load_dataset_for("goemotions", data)["test"]["text"]
-        assert len(texts) == 5427 and is_foreign(texts).mean() < 0.01
-
     def test_ordinary_english_does_not_load_the_library(self):
         code = (
             "import sys; from hf_emotion.runtime.languages import foreign_languages\n"
@@ -125,30 +117,6 @@ class TestDetection:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.split("\n")[:2] == ["[]", "['py3langid']"]
-
-    def test_threads_load_it_once(self, monkeypatch):
-        from py3langid.langid import LanguageIdentifier
-
-        loads, together, load = [], threading.Barrier(4), LanguageIdentifier.from_model_file
-
-        def counted(*arguments, **options):
-            loads.append(1)
-            return load(*arguments, **options)
-
-        def ask(text):
-            together.wait()
-            return foreign_languages([text], ["en"])[0]
-
-        monkeypatch.setattr(languages, "_identifier", None)
-        monkeypatch.setattr(LanguageIdentifier, "from_model_file", counted)
-        with ThreadPoolExecutor(4) as threads:
-            assert list(threads.map(ask, [FOREIGN[code] for code in ("de", "fi", "it", "tr")])) == [
-                "de",
-                "fi",
-                "it",
-                "tr",
-            ]
-        assert len(loads) == 1
 
 
 class TestLanguagesOfAModel:
@@ -193,83 +161,40 @@ TEXTS = [ENGLISH, FOREIGN["de"], "so happy", FOREIGN["fi"]]
 FOUND = [None, "de", None, "fi"]
 
 
-def messages_of(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "model's languages" in record.getMessage()]
-
-
 def check_message(caplog, counts: str) -> None:
-    (message,) = messages_of(caplog)
+    (message,) = [message for message in caplog.messages if "model's languages" in message]
     assert message.startswith(f"{counts} are probably not in the model's languages (en): the results for them mean")
 
 
 class TestPredictions:
-    @pytest.fixture(scope="class")
-    def run(self, base_bert, tmp_path_factory):
-        output = tmp_path_factory.mktemp("languages") / "run"
-        with one_thread():
-            train(recipe_for(base_bert, {"num_train_epochs": 1}, languages=["en"]), output)
-        return output
-
-    @pytest.fixture(scope="class")
-    def predictor(self, run):
-        return Predictor(run, device="cpu")
-
-    def test_the_checkpoint_keeps_them(self, run):
-        assert json.loads((run / "config.json").read_text())["languages"] == ["en"]
-
-    def test_one_counted_warning(self, predictor, caplog, monkeypatch):
-        monkeypatch.setattr("hf_emotion.runtime.batching.CHUNK", 3)
-        _, unread = predictor.predict(TEXTS * 2)
-        assert unread.language.tolist() == FOUND * 2
-        check_message(caplog, "4 of 8 texts")
-
-    def test_texts_that_it_reads(self, predictor, caplog):
-        assert not predictor.predict([ENGLISH, "so happy"])[1].language.any()
-        assert messages_of(caplog) == []
-
-    def test_training_and_evaluation(self, base_bert, tmp_path, caplog):
+    def test_of_a_trained_model(self, base_bert, tmp_path, caplog):
+        """In the training, and then for texts, files, lines of stdin and behind a service."""
         for part in ("train", "dev", "test"):
             rows = [[text, "joy"] for text in TEXTS] + [[f"so sad {i}", "sadness"] for i in range(20)]
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-        changes = {"dataset": "files", "train_fraction": 1, "languages": ["en"]}
-        train(recipe_for(base_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=tmp_path)
+        changes, run = {"dataset": "files", "train_fraction": 1, "languages": ["en"]}, tmp_path / "run"
+        with one_thread():
+            train(recipe_for(base_bert, {"max_steps": 1}, **changes), run, data_dir=tmp_path)
         check_message(caplog, "2 of 24 texts")  # once for all parts
-
-    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-    def test_files(self, predictor, tmp_path, caplog, ending):
-        import pyarrow.parquet
-
+        predictor = Predictor(run, device="cpu")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.runtime.batching.CHUNK", 3)
+            caplog.clear()
+            assert predictor.predict(TEXTS * 2)[1].language.tolist() == FOUND * 2
+            check_message(caplog, "4 of 8 texts")
+        caplog.clear()
         write_csv(tmp_path / "in.csv", ["text"], [[text] for text in [*TEXTS, ""]])
-        output = tmp_path / f"out.{ending}"
+        output = tmp_path / "out.csv"
         predict_file(predictor, tmp_path / "in.csv", output, on_bad_rows="skip", rows_per_part=2, progress=False)
         check_message(caplog, "2 of 5 texts")
-        if ending == "parquet":
-            found = pyarrow.parquet.read_table(output)["predicted_language"].to_pylist()
-        elif ending == "jsonl":
-            found = [json.loads(line)["predicted_language"] for line in output.read_text().splitlines()]
-        else:
-            found = [line.rpartition(",")[2] or None for line in output.read_text().splitlines()[1:]]
+        found = [line.rpartition(",")[2] or None for line in output.read_text().splitlines()[1:]]
         assert found == [*FOUND, None]
-
-    def test_json_of_the_command(self, run):
         for stdin in (None, "\n".join(TEXTS) + "\n"):
-            output = invoke("predict", run, *(TEXTS if stdin is None else ()), "--json", stdin=stdin)
-            rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+            printed = invoke("predict", run, *(TEXTS if stdin is None else ()), "--json", stdin=stdin)
+            rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
             assert [row["language"] for row in rows] == FOUND
-
-    def test_an_exported_model(self, run, predictor, tmp_path):
-        from hf_emotion.publishing.export import export_onnx
-
-        export_onnx(run, tmp_path / "exported")
-        assert Predictor(tmp_path / "exported").predict(TEXTS)[1].language.tolist() == FOUND
-
-    def test_a_service(self, run, caplog):
-        pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
-        from served import running
-
-        from hf_emotion.runtime.remote import Client
-        from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
-
+            assert list(rows[0]) == ["text", "labels", "truncated", "unknown", "language"]
+        caplog.clear()
         with running([run]) as (address, app):
             _, unread = RemotePredictor(Client(address)).predict(TEXTS)
             schema = app.openapi()["components"]["schemas"]["EmotionResult"]

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tokenizer does not know of a text: the share against a plain count, and which texts are said to hold much of it."""
 
-import json
-import os
 import random
 import string
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import ByteLevel
-from toolkit_helpers import invoke, one_thread, write_csv, write_jsonl
+from toolkit_helpers import one_thread, write_csv
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
-from hf_emotion import Predictor, load_dataset_for
+from hf_emotion import Predictor, TargetedPredictor, load_dataset_for
+from hf_emotion.data.files import read_rows
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.runtime.unread import LARGE_SHARE, Counts, Unread, unknown_shares
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.sequence_classification import tokenize
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -31,12 +33,6 @@ FOREIGN = {
         "Warum hat mir niemand gesagt, dass die Prüfung verschoben wurde?",
         "Vielen Dank für deine Hilfe, das war sehr freundlich.",
         "Das Essen schmeckt nach nichts und ist kalt.",
-    ),
-    "Spanish": (
-        "Llueve desde hace tres días y el tren llega otra vez tarde.",
-        "Muchas gracias por tu ayuda, has sido muy amable.",
-        "Tengo miedo de la entrevista de mañana.",
-        "Esta comida no sabe a nada y está fría.",
     ),
     "Chinese": ("你今天能来我真的太高兴了!", "我很害怕明天的面试。", "非常感谢你的帮助,你人真好。", "会议九点在二楼开始。"),
     "Japanese": ("今日はとても楽しかった。ありがとう！", "どうして嘘をついたの？ 腹が立つ！", "試験に落ちて悲しい。"),
@@ -156,11 +152,6 @@ class TestShares:
         expected = {text: pytest.approx(share, abs=1e-4) for text, share in cases.items()}
         assert dict(zip(cases, shares(word_pieces, cases), strict=True)) == expected
 
-    def test_bytes(self, byte_pieces):
-        """There is no unknown token: more pieces than characters."""
-        emoji, english = shares(byte_pieces, ["😂 😭😭", "I am so happy that you came with me"])
-        assert emoji == 1 and english < LARGE_SHARE
-
     def test_punctuation_is_no_fragment(self, sentence_pieces):
         """Of "xyz, xyz" one is free; "well," and "done!" have one piece with letters each."""
         assert shares(sentence_pieces, ["well, done!", "well, done! xyz, xyz", "日, done!"]) == [0, 0.2143, 0.2]
@@ -185,14 +176,6 @@ class TestShares:
             found += shares(PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>"), [text])
         assert found[0] == 0 and found[1] > LARGE_SHARE
 
-    def test_the_second_segment_does_not_count(self, word_pieces):
-        texts, auxiliaries = ["the sun", "日本", "sun 日"], ["日本語", "sun", "日 日"]
-        assert shares(word_pieces, texts, auxiliaries) == shares(word_pieces, texts) == [0, 1, 0.25]
-
-    def test_no_texts_and_texts_without_words(self, word_pieces):
-        assert unknown_shares(word_pieces, [], type("Encoded", (dict,), {"encodings": []})()).shape == (0,)
-        assert shares(word_pieces, ["...", "!"]) == [0, 0]
-
     def test_a_tokenizer_that_tells_no_words(self, word_pieces):
         """Then unknown tokens are counted, of all tokens."""
         encoded = word_pieces(["sun 日本", "sun"])
@@ -206,6 +189,7 @@ class TestShares:
         texts = ["the sun", "日本 abab cdcd", "😂"]
         assert shares(exported, texts) == shares(word_pieces, texts)
         assert shares(exported, texts, ["日"] * 3) == shares(word_pieces, texts)
+        assert shares(word_pieces, texts, ["日"] * 3) == shares(word_pieces, texts)  # only the text's own segment
 
     def test_counts(self):
         language = np.array([None, "de", None], object)
@@ -238,14 +222,6 @@ class TestLanguages:
         texts = [text for part in splits.values() for text in part["text"]]
         assert len(texts) > 900 and np.mean(np.array(shares(minilm, texts)) > LARGE_SHARE) < 0.005
 
-    @pytest.mark.real_data
-    def test_comments(self, minilm):
-        data = os.environ.get("HF_EMOTION_DATA")
-        if data is None:
-            pytest.skip("HF_EMOTION_DATA is not set")
-        texts = load_dataset_for("goemotions", data)["validation"]["text"]
-        assert np.mean(np.array(shares(minilm, list(texts))) > LARGE_SHARE) < 0.005
-
 
 # "zzz" is unknown to the tiny models, whose vocabularies have no letters.
 TEXTS = ["the day is happy", "zzz 日本", "sun zzzzzz rain", "so happy zz"]
@@ -258,12 +234,8 @@ def predictor(tiny_run) -> Predictor:
         yield Predictor(tiny_run, device="cpu")
 
 
-def messages_of(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
-
-
 def check_message(caplog, counts: str) -> None:
-    (message,) = messages_of(caplog)
+    (message,) = [message for message in caplog.messages if "does not know" in message]
     assert message.startswith(counts) and "30 %" in message and "encoder reads that language" in message
 
 
@@ -275,11 +247,7 @@ class TestPredictors:
         assert unread.unknown == pytest.approx(UNKNOWN * 2, abs=1e-4) and not unread.truncated.any()
         assert results == predictor(TEXTS * 2)
 
-    def test_texts_that_are_known(self, predictor, caplog):
-        predictor(["the day", "so happy zz"])
-        assert messages_of(caplog) == []
-
-    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
     def test_columns_of_files(self, predictor, tmp_path, caplog, ending):
         predictor = Predictor(predictor.model, predictor.tokenizer, max_windows=1)  # else nothing is cut
         rows = [[text] for text in [*TEXTS, "sun " * 60, ""]]
@@ -289,14 +257,8 @@ class TestPredictors:
         predict_file(predictor, tmp_path / "in.csv", output, **options)
         check_message(caplog, "2 of 6 texts ")
         table = read(output)
-        assert list(table) == [
-            "text",
-            "predicted_labels",
-            "predicted_scores",
-            "truncated",
-            "unknown",
-            "predicted_language",
-        ]
+        names = ["predicted_labels", "predicted_scores", "truncated", "unknown", "predicted_language"]
+        assert list(table) == ["text", *names]
         cut = [False] * 4 + [True, None]
         if ending == "csv":
             assert table["truncated"] == ["" if value is None else str(value).lower() for value in cut]
@@ -323,42 +285,26 @@ class TestPredictors:
         predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", **options)
         check_message(caplog, "2 of 4 texts ")
 
-    @pytest.mark.parametrize("name", ["truncated", "unknown", "predicted_language"])
-    def test_a_column_of_that_name(self, predictor, tmp_path, name):
-        write_csv(tmp_path / "in.csv", ["text", name], [["sun", "1"]])
-        with pytest.raises(ValueError, match=f"line 2: the file has a column '{name}' already: rename it"):
-            predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", progress=False)
+    def test_a_column_of_that_name(self, predictor, tmp_path):
+        for name in ("truncated", "unknown", "predicted_language"):
+            write_csv(tmp_path / "in.csv", ["text", name], [["sun", "1"]])
+            with pytest.raises(ValueError, match=f"line 2: the file has a column '{name}' already: rename it"):
+                predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", progress=False)
         assert not (tmp_path / "out.csv").exists()
 
-    def test_json_of_the_command(self, tiny_run):
-        output = invoke("predict", tiny_run, *TEXTS, "sun " * 60, "--json", "--max-windows", 1)
-        rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-        assert list(rows[0]) == ["text", "labels", "truncated", "unknown", "language"]
-        assert [row["truncated"] for row in rows] == [False] * 4 + [True]
-        assert [row["unknown"] for row in rows] == pytest.approx([*UNKNOWN, 0], abs=1e-4)
-
     def test_training(self, base_bert, tmp_path, caplog):
-        from hf_emotion import load_dataset_for as load
-        from hf_emotion.tasks.sequence_classification import tokenize
-
         rows = [["sun", "joy"], ["zzz zzz", "anger"], ["日本", "joy"]]
         for part in ("train", "dev", "test"):
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-        splits = load("files", tmp_path)
-        tokenizer = AutoTokenizer.from_pretrained(base_bert)
-        encoded = tokenize(splits["train"], tokenizer, 12, type("Config", (), {})())
+        data = load_dataset_for("files", tmp_path)["train"]
+        encoded = tokenize(data, AutoTokenizer.from_pretrained(base_bert), 12, SimpleNamespace())
         check_message(caplog, "2 of 3 texts ")
         assert set(encoded.column_names) == {"input_ids", "length", "labels"}
 
 
 class TestTargets:
-    @pytest.fixture(scope="class")
-    def aspects(self, qacg_run):
-        from hf_emotion import TargetedPredictor
-
-        return TargetedPredictor(qacg_run, device="cpu")
-
-    def test_texts_are_counted_not_pairs(self, aspects, caplog):
+    def test_texts_are_counted_not_pairs(self, qacg_run, caplog):
+        aspects = TargetedPredictor(qacg_run, device="cpu")
         texts = ["LOCATION1 is happy", "LOCATION1 and LOCATION2 zzzzzzzzzzzzzzzzzzz zzz", "LOCATION2 " + "sun " * 60]
         results, unread = aspects.predict(texts)
         check_message(caplog, "1 of 3 texts ")
@@ -366,25 +312,9 @@ class TestTargets:
         assert unread.unknown[0] == unread.unknown[2] == 0 and unread.unknown[1] > LARGE_SHARE
         assert [len(items) for items in results] == [4, 8, 4]
 
-    def test_json_and_files(self, qacg_run, aspects, tmp_path):
-        (line,) = [
-            line for line in invoke("predict", qacg_run, "LOCATION1 zzzzzzzzzz", "--json").splitlines() if "{" in line
-        ]
-        row = json.loads(line)
-        assert list(row) == ["text", "sentiments", "truncated", "unknown", "language"]
-        assert row["truncated"] is False and row["unknown"] == pytest.approx(10 / 18, abs=0.03)
-        write_jsonl(tmp_path / "in.jsonl", [{"text": "LOCATION1 zzzzzzzzzz"}, {"text": "nobody"}])
-        predict_file(aspects, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
-        assert read(tmp_path / "out.jsonl")["unknown"][0] == row["unknown"]
-
 
 def read(path) -> dict[str, list]:
-    import csv
-
-    import pyarrow.parquet
-
     if path.suffix == ".parquet":
         return pyarrow.parquet.read_table(path).to_pydict()
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file)) if path.suffix == ".csv" else [json.loads(line) for line in file]
+    rows = [row for _, row in read_rows(path)]
     return {name: [row[name] for row in rows] for name in rows[0]}

@@ -13,7 +13,6 @@ from toolkit_helpers import invoke, recipe_for, write_csv
 
 from hf_emotion import Predictor, train
 from hf_emotion.inference.explain import explain
-from hf_emotion.publishing.export import export_onnx
 from hf_emotion.runtime.windows import join_windows
 from hf_emotion.serving.bulk import predict_file
 
@@ -24,7 +23,7 @@ LONG = " ".join(f"i am so {word} today , the rain is {word} ." for word in ("hap
 SHORT = "the day is happy"
 
 
-@pytest.mark.parametrize("size", range(2, 9))
+@pytest.mark.parametrize("size", (2, 3, 5, 8))
 @pytest.mark.parametrize("most", [None, 1, 3])
 def test_every_token_counts_once_and_in_the_window_that_sees_more_around_it(size, most):
     for length in range(1, 30):
@@ -146,34 +145,20 @@ def test_the_maximum_finds_what_any_window_holds(predictor):
     )
 
 
-def test_files_commands_and_exported_models_read_the_same(predictor, tiny_run, tmp_path):
+def test_files_and_commands_read_the_same(predictor, tiny_run, tmp_path):
     expected, known = predictor.probabilities([LONG, SHORT]), []
     write_csv(tmp_path / "in.csv", ["text"], [[LONG], [SHORT]])
     predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.jsonl", top_k=3, progress=False)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["truncated"] for row in rows] == [False, False]
     for strategy in ("average", "max"):
-        shown = invoke(
-            *(
-                "evaluate",
-                tiny_run,
-                "--dataset",
-                "quickstart",
-                "--max-length",
-                8,
-                "--aggregation-strategy",
-                strategy,
-                "--json",
-            )
-        )
+        options = ("--max-length", 8, "--aggregation-strategy", strategy, "--json")
+        shown = invoke("evaluate", tiny_run, "--dataset", "quickstart", *options)
         found = json.loads(shown[shown.index("{") :])
         known.append(found["metrics"]["fixed"]["macro_average_precision"])
     assert known[0] != known[1]
     output = invoke("predict", tiny_run, LONG, SHORT, "--json", "--top-k", 3, "--max-length", 14)
     printed = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    export_onnx(tiny_run, tmp_path / "exported", texts=[SHORT, LONG])
-    exported = Predictor(tmp_path / "exported", max_length=14).probabilities([LONG, SHORT])
-    np.testing.assert_allclose(exported, expected, rtol=0, atol=1e-5)
     order = np.argsort(-expected, axis=1)[:, :3]
     for number in range(2):
         best = np.take_along_axis(expected[number], order[number], 0)

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page of the service shows of each kind of model, and the command that opens it."""
 
-import subprocess
-import sys
-import urllib.request
-from pathlib import Path
-
 import pytest
 import torch
-from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
+from model_cases import ASPECTS, EMOTIONS, LABELS
+from served import TEXT
 from toolkit_helpers import one_thread
 from transformers import AutoModelForSequenceClassification
 
@@ -16,41 +12,13 @@ from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.inference import load_predictor
 
 
-pytest_plugins = ["toolkit_fixtures"]
-
-TEXT = "I am so happy today , not sad !"
-CHECKPOINTS = {  # folder: case
-    "text": "label-aware-pooler-hidden-balanced",
-    "single": "label-aware-single-label",
-    "targeted": "qacg-per-head-context-gate-bias",
-    "aspects": "cg",
-    "dialogue": "dialogue-model",
-    "replies": "gpt2-mod-ln",
-}
+pytest_plugins = ["served", "toolkit_fixtures"]
 
 
 @pytest.fixture(autouse=True)
 def settings(own_verbosity):
     with one_thread():
         yield
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("checkpoints")
-    for name, case in CHECKPOINTS.items():
-        model = BY_ID[case].build(seed=2)
-        if name == "text":  # every other label passes its threshold
-            with torch.no_grad():
-                scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
-            model.config.thresholds = [score + (0.05, -0.05)[i % 2] for i, score in enumerate(scores)]
-        if name == "replies":  # samples, as trained generators do
-            model.generation_config.update(
-                do_sample=True, top_k=10, suppress_tokens=[0, 1, 2, 3, 4]
-            )  # all write words
-        model.save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
-    return {name: root / name for name in CHECKPOINTS}
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +125,6 @@ def test_every_example_works(page, name):
 
 
 def test_the_page_opens_in_the_browser(argv, folders, monkeypatch):
-    pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
     served, opened = [], []
     monkeypatch.setattr("hf_emotion.cli.demo.webbrowser.open", opened.append)
     monkeypatch.setattr("hf_emotion.serving.web.run", lambda *arguments: served.append(arguments))
@@ -174,13 +141,3 @@ def test_wrong_usage(argv, folders, tmp_path):
     done = argv("demo", tmp_path / "nothing")
     assert done.code == 1 and "nothing" in done.err
     assert argv("demo").code == 2 and argv("demo", folders["text"], "--host", "0.0.0.0").code == 2
-
-
-def test_a_process(folders):
-    pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
-    command = [sys.executable, "-m", "hf_emotion", "demo", str(folders["text"]), "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        url = process.stdout.readline().split()[0]
-        with urllib.request.urlopen(url) as answer:
-            assert b"<title>hf-emotion</title>" in answer.read()
-        process.terminate()

@@ -25,57 +25,30 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
+from served import CHECKPOINTS, running
+from toolkit_helpers import write_jsonl
 from transformers import AutoTokenizer
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
-from hf_emotion.publishing.export import export_onnx
+from hf_emotion.inference import load_predictor
 from hf_emotion.runtime import classifying, remote
 from hf_emotion.runtime.remote import Client
+from hf_emotion.serving.fingerprint import fingerprint
+from hf_emotion.serving.service import build
+from hf_emotion.serving.settings import Settings, read_key
 from hf_emotion.tasks import TASKS, task_of_pipeline
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor as Remote
 
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
-pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
-from served import running
+pytest_plugins = ["served", "toolkit_fixtures"]
 
-from hf_emotion.serving.fingerprint import fingerprint
-from hf_emotion.serving.service import build
-from hf_emotion.serving.settings import Settings, read_key
-
-
-pytest_plugins = ["toolkit_fixtures"]
-
-CHECKPOINTS = {  # folder: case
-    "text": "label-aware-pooler-hidden-balanced",
-    "single": "label-aware-single-label",
-    "targeted": "qacg-per-head-context-gate-bias",
-    "aspects": "cg",
-    "dialogue": "dialogue-model",
-    "replies": "gpt2-mod-ln",
-}
 TEXTS = ["I am so happy today", "not sad !", "so sad today , not happy", "I am not sad"]
 TURNS = [("Ana", "I am so happy today"), ("Ben", "not sad !")]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("served")
-    for name, case in CHECKPOINTS.items():
-        model = BY_ID[case].build(seed=2)
-        if name == "text":
-            model.config.thresholds = [0.5] * len(LABELS)
-        if name == "replies":  # samples, as trained generators do
-            model.generation_config.update(do_sample=True, top_k=10)
-        model.save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
-    export_onnx(root / "text", root / "exported")
-    return {name: root / name for name in (*CHECKPOINTS, "exported")}
-
-
-@pytest.fixture(scope="module")
 def service(folders):
-    with running(folders.values()) as found:
+    with running([*folders.values(), "goemotions"]) as found:  # the last one is exported
         yield found[0]
 
 
@@ -105,9 +78,9 @@ def scores_of(items) -> dict[str, float]:
 class TestAnswers:
     """Those of the predictor alone."""
 
-    @pytest.mark.parametrize("name", ["text", "single", "exported"])
+    @pytest.mark.parametrize("name", ["text", "single", "goemotions"])
     def test_emotions(self, service, folders, name):
-        predictor = Predictor(folders[name])
+        predictor = load_predictor(folders.get(name, name))
         expected = predictor.probabilities(TEXTS)
         found = results(service, "emotion-classification", model=name, inputs=TEXTS, all_scores=True)
         for row, labels, one in zip(expected, predictor(TEXTS), found, strict=True):
@@ -189,15 +162,12 @@ class TestAnswers:
         assert len(results(service, "emotional-response", inputs=TEXTS[0])[0]["replies"]) == len(EMOTIONS)
 
     def test_beams_draw_only_if_they_are_told_to(self, service, folders):
-        ask = {"emotions": EMOTIONS[:1], "num_beams": 2, "max_new_tokens": 8}
-        generator = ReplyGenerator(folders["replies"])
+        generator, settings = ReplyGenerator(folders["replies"]), {"num_beams": 2, "max_new_tokens": 8}
         assert generator.model.generation_config.do_sample
-        replies = lambda **more: [  # noqa: E731
-            one["replies"][0]["reply"] for one in results(service, "emotional-response", inputs=TEXTS, **ask, **more)
-        ]
-        settings = {"num_beams": 2, "max_new_tokens": 8}
-        assert replies() == generator(TEXTS, EMOTIONS[0], do_sample=False, **settings)
-        assert replies(do_sample=True, seed=3) == generator(TEXTS, EMOTIONS[0], do_sample=True, seed=3, **settings)
+        for asked, alone in (({}, {"do_sample": False}), ({"do_sample": True, "seed": 3},) * 2):
+            ask = {"inputs": TEXTS, "emotions": EMOTIONS[:1], **settings, **asked}
+            found = [one["replies"][0]["reply"] for one in results(service, "emotional-response", **ask)]
+            assert found == generator(TEXTS, EMOTIONS[0], **alone, **settings)
 
     def test_more_replies_than_fit_are_refused_before_they_are_listed(self, service):
         """4,000 contexts in 4,000 emotions would be a gigabyte of pairs."""
@@ -205,23 +175,6 @@ class TestAnswers:
         begin = time.monotonic()
         status, answer, _ = send(service, "/v1/emotional-response", {"inputs": many, "emotions": [EMOTIONS[0]] * 4000})
         assert status == 422 and "256" in json.dumps(answer) and time.monotonic() - begin < 2
-
-    def test_the_page_asks_for_no_more_than_others_may(self, folders):
-        with running([folders["replies"]], max_inputs=3) as (address, _):
-            ask = {"model": "replies", "text": TEXTS[0]}
-            assert send(address, "/page/table", {**ask, "emotions": EMOTIONS[:1] * 3})[0] == 200
-            status, answer, _ = send(address, "/page/table", {**ask, "emotions": EMOTIONS[:1] * 4})
-            assert status == 422 and "emotions" in json.dumps(answer)
-
-    def test_dialogues_have_a_largest_number_of_turns(self, service):
-        assert len(results(service, "dialogue-emotion", inputs=[["a"] * 1024])[0]["turns"]) == 1024
-        assert send(service, "/v1/dialogue-emotion", {"inputs": [["a"] * 1025]})[0] == 422
-
-    def test_unknown_targets_are_refused_before_the_pairs_are_listed(self, folders, monkeypatch):
-        predictor = TargetedPredictor(folders["targeted"])
-        monkeypatch.setattr(predictor, "_all", None)
-        with pytest.raises(ValueError, match="unknown target 'elsewhere'"):
-            predictor(TEXTS, targets=["elsewhere"])
 
     def test_a_seed_gives_the_same_replies_beside_others(self, service, folders):
         ask = {"inputs": TEXTS, "emotions": [EMOTIONS[0]], "seed": 7, "max_new_tokens": 8}
@@ -283,45 +236,50 @@ class TestOthersRoutes:
             huggingface_hub.close_session()
         assert send(service, "/models/replies", {"inputs": "hm"})[0] == 404
 
-    def test_openapi_describes_every_route_and_its_examples_are_right(self, service, folders):
+    def test_openapi_describes_every_route_and_its_examples_are_right(self, service):
         document = send(service, "/openapi.json")[1]
         for task in TASKS:
-            if task.predictor_class is None:
-                continue
-            body = document["paths"][f"/v1/{task.name}"]["post"]["requestBody"]["content"]["application/json"]
-            example = body["examples"]["example"]["value"]
-            assert send(service, f"/v1/{task.name}", example)[0] == 200
-        text = json.dumps(document)
-        for name in re.findall(r"#/components/schemas/(\w+)", text):
+            if task.predictor_class is not None:
+                body = document["paths"][f"/v1/{task.name}"]["post"]["requestBody"]["content"]["application/json"]
+                assert send(service, f"/v1/{task.name}", body["examples"]["example"]["value"])[0] == 200
+        for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(document)):
             assert name in document["components"]["schemas"]
 
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("body", "field"),
+        ("task", "body", "field"),
         [
-            ({"inputs": " "}, "inputs"),
-            ({"inputs": []}, "inputs"),
-            ({"inputs": ["so happy", "\ud800"]}, "inputs"),
-            ({}, "inputs"),
-            ({"inputs": "so happy", "top_k": 0}, "top_k"),
-            ({"inputs": "so happy", "topk": 1}, "topk"),
-            ({"inputs": "so happy", "thresholds": 1.5}, "thresholds"),
-            ({"inputs": "so happy", "thresholds": {"hunger": 0.5}}, "thresholds"),
-            ({"inputs": "so happy", "taxonomy": "ekman"}, "taxonomy"),
-            ({"inputs": "so happy", "model": "nobody"}, "model"),
-            ({"inputs": ["so happy"] * 257}, "inputs"),
+            ("emotion-classification", {"inputs": " "}, "inputs"),
+            ("emotion-classification", {"inputs": []}, "inputs"),
+            ("emotion-classification", {"inputs": ["so happy", "\ud800"]}, "inputs"),
+            ("emotion-classification", {"inputs": ["so happy"] * 257}, "inputs"),
+            ("emotion-classification", {}, "inputs"),
+            ("emotion-classification", {"inputs": "so happy", "top_k": 0}, "top_k"),
+            ("emotion-classification", {"inputs": "so happy", "topk": 1}, "topk"),
+            ("emotion-classification", {"inputs": "so happy", "thresholds": 1.5}, "thresholds"),
+            ("emotion-classification", {"inputs": "so happy", "thresholds": {"hunger": 0.5}}, "thresholds"),
+            ("emotion-classification", {"inputs": "so happy", "taxonomy": "ekman"}, "taxonomy"),
+            ("emotion-classification", {"inputs": "so happy", "model": "nobody"}, "model"),
+            ("targeted-sentiment", {"model": "targeted", "inputs": "so happy"}, "inputs"),
+            ("targeted-sentiment", {"model": "targeted", "inputs": "so happy", "targets": ["nobody"]}, "nobody"),
+            ("dialogue-emotion", {"inputs": [[]]}, "inputs"),
+            ("dialogue-emotion", {"inputs": [["a"] * 1025]}, "1024"),
+            ("emotional-response", {"inputs": "so", "emotions": ["hunger"]}, "hunger"),
+            ("emotional-response", {"inputs": "so", "max_new_tokens": 1000}, "max_new_tokens"),
+            ("/predict", {"inputs": []}, "inputs"),
+            ("/predict", {"inputs": [["so"], []]}, "inputs"),
+            ("/page/table", {"model": "replies", "text": "so", "emotions": EMOTIONS[:1] * 257}, "emotions"),
         ],
     )
-    def test_a_field(self, service, body, field):
-        status, answer, _ = send(service, "/v1/emotion-classification", body)
-        assert status == 422 and field in json.dumps(answer)
+    def test_a_field(self, service, task, body, field):
+        status, answer, _ = send(service, task if task[0] == "/" else f"/v1/{task}", body)
+        assert status == 422 and field in json.dumps(answer) and "pairs" not in answer["error"]
         assert answer["error"] and answer["detail"]
 
     @pytest.mark.parametrize(
         ("path", "body"),
         [
-            ("/v1/emotion-classification", {"inputs": [1] * 60_000}),
             ("/predict", {"inputs": [1] * 60_000}),
             ("/v1/emotional-response", {"inputs": "so", "emotions": [1] * 60_000}),
             ("/v1/emotion-classification", {"inputs": "\u200b" * 30_000}),
@@ -331,18 +289,6 @@ class TestRefusals:
         begin = time.monotonic()
         status, answer, _ = send(service, path, body)
         assert status == 422 and len(json.dumps(answer)) < 5000 and time.monotonic() - begin < 5
-
-    def test_of_other_tasks(self, service):
-        assert send(service, "/v1/targeted-sentiment", {"model": "targeted", "inputs": "so happy"})[0] == 422
-        assert send(service, "/v1/targeted-sentiment", {"inputs": "so happy", "targets": ["nobody"]})[0] == 422
-        assert send(service, "/v1/dialogue-emotion", {"inputs": [[]]})[0] == 422
-        assert send(service, "/v1/emotional-response", {"inputs": "so", "emotions": ["hunger"]})[0] == 422
-        assert send(service, "/v1/emotional-response", {"inputs": "so", "max_new_tokens": 1000})[0] == 422
-
-    def test_bodies_that_are_no_json(self, service):
-        for body in (b"", b"{", b"\xff\xfe", b'{"inputs":' + b"[" * 20000):
-            status, answer, _ = send(service, "/v1/emotion-classification", body, "POST")
-            assert 400 <= status < 500 and answer["error"]
 
     def test_bodies_of_other_kinds(self, service):
         body = b'{"inputs": ["so happy"]}'
@@ -360,9 +306,7 @@ class TestRefusals:
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
-                    st.sampled_from(
-                        ["inputs", "top_k", "emotions", "targets", "parameters", "speaker", "utterance", "x"]
-                    ),
+                    st.sampled_from("inputs top_k emotions targets parameters speaker utterance x".split()),
                     inner,
                     max_size=4,
                 )
@@ -372,7 +316,7 @@ class TestRefusals:
             [*(f"/v1/{task.name}" for task in TASKS if task.predictor_class), "/predict", "/", "/page/table"]
         ),
     )
-    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_no_body_breaks_it(self, service, body, path):
         status, _, _ = send(service, path, json.dumps(body).encode(), "POST")
         assert status in (200, 400, 422)
@@ -413,16 +357,10 @@ class TestRefusals:
                 send(address, "/health", **{"Origin": "https://a.org"})[2].get("Access-Control-Allow-Origin") is None
             )
 
-    @pytest.mark.parametrize("origin", ["https://a.org/", "https://a.org/page", "a.org", "https://A.org", ""])
+    @pytest.mark.parametrize("origin", ["https://a.org/", "a.org", "https://A.org", ""])
     def test_an_origin_that_no_page_has(self, origin):
         with pytest.raises(ValueError, match="`cors_origins` must be as browsers send them"):
             Settings(checkpoints=["goemotions"], cors_origins=["https://b.org", "*", origin])
-
-    def test_names_and_tasks_of_checkpoints(self, folders, tmp_path):
-        with pytest.raises(ValueError, match="each once"):
-            build(Settings(checkpoints=[str(folders["text"])] * 2))
-        with pytest.raises(ValueError, match="`max_windows`"):
-            build(Settings(checkpoints=[str(folders["replies"])], loading={"max_windows": 2}))
 
 
 def connect(address: str, sent: bytes = b"") -> socket.socket:
@@ -460,13 +398,6 @@ class TestConnections:
             found = answer_of(connect(address, POST % (100, b'{"inputs": ')))
             assert b" 408 " in found and b"within 0.5 s" in found
 
-    def test_idle_ones_give_their_place_to_others(self, folders):
-        with running([folders["text"]], max_connections=20) as (address, app):
-            idle = [connect(address) for _ in range(60)]
-            assert send(address, "/health")[0] == send(address, "/predict", {"inputs": TEXTS[0]})[0] == 200
-            for one in idle:
-                one.close()
-
     def test_when_all_are_busy(self, folders):
         with running([folders["text"]], max_connections=2) as (address, app), ThreadPoolExecutor(2) as pool:
             held = Held(app)
@@ -481,30 +412,21 @@ class TestConnections:
             held.go.set()
             assert [one.result()[0] for one in busy] == [200, 200]
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="no ulimit on this system")
-    def test_with_few_files(self, folders, tmp_path):
-        command = f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve {folders['exported']} --port 0"
-        with (tmp_path / "log").open("w") as log:
-            process = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            address = process.stdout.readline().split()[0]
-            idle = [connect(address) for _ in range(200)]
-            assert send(address, "/health")[0] == 200
+    def test_idle_ones_give_their_place_to_others(self, folders):
+        with running([folders["text"]], max_connections=20) as (address, app):
+            idle = [connect(address) for _ in range(60)]
+            assert send(address, "/health")[0] == send(address, "/predict", {"inputs": TEXTS[0]})[0] == 200
             for one in idle:
                 one.close()
-        finally:
-            process.kill()
-            process.wait()
-        assert (tmp_path / "log").stat().st_size < 1000
 
 
 class TestHttp:
-    @pytest.mark.parametrize("path", ["/", "/health", "/ready", "/metrics", "/v1/models", "/openapi.json"])
-    def test_head(self, service, path):
-        connection = HTTPConnection(service.removeprefix("http://"), timeout=60)
-        connection.request("HEAD", path)
-        answer = connection.getresponse()
-        assert (answer.status, answer.read()) == (200, b"") and int(answer.headers["Content-Length"]) > 0
+    def test_head(self, service):
+        for path in ("/", "/health", "/ready", "/metrics", "/v1/models", "/openapi.json"):
+            connection = HTTPConnection(service.removeprefix("http://"), timeout=60)
+            connection.request("HEAD", path)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (200, b"") and int(answer.headers["Content-Length"]) > 0
 
     @pytest.mark.parametrize(
         ("sent", "cause"),
@@ -531,11 +453,6 @@ class TestHttp:
                 with pytest.raises(urllib.error.HTTPError) as caught:
                     urllib.request.urlopen(request, timeout=30)
                 assert caught.value.code == expected and json.load(caught.value)["error"]
-
-    @pytest.mark.parametrize("inputs", [[], [[]], [["so"], []]])
-    def test_no_input_for_predict(self, service, inputs):
-        status, answer, _ = send(service, "/predict", {"inputs": inputs})
-        assert status == 422 and "inputs" in answer["error"] and "pairs" not in answer["error"]
 
 
 class Held:
@@ -612,16 +529,16 @@ class TestUnderLoad:
             time.sleep(0.5)
             assert len(batches) == after < during + 20
 
-    @pytest.mark.parametrize("name", ["text", "exported"])
+    @pytest.mark.parametrize("name", ["text", "goemotions"])
     def test_a_text_of_too_many_windows(self, folders, name):
-        long = " ".join(TEXTS * 40)
-        with running([folders[name]], max_windows=2) as (address, _):
+        long, name = " ".join(TEXTS * 40), folders.get(name, name)
+        with running([name], max_windows=2) as (address, _):
             for path, text in (("/v1/emotion-classification", long), ("/", long), ("/", " so" * 50_000)):
                 status, answer, _ = send(address, path, {"inputs": [TEXTS[0], text]})
                 assert status == 422 and answer["detail"][0]["loc"] == ["body", "inputs"]
                 assert "text 2 of 2 has " in answer["error"] and "--max-windows" in answer["error"]
             assert send(address, "/predict", {"inputs": long, "truncate": True})[0] == 200
-        with running([folders[name]], max_windows=2, loading={"max_windows": 3}) as (address, _):
+        with running([name], max_windows=2, loading={"max_windows": 3}) as (address, _):
             assert results(address, "emotion-classification", inputs=long)[0]["truncated"] is True
 
     @pytest.mark.parametrize(
@@ -673,19 +590,13 @@ class TestUnderLoad:
                 assert status == 503 and "text" in answer["error"]
             assert send(address, "/predict", {"inputs": TEXTS[0]})[0] == send(address, "/health")[0] == 200
 
-    def test_a_failure_of_the_model_ends_one_request_only(self, folders, caplog):
+    def test_a_failure_of_the_model_ends_one_request_only(self, folders):
         with running([folders["text"]]) as (address, app):
             (model,) = app.state.models.values()
             inner = model.batching.predictor
-
-            def run(inputs, **options):
-                if TEXTS[0] in inputs:
-                    raise RuntimeError("out of luck")
-                return inner(inputs, **options)
-
-            model.batching.predictor = run
-            status, answer, _ = send(address, "/predict", {"inputs": TEXTS[0]})
-            assert status == 500 and "luck" not in json.dumps(answer)
+            model.batching.predictor = lambda inputs, **more: inner(inputs, **more) if "luck" not in inputs else 1 / 0
+            status, answer, _ = send(address, "/predict", {"inputs": "luck"})
+            assert status == 500 and "division" not in json.dumps(answer)
             assert send(address, "/predict", {"inputs": TEXTS[1]})[0] == 200
 
     def test_what_the_log_holds(self, folders, caplog):
@@ -696,22 +607,29 @@ class TestUnderLoad:
                 send(address, "/predict", {"inputs": TEXTS[0]})
             assert ("POST /predict 200" in caplog.text, TEXTS[0] in caplog.text) == (line, text)
 
-    def test_sigterm_loses_no_request(self, folders, tmp_path):
-        command = [sys.executable, "-m", "hf_emotion", "serve", folders["exported"], "--port", "0", "--log", "errors"]
+    def test_a_process_with_few_files_loses_no_request_at_sigterm(self, tmp_path):
+        command = f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve goemotions --port 0 --log errors"
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", command], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
         try:
             address = process.stdout.readline().split()[0]
+            idle = [connect(address) for _ in range(200)]
+            assert send(address, "/health")[0] == 200
+            for one in idle:
+                one.close()
+            assert (tmp_path / "log").stat().st_size < 1000
             found: Counter = Counter()
             ended = threading.Event()
+            body = json.dumps({"inputs": TEXTS[0]})
 
             def ask() -> None:
                 connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
                 while not ended.is_set():
                     try:
-                        connection.request(
-                            "POST", "/predict", json.dumps({"inputs": TEXTS[0]}), {"Content-Type": "application/json"}
-                        )
+                        connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
                         found[connection.getresponse().read()[:20]] += 1
                     except ConnectionRefusedError:
                         return
@@ -722,7 +640,9 @@ class TestUnderLoad:
             threads = [threading.Thread(target=ask) for _ in range(8)]
             for thread in threads:
                 thread.start()
-            time.sleep(1)
+            begin = time.monotonic()
+            while found.total() < 40 and time.monotonic() - begin < 60:
+                time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
             ended.set()
@@ -751,36 +671,36 @@ class TestPredictUrl:
             for one, other in zip(alone.out.splitlines(), asked.out.splitlines(), strict=True):
                 assert rounded(json.loads(one)) == rounded(json.loads(other))
 
-    def test_files(self, service, folders, argv, tmp_path):
-        source = tmp_path / "in.jsonl"
-        source.write_text("".join(json.dumps({"id": i, "text": TEXTS[i % 4]}) + "\n" for i in range(300)))
+    @pytest.mark.parametrize("name", ["text", "dialogue"])
+    def test_files(self, service, folders, argv, tmp_path, name):
+        """Also with speakers without a name, or with a number for one."""
+        rows = [{"id": i, "text": TEXTS[i % 4]} for i in range(300)]
+        if name == "dialogue":
+            speakers = [{"speaker": "", "utterance": TEXTS[0]}, {"speaker": 7, "utterance": TEXTS[1]}]
+            rows = [{"id": 1, "turns": speakers}]
+        source = write_jsonl(tmp_path / "in.jsonl", rows)
         written = []
-        for number, more in enumerate(([folders["text"]], ["text", "--url", service])):
+        for number, more in enumerate(([folders[name]], [name, "--url", service])):
             output = tmp_path / f"out{number}.jsonl"
-            done = argv("predict", *more, "--input", source, "--output", output, "--top-k", 2)
-            assert done.code == 0, done.err
-            written.append([rounded(json.loads(line)) for line in output.read_text().splitlines()])
-        assert written[0] == written[1] and len(written[0]) == 300
-
-    def test_speakers_without_a_name_and_with_a_number(self, service, folders, argv, tmp_path):
-        source = tmp_path / "in.jsonl"
-        turns = [{"speaker": "", "utterance": TEXTS[0]}, {"speaker": 7, "utterance": TEXTS[1]}]
-        source.write_text(json.dumps({"id": 1, "turns": turns}) + "\n")
-        labels = []
-        for number, more in enumerate(([folders["dialogue"]], ["dialogue", "--url", service])):
-            output = tmp_path / f"out{number}.jsonl"
+            more = [*more, "--top-k", 2] if name == "text" else more
             done = argv("predict", *more, "--input", source, "--output", output)
             assert done.code == 0, done.err
-            labels.append(json.loads(output.read_text())["predicted_labels"])
-        assert labels[0] == labels[1]
+            written.append([rounded(json.loads(line)) for line in output.read_text().splitlines()])
+        assert written[0] == written[1] and len(written[0]) == len(rows)
 
     def test_targets_that_no_text_names(self, service, folders):
         texts = ["so happy", f"{targets_of(folders)[0]} so happy"]
         remote = task_of_pipeline("targeted-sentiment").remote(Client(service, "targeted"))
-        found, expected = remote.of_items(texts)[0], TargetedPredictor(folders["targeted"]).of_items(texts)[0]
-        assert [[item["label"] for item in own] for own in found] == [
-            [item["label"] for item in own] for own in expected
-        ]
+        found, expected = (one.of_items(texts)[0] for one in (remote, TargetedPredictor(folders["targeted"])))
+        labels = [[[item["label"] for item in own] for own in items] for items in (found, expected)]
+        assert labels[0] == labels[1]
+
+    def test_windows_go_to_the_models_that_have_them(self, folders):
+        with running([folders["text"], folders["aspects"]], loading={"max_windows": 1}) as (address, _):
+            about = {model["name"]: model for model in send(address, "/v1/models")[1]["models"]}
+            assert about["text"]["windows"]["most"] == 1 and "windows" not in about["aspects"]
+        with pytest.raises(ValueError, match="`max_windows`"):
+            build(Settings(checkpoints=[str(folders["aspects"])], loading={"max_windows": 1}))
 
     def test_a_busy_service_and_small_bodies(self, folders):
         with running([folders["text"]], max_queue_size=1, max_body_bytes=400, max_inputs=50) as (address, _):
@@ -808,11 +728,11 @@ class TestPredictUrl:
         assert 1000 < max(sizes) <= 2000
 
     def test_a_client_waits_as_long_as_the_service(self, folders, monkeypatch):
-        monkeypatch.setattr("hf_emotion.runtime.remote.PATIENCE", 0.5)
+        monkeypatch.setattr("hf_emotion.runtime.remote.PATIENCE", 0.2)
         with running([folders["text"]]) as (address, app), ThreadPoolExecutor(1) as pool:
             held = Held(app)
             asked = pool.submit(Client(address).ask, TEXTS[:1])
-            time.sleep(1)
+            time.sleep(0.5)
             held.go.set()
             assert len(asked.result(60)) == 1
 
@@ -859,13 +779,6 @@ class TestPredictUrl:
         app = build(Settings(checkpoints=["some"], loading={"device": "cpu", "add_labels": ["calm"]}))
         (served,) = app.state.models.values()
         assert asked == ["some"] and "calm" in served.predictor.labels
-
-    def test_windows_go_to_the_models_that_have_them(self, folders):
-        with running([folders["text"], folders["aspects"]], loading={"max_windows": 1}) as (address, _):
-            about = {model["name"]: model for model in send(address, "/v1/models")[1]["models"]}
-            assert about["text"]["windows"]["most"] == 1 and "windows" not in about["aspects"]
-        with pytest.raises(ValueError, match="`max_windows`"):
-            build(Settings(checkpoints=[str(folders["aspects"])], loading={"max_windows": 1}))
 
     @pytest.mark.parametrize("key", ["s3cret\n", " s3cret"])
     def test_a_key_in_the_environment_is_read_as_one_in_a_file(self, monkeypatch, tmp_path, key):

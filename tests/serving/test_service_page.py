@@ -7,51 +7,26 @@ import shlex
 import subprocess
 import urllib.error
 import urllib.request
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
-from model_cases import ASPECTS, BY_ID, EMOTIONS
-
-
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
-pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
-from served import running
+from model_cases import ASPECTS, EMOTIONS
+from served import TEXT, running
 
 from hf_emotion.serving.web import PAGE, POLICY
 
 
-pytest_plugins = ["browser_fixtures"]
+pytest_plugins = ["browser_fixtures", "served"]
+
+SHOWN = ("text", "aspects", "dialogue", "replies")
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
-TEXT = "I am so happy today , not sad !"
-CHECKPOINTS = {  # folder: case
-    "text": "label-aware-pooler-hidden-balanced",
-    "aspects": "cg",
-    "dialogue": "dialogue-model",
-    "replies": "gpt2-mod-ln",
-}
 KEY = "kept-to-itself"
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("served")
-    for name, case in CHECKPOINTS.items():
-        model = BY_ID[case].build(seed=2)
-        if name == "text":  # every other label passes its threshold
-            with torch.no_grad():
-                scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
-            model.config.thresholds = [score + (0.05, -0.05)[i % 2] for i, score in enumerate(scores)]
-        model.save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
-    return {name: root / name for name in CHECKPOINTS}
-
-
-@pytest.fixture(scope="module")
 def url(folders):
-    with running(folders.values()) as (address, _):
+    with running([folders[name] for name in SHOWN]) as (address, _):
         yield f"{address}/"
 
 
@@ -302,7 +277,7 @@ def test_an_answer_that_comes_too_late_is_not_shown(page):
 
 def test_on_a_phone_and_with_the_keyboard(page):
     tab = page("text", viewport={"width": 360, "height": 740}, color_scheme="dark")
-    for name in CHECKPOINTS:
+    for name in SHOWN:
         tab.get_by_label("Model").select_option(name)
         tab.locator("#examples button").first.click()
         ask(tab, tab.locator("#text").input_value())

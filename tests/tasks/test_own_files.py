@@ -90,8 +90,7 @@ def parts(kind: Kind, folder: Path, ending: str = "jsonl", separator: str = ",",
 
 @pytest.mark.parametrize(
     ("ending", "separator"),
-    [("csv", ","), ("csv", ";"), ("csv", "\t"), ("tsv", "\t"), ("tsv.gz", "|"), ("csv.gz", ","), ("jsonl.gz", "")]
-    + [("jsonl", ""), ("parquet", "")],
+    [("csv", ","), ("csv", ";"), ("tsv", "\t"), ("tsv.gz", "|"), ("jsonl.gz", ""), ("jsonl", ""), ("parquet", "")],
 )
 def test_formats(kind, ending, separator, tmp_path):
     splits = kind.load(parts(kind, tmp_path, ending, separator))
@@ -176,7 +175,7 @@ def test_what_is_no_name(kind, value, tmp_path):
         kind.load(tmp_path)
 
 
-@pytest.mark.parametrize("drawn", range(4))
+@pytest.mark.parametrize("drawn", range(2))
 def test_what_alone_has_a_label_stays_in_training(kind, drawn, tmp_path):
     labels = [TWO[i % 2] for i in range(40)]
     path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(labels)])
@@ -208,7 +207,7 @@ def test_a_validation_part_of_whole_groups(kind, tmp_path, caplog):
     assert {*numbers} not in ({*range(6)}, {*range(24, 30)}), "drawn, not cut off"
 
 
-@pytest.mark.parametrize("fraction", [1, -0.5, 1.5, 0.99, float("nan")])
+@pytest.mark.parametrize("fraction", [1, -0.5, 0.99, float("nan")])
 def test_validation_parts_that_leave_nothing(kind, fraction, tmp_path):
     path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(TWO)])
     with pytest.raises(ValueError, match=f"`validation_fraction` must leave .*got {fraction} of 3"):

@@ -1,29 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every task does, from the command line: train, resume, evaluate, predict, explain, export, publish, refuse bad rows."""
 
+import dataclasses
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import dummy_task
+import huggingface_hub
 import numpy as np
 import pyarrow.parquet
 import pytest
+import torch
 import transformers
 import yaml
 from families import working_in, write_bases_and_corpora
 from huggingface_hub import ModelCard
 from safetensors.numpy import load_file
-from task_cases import TASK_CASES, TaskCase
-from toolkit_helpers import files_in, invoke, one_thread, report_of
+from task_cases import REPLIES, TASK_CASES, TaskCase
+from toolkit_helpers import CHECKPOINT, REPORTS, RESULTS, files_in, invoke, one_thread, report_of, travelling
 from typer.testing import CliRunner
 
+from hf_emotion import load_dataset_for, load_recipe, metrics, train
 from hf_emotion.cli import app
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing import hub
-from hf_emotion.publishing.release import check
+from hf_emotion.publishing.release import check, stage
+from hf_emotion.recipes import make_recipe
 from hf_emotion.run_report import RunReport
+from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.loading import auto_class_of
 from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
 from hf_emotion.tasks.base import AnyPredictor, LabelPredictor
@@ -89,25 +96,136 @@ def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
     task = task_of(config)
     assert task.name == case.task and task_of_run(RunReport.read(run)) is task
     auto_class = getattr(transformers, auto_class_of(config, task.auto_class))
-    _, loading = auto_class.from_pretrained(run, output_loading_info=True)
+    model, loading = auto_class.from_pretrained(run, output_loading_info=True)
     assert not loading["missing_keys"] and not loading["unexpected_keys"]
-    assert {"README.md", "metrics.json", "recipe.yaml", "report.html", "tokenizer.json"} <= set(files_in(run))
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    classifies = task.selects_labels and task.labelled
+    files = RESULTS if classifies else RESULTS - REPORTS - {"per_label_f1.png", "predictions.parquet"}
+    expected = CHECKPOINT | files | (travelling(*case.code) if case.code else set())
+    assert set(files_in(run)) - {"generation_config.json", "chat_template.jinja"} == expected
     metric = report["runs"][0]["selected_by"].removeprefix("eval_")
     (figures,) = [kinds for kinds in report["summary"]["test"].values() if metric in kinds][:1]
     assert np.isfinite(figures[metric]["mean"])
-    card = (run / "README.md").read_text(encoding="utf-8")
-    assert "library_name: transformers" in card and case.recipe["name"] in card
 
 
 @of_case(TASK_CASES)
-def test_nothing_names_a_place_on_the_disk(case, run_of, workplace):
-    run = run_of(case)
-    for name in ("README.md", "config.json", "tokenizer_config.json"):
-        text = (run / name).read_text(encoding="utf-8")
-        if name == "config.json" and not case.whole:  # the base model that the run needs, here a folder
-            text = text.replace(str(workplace / case.recipe["base_model"]), "")
-        for path in (workplace, Path.home(), Path(__file__).parents[2]):
-            assert str(path) not in text or len(path.parts) == 1, (name, path)
+def test_the_report_and_the_predictions_are_of_the_corpus(case, run_of):
+    run, task = run_of(case), task_of_run(RunReport.read(run_of(case)))
+    assert load_recipe(run / "recipe.yaml") == load_recipe(f"recipes/{case.id}.yaml")
+    report = report_of(run)
+    splits = load_dataset_for(case.recipe["dataset"], case.data, **case.recipe.get("dataset_options", {}))
+    assert report["rows"] == {split: len(rows) for split, rows in splits.items()}
+    (entry,) = report["runs"]
+    for split in ("validation", "test"):
+        for kind, figures in entry[split].items():
+            for name, summary in report["summary"][split][kind].items():
+                assert summary == {"mean": figures[name], "std": None}
+    gold = task.gold(splits["train"])
+    counts = [] if gold is None else gold.sum(axis=0) if gold.ndim == 2 else np.bincount(gold[gold >= 0])
+    assert list(report["class_counts"].values()) == list(counts)
+    if not (run / "predictions.parquet").is_file():
+        return
+    table = pyarrow.parquet.read_table(run / "predictions.parquet")
+    assert table.column_names == ["split", "id", "labels", "probabilities"]
+    assert json.loads(table.schema.metadata[b"label_names"]) == list(report["class_counts"])
+    for split in ("validation", "test"):
+        gold, (ids, texts) = task.gold(splits[split]), task.units(splits[split])
+        names = np.array(list(report["class_counts"]))
+        labelled = np.full(len(gold), True) if gold.ndim == 2 else gold >= 0
+        rows = [row for row in table.to_pylist() if row["split"] == split]
+        assert [row["id"] for row in rows] == [own for own, has in zip(ids, labelled, strict=True) if has]
+        expected = [names[np.flatnonzero(own)] if gold.ndim == 2 else names[[own]] for own in gold[labelled]]
+        assert [row["labels"] for row in rows] == [own.tolist() for own in expected]
+        content = json.dumps(rows) + (run / "metrics.json").read_text(encoding="utf-8")
+        assert not any(text in content for text in texts)
+
+
+@of_case(TASK_CASES)
+def test_the_weights_are_those_of_the_best_epoch(case, run_of):
+    """The figures during training are those of padded batches in the order of length; afterwards they are predicted anew."""
+    (entry,) = report_of(run_of(case))["runs"]
+    metric = entry["selected_by"].removeprefix("eval_")
+    epochs = [part for part in entry["history"] if "eval_loss" in part]
+    values = [part[f"eval_{metric}"] for part in epochs]
+    best = values.index((min if metric in ("loss", "perplexity") else max)(values))
+    assert len(set(values)) > 1 or case.id == "dummy"  # which learns nothing
+    assert entry["best_dev_metric"] == values[best] and entry["best_step"] == epochs[best]["step"]
+    (figures,) = [kind for name, kind in entry["validation"].items() if name != "tuned"]
+    assert metric in figures
+    for name in {metric, "accuracy", "macro_f1"} & figures.keys():
+        assert figures[name] == pytest.approx(epochs[best][f"eval_{name}"], rel=1e-5), name
+
+
+@of_case(TASK_CASES)
+def test_the_card(case, run_of):
+    card, report = ModelCard.load(run_of(case) / "README.md"), report_of(run_of(case))
+    data = card.data
+    assert (data.library_name, data.model_name, data.base_model) == ("transformers", case.recipe["name"], None)
+    assert {"emotion", "hf-emotion"} & set(data.tags) and data.pipeline_tag
+    assert data.license == ("apache-2.0" if case.id == "dummy" else "cc-by-4.0")
+    kinds = report["summary"]["test"].values()
+    for result in data.eval_results:
+        name = result.metric_name.split()[0]
+        assert result.dataset_split == "test"
+        assert any(
+            result.metric_value == pytest.approx(kind[name]["mean"], abs=6e-5) for kind in kinds if name in kind
+        )
+    for split in ("validation", "test"):
+        for kind in report["summary"][split].values():
+            assert any(f"{figure['mean']:.4f}" in card.text for figure in kind.values())
+    sizes = ", ".join(f"{split} {count}" for split, count in report["rows"].items())
+    assert sizes in card.text and "One seed: no spread is known." in card.text
+    assert all(label in card.text for label in report["class_counts"])
+
+
+@of_case(TASK_CASES)
+def test_the_example_of_the_card_runs(case, run_of):
+    (code, *_) = re.findall(r"```python\n(.*?)```", (run_of(case) / "README.md").read_text("utf-8"), flags=re.DOTALL)
+    assert code.count("PATH_OR_REPO") == 1
+    printed: list = []
+    exec(code.replace("PATH_OR_REPO", str(run_of(case))), {"print": printed.append})
+    assert printed and printed[0]
+
+
+@of_case(TASK_CASES)
+def test_models_and_corpora_of_other_tasks_are_refused(case, run_of, tmp_path):
+    """By a training before it writes anything, and by `evaluate`."""
+    predictor = load_predictor(run_of(case)) if case.evaluate is not None else None
+    reads = task_of_run(RunReport.read(run_of(case))).reads
+    for other in TASK_CASES:
+        # Classifiers of texts read the replies of a corpus of replies.
+        if other.task == case.task or (case.task, other.task) == ("emotion-classification", REPLIES.task):
+            continue
+        fields = {name: other.recipe.get(name) for name in ("dataset", "dataset_options")}
+        holds, data = task_of_run(RunReport.read(run_of(other))).reads, Path(other.data)
+        recipe = make_recipe({**case.recipe, **fields, "dataset_options": fields["dataset_options"] or {}})
+        if recipe.model_type is not None:
+            with pytest.raises(ValueError, match=f"reads {reads}, and `dataset` '.*' holds {holds}. For it these fit"):
+                train(recipe, tmp_path / "run", data_dir=data)
+        if predictor is not None:
+            message = f"holds {holds}, and the model reads {reads}|has no contexts and replies|unknown label"
+            with pytest.raises(ValueError, match=message):
+                evaluate(predictor, other.recipe["dataset"], data_dir=data, options=recipe.dataset_options)
+    assert not (tmp_path / "run").exists()
+
+
+@of_case([case for case in TASK_CASES if case.id != "dummy"])
+def test_what_does_not_fit_is_said_before_anything_is_written(case, run_of, tmp_path):
+    run_of(case)
+    recipe = load_recipe(f"recipes/{case.id}.yaml")
+    said = [
+        ({"max_length": 4000}, ValueError, "`max_length` .*4000"),
+        ({"base_model": "nobody/no-model"}, OSError, "the base model 'nobody/no-model' cannot be loaded"),
+    ]
+    if Path(recipe.base_model).is_dir():
+        without_weights = shutil.copytree(
+            recipe.base_model, tmp_path / "base", ignore=lambda *_: ["model.safetensors"]
+        )
+        said.append(({"base_model": str(without_weights)}, OSError, "base.* cannot be loaded.*model.safetensors"))
+    for changes, error, message in said:
+        with pytest.raises(error, match=message) as caught:
+            train(dataclasses.replace(recipe, **changes), tmp_path / "run", data_dir=case.data)
+        assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
 
 
 @of_case(ANSWERING)
@@ -118,7 +236,7 @@ def test_predictors_have_what_all_rooms_use(case, run_of):
 
 @of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy"])
 def test_answers_are_calibrated_wherever_they_are_given(case, run_of, tmp_path):
-    """By the temperature that the training found: predictors, exported models, pipelines and the stored predictions."""
+    """By the temperature that the training found: predictors, pipelines and the stored predictions."""
     run = run_of(case)
     fitted = report_of(run)["runs"][0]["temperature"]
     assert transformers.AutoConfig.from_pretrained(run).calibration_temperature == fitted
@@ -142,23 +260,25 @@ def test_answers_are_calibrated_wherever_they_are_given(case, run_of, tmp_path):
     else:
         rows = np.array([list(entry["scores"].values()) for entry in found])
         np.testing.assert_allclose(rows, calibrated[: len(rows)], atol=1e-5)
-    invoke("export", copied, "-o", tmp_path / "exported")
-    np.testing.assert_allclose(load_predictor(tmp_path / "exported").probabilities(items), calibrated, atol=1e-4)
 
 
 @of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy"])
 def test_the_stored_predictions_are_the_calibrated_ones(case, run_of):
-    run = run_of(case)
+    """By the temperature that fits the validation part."""
+    run, predictor = run_of(case), load_predictor(run_of(case))
     stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
-    rows = load_split(case.recipe["dataset"], "test", case.data, **case.recipe.get("dataset_options", {}))
-    found = load_predictor(run).of_rows(rows)
-    gold = load_predictor(run).task.gold(rows)
-    labelled = slice(None) if gold.ndim == 2 else gold >= 0
-    kept = [row["probabilities"] for row in stored if row["split"] == "test"]
-    np.testing.assert_allclose(found[labelled], kept, atol=1e-5)
+    for split in ("test", "validation"):
+        rows = load_split(case.recipe["dataset"], split, case.data, **case.recipe.get("dataset_options", {}))
+        gold = predictor.task.gold(rows)
+        labelled = slice(None) if gold.ndim == 2 else gold >= 0
+        kept = [row["probabilities"] for row in stored if row["split"] == split]
+        np.testing.assert_allclose(predictor.of_rows(rows)[labelled], kept, atol=1e-5)
+    predictor.model.config.calibration_temperature = None
+    fitted = metrics.fit_temperature(gold[labelled], predictor.of_rows(rows)[labelled])
+    assert report_of(run)["runs"][0]["temperature"] == pytest.approx(fitted, rel=1e-3)
 
 
-@of_case(TASK_CASES)
+@of_case([case for case in TASK_CASES if case.id != "dummy"])
 def test_an_interrupted_training_ends_as_if_nothing_had_been(case, run_of, monkeypatch):
     run, again = run_of(case), Path(f"runs/{case.id}-resumed")
     save = seeds.EmotionTrainer._save_checkpoint
@@ -192,16 +312,18 @@ def test_evaluate_gives_the_figures_of_the_run(case, run_of):
     run = run_of(case)
     words = ("evaluate", run, "--dataset", case.recipe["dataset"], "--data-dir", case.data, "--json", *case.evaluate)
     options = [f"--option={key}={value}" for key, value in case.recipe.get("dataset_options", {}).items()]
-    found = json.loads(invoke(*words, *options))
-    if "metrics" not in found:  # models of replies have figures of their own
-        assert np.isfinite(found["rows"]["model"]["token_perplexity"])
-        return
-    trained = report_of(run)["runs"][0]["test"]
-    for kind, figures in found["metrics"].items():
-        if kind != "fixed":  # whose threshold is another one by default
-            for name, value in figures.items():
-                if isinstance(value, float):
-                    assert value == pytest.approx(trained[kind][name], abs=1e-6, nan_ok=True), (kind, name)
+    for split in ("validation", "test"):
+        found = json.loads(invoke(*words, *options, "--split", split))
+        if "metrics" not in found:  # models of replies have figures of their own
+            assert np.isfinite(found["rows"]["model"]["token_perplexity"])
+            return
+        trained = report_of(run)["runs"][0][split]
+        for kind, figures in found["metrics"].items():
+            if kind != "fixed":  # whose threshold is another one by default
+                assert figures.keys() == trained[kind].keys()
+                for name, value in figures.items():
+                    if isinstance(value, float):
+                        assert value == pytest.approx(trained[kind][name], abs=1e-6, nan_ok=True), (kind, name)
 
 
 @of_case(ANSWERING)
@@ -247,6 +369,18 @@ def test_a_bad_row_is_named_and_nothing_is_written(case, run_of, tmp_path):
     assert os.listdir(tmp_path) == ["in.csv"]
 
 
+@of_case([case for case in ANSWERING if case.command == "predict"])
+def test_options_of_other_tasks(case, run_of, tmp_path):
+    option = ("--top-k", "2") if case.task == "targeted-sentiment" else ("--target", "home")
+    file, message = case.write_file(tmp_path / "in.csv"), f"does not go with a model for {case.task}"
+    files = ("--input", file, "--output", tmp_path / "out.jsonl")
+    data = ("--dataset", case.recipe["dataset"], "--data-dir", case.data, "--judge", "x")
+    for words in (("predict", run_of(case), *case.lines, *option), ("evaluate", run_of(case), *data)):
+        assert f"{words[-2]} {message}" in " ".join(fails(*words).replace("│", " ").split())
+    assert option[0] in fails("predict", run_of(case), *files, *option)
+    assert os.listdir(tmp_path) == ["in.csv"]
+
+
 @of_case([case for case in TASK_CASES if case.explain is not None])
 def test_explain_gives_finite_maps(case, run_of):
     line = case.lines[:3] if case.task == "dialogue-emotion" else case.lines[:1]
@@ -259,9 +393,16 @@ def test_explain_gives_finite_maps(case, run_of):
         assert values.shape == (len(heat["rows"]), len(heat["columns"])) and np.isfinite(values).all()
 
 
+@pytest.mark.slow  # tests/publishing/test_export.py exports models of every family
 @of_case([case for case in ANSWERING if case.exported])
 def test_an_exported_model_answers_as_its_checkpoint(case, run_of, tmp_path):
-    run, folder, lines = run_of(case), tmp_path / "onnx", tmp_path / "lines.txt"
+    run, folder, lines = (
+        Path(shutil.copytree(run_of(case), tmp_path / "run")),
+        tmp_path / "onnx",
+        tmp_path / "lines.txt",
+    )
+    fields = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(fields | {"calibration_temperature": 3.0}))
     lines.write_text("\n".join(case.lines), encoding="utf-8")
     report = json.loads(invoke("export", run, "-o", folder, "--texts", lines, "--json"))
     assert report["float32"]["texts"] == len(case.lines) and report["float32"]["other_decisions"] == 0
@@ -291,11 +432,31 @@ def test_publishing_is_checked_without_sending_anything(run_of, tmp_path, monkey
     for case in cases:
         run = tmp_path / case.id
         shutil.copytree(run_of(case), run)
-        if "mine &amp; yours" in (run / "README.md").read_text(encoding="utf-8"):
-            assert ModelCard.load(run / "README.md").data.license == "cc-by-4.0"
         before = files_in(run)
         shown = invoke("push", run, "--repo-id", "somebody/model", "--dry-run")
         assert "model.safetensors" in shown and "README.md" in shown and "dry run" in shown
         assert files_in(run) == before
     assert [folder.name for folder, _ in staged] == [case.id for case in cases]
+
+    # A run that needs its base model: what is new alone, over the base on the Hub; and all weights.
+    (run,) = (run_of(case) for case in TASK_CASES if not case.whole)
+    base = tmp_path / "hub" / "models--me--tiny" / "snapshots" / ("0" * 40)
+    shutil.copytree("base/llama", base)
+    (base.parents[1] / "refs").mkdir()
+    (base.parents[1] / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    for name, options in {"small": {"base_model": "me/tiny"}, "all": {"merge": True}}.items():
+        stage(run, tmp_path / name, f"me/{name}", **options)
+        staged.append((tmp_path / name, f"me/{name}"))
+    small, every = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("small", "all"))
+    assert (small["base_model_name_or_path"], small["base_model_revision"]) == ("me/tiny", "0" * 40)
+    assert every["base_model_name_or_path"] is None
+    assert ModelCard.load(tmp_path / "small" / "README.md").data.base_model == "me/tiny"
+    assert {path.name for path in (tmp_path / "small").glob("*.py")} == {
+        path.name for path in (tmp_path / "all").glob("*.py")
+    }
+    losses = [
+        load_predictor(folder).token_losses(["the rain"], ["so sad"], ["joy"]) for folder in (run, tmp_path / "all")
+    ]
+    np.testing.assert_allclose(*losses, atol=1e-6)
     check(staged)

@@ -31,7 +31,8 @@ def weights(run):
 
 
 def adapter_recipe(base, adapter, arguments=None, **changes):
-    return recipe_for(base, {"max_steps": 4, **(arguments or {})}, adapter=adapter, **changes)
+    arguments = {"max_steps": 4, **(arguments or {})}
+    return recipe_for(base, arguments, adapter=adapter, **{"max_eval_rows": 20, **changes})
 
 
 def logits(model, run):

@@ -83,12 +83,13 @@ def ended_at_17(training, tmp_path_factory) -> Path:
     return output
 
 
-def test_the_same_seed_gives_the_same_weights(training, reference, tmp_path, no_plots):
-    assert differences(run(training, tmp_path / "again"), reference) == []
+def test_another_seed_gives_other_weights(training, reference, tmp_path, no_plots):
+    """The same one gives the same weights: see the tests below, which compare resumed trainings with that of the reference."""
     other = run(training, tmp_path / "other", "seeds=[43]")
     assert "model.safetensors" in differences(other, reference)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_killed(monkeypatch, capsys):
     """The smallest form of `python -m tests.endurance.kill_training`."""
@@ -101,9 +102,7 @@ def test_killed(monkeypatch, capsys):
 
 
 class TestTerminated:
-    @pytest.mark.parametrize(
-        "step", [7, pytest.param(EPOCH, marks=pytest.mark.slow), LAST]
-    )  # within the first epoch, at the ends of the first and the last
+    @pytest.mark.parametrize("step", [7, pytest.param(EPOCH, marks=pytest.mark.slow), LAST])
     def test_it_ends_like_another(self, step, training, reference, tmp_path, no_plots, monkeypatch, capsys):
         output = tmp_path / "run"
         before = signal.getsignal(signal.SIGTERM)
@@ -172,9 +171,14 @@ class TestWhole:
     def test_none(self, tmp_path):
         assert last_whole_checkpoint(tmp_path / "nothing") is None
 
-    @pytest.mark.parametrize("how", ["missing", "empty", "cut off", "half"])
     @pytest.mark.parametrize(
-        "name", ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"]
+        ("name", "how"),
+        [
+            *(("model.safetensors", how) for how in ("missing", "empty", "cut off", "half")),
+            *(("optimizer.pt", how) for how in ("missing", "cut off")),
+            *(("scheduler.pt", "half"), ("rng_state.pth", "missing"), ("rng_state.pth", "empty")),
+            *(("trainer_state.json", how) for how in ("missing", "cut off")),
+        ],
     )
     def test_half_written(self, name, how, checkpoints, caplog):
         newest = checkpoints / "checkpoint-17"
@@ -261,9 +265,7 @@ class TestErrors:
             assert part in done.err
         assert defect(output / "checkpoints" / "checkpoint-12") is None
 
-    @pytest.mark.parametrize(
-        "steps", [1, 2, 30]
-    )  # the first evaluation comes after the first step, or after it diverged
+    @pytest.mark.parametrize("steps", [1, 2])  # the first evaluation comes after the first step, or after it diverged
     def test_a_learning_rate_far_too_large(self, steps, training, tmp_path, no_plots, argv):
         command = ("train", training / "recipe.yaml", "--data-dir", training / "data", "--output", tmp_path / "run")
         done = argv(*command, "--set", "learning_rate=1e30", "--set", f"max_steps={steps}")

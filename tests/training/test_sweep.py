@@ -297,6 +297,8 @@ def test_command(tiny_recipe, tmp_path, own_verbosity):
         tmp_path / "sweep",
         "--set",
         "num_train_epochs=1",
+        "--set",
+        "max_eval_rows=40",
     )
     with one_thread():
         printed = invoke(*arguments)

@@ -3,7 +3,6 @@
 
 import hashlib
 import logging
-import os
 import re
 import zipfile
 from functools import partial
@@ -29,7 +28,6 @@ from toolkit_helpers import (
 
 import hf_emotion.tasks.dialogue_emotion.loading as dialogue_module
 from hf_emotion.tasks import task_of_rows
-from hf_emotion.tasks.dialogue_emotion import TASK
 from hf_emotion.tasks.dialogue_emotion.loading import (
     detokenize,
     load_daily_dialog,
@@ -371,7 +369,7 @@ def write_own(path: Path, rows: list[list[str]], layout: str) -> Path:
     return path.with_suffix(".parquet")
 
 
-LAYOUTS = ["csv", "tsv", "jsonl", "parquet", "turns jsonl", "turns parquet"]
+LAYOUTS = ["csv", "jsonl", "turns jsonl", "turns parquet"]
 
 
 class TestOwnDialogues:
@@ -439,8 +437,9 @@ class TestOwnDialogues:
         splits = load_dialogue_files(tmp_path, on_bad_rows="skip")
         assert splits["validation"]["id"][:] == ["x", "y"]  # the whole dialogue is dropped
 
-    @pytest.mark.parametrize("layout", LAYOUTS)
-    @pytest.mark.parametrize("split", ["train", "dev", "test"])
+    @pytest.mark.parametrize(
+        ("split", "layout"), [("train", "csv"), ("dev", "turns jsonl"), ("test", "turns parquet"), ("train", "jsonl")]
+    )
     def test_a_part_without_any_label(self, tmp_path, split, layout):
         """Such as a file whose turns call it otherwise."""
         for part in ("train", "dev", "test"):
@@ -537,38 +536,3 @@ class TestDownload:
         message = "test.zip was not downloaded whole .*no dialogues_test.txt with the SHA-256 .*HF_EMOTION_DATA"
         with pytest.raises(OSError, match=message):
             load_daily_dialog()
-
-
-class TestHelpers:
-    def test_flat_labels(self, tmp_path):
-        write_own(tmp_path / "train", OWN, "csv")
-        write_own(tmp_path / "dev", OWN, "csv")
-        labels = TASK.gold(load_dialogue_files(tmp_path)["train"])
-        assert labels.dtype == "int64" and labels.tolist() == [2, -1, 1, 0, -1]
-
-
-real_data = [
-    pytest.mark.real_data,
-    pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora"),
-]
-
-
-@pytest.mark.parametrize("load", [load_meld, load_emorynlp, load_daily_dialog])
-class TestReal:
-    """Their rows and labels are counted in test_corpora.py."""
-
-    pytestmark = real_data
-
-    def test_columns_and_texts(self, load):
-        names = {load_meld: MELD_NAMES, load_emorynlp: EMORYNLP_NAMES, load_daily_dialog: DAILY_DIALOG_NAMES}[load]
-        splits = load(os.environ["HF_EMOTION_DATA"])
-        for dataset in splits.values():
-            check_columns(dataset, names)
-        if load is load_emorynlp:
-            speakers = [[name for names in splits[split]["speakers"] for name in names] for split in SPLITS]
-            assert [sum(" & " in name for name in names) for names in speakers] == [50, 4, 7]
-        if load is load_daily_dialog:
-            assert "7852" not in splits["train"]["id"][:] and splits["train"]["id"][-1] == "11118"
-            for text in (text for dataset in splits.values() for texts in dataset["utterances"] for text in texts):
-                assert text and text == text.strip() and "__eou__" not in text
-                assert not re.search(r" [,?!]( |$)|’|‘|n ' t\b", text), text

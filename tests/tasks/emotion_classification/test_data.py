@@ -71,10 +71,6 @@ class TestTaxonomies:
         with pytest.raises(ValueError, match="taxonomy 'ekman' groups the 28 GoEmotions labels.*'rage'"):
             group_index("ekman", ["rage" if label == "anger" else label for label in GOEMOTIONS])
 
-    def test_unknown_name(self):
-        with pytest.raises(ValueError, match=r"`taxonomy` must be one of .*'ekman'.* got 'plutchik'"):
-            group_index("plutchik", GOEMOTIONS)
-
 
 class TestGoEmotionsFiles:
     def test_columns_and_labels(self, tmp_path):
@@ -170,12 +166,6 @@ class TestRegistry:
         monkeypatch.setattr("datasets.load_dataset", load_dataset)
         with pytest.raises(OSError, match=f"no way out.*`data_dir`.*{re.escape(files)}"):
             load_dataset_for(corpus)
-
-    def test_unknown_option_names_the_nearest(self):
-        with pytest.raises(ValueError, match="unknown option 'taxonmy' .*'goemotions': .* Did you mean 'taxonomy'"):
-            load_dataset_for("goemotions", taxonmy="ekman")
-        with pytest.raises(ValueError, match=r"unknown option 'zzz' .*the options are \['dedupe', 'oversample'\]"):
-            load_dataset_for("quickstart", zzz=1)
 
 
 class TestDuplicates:
@@ -279,22 +269,11 @@ class TestFormats:
         with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
             list(read_rows(tmp_path / name))
 
-    @pytest.mark.parametrize(
-        ("name", "content", "reason"),
-        [
-            ("train.csv", "text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5, "line 3: the header has 2 columns and"),
-            (
-                "train.jsonl",
-                '{"text": "x", "label": "joy"}\n{y}\n{"text": "z", "label": "fear"}\n' * 5,
-                "line 2: no valid",
-            ),
-        ],
-    )
-    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog, name, content, reason):
-        (tmp_path / name).write_text(content)
+    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog):
+        (tmp_path / "train.csv").write_text("text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5)
         splits = load_dataset_for("files", tmp_path, on_bad_rows="skip")
         assert sum(len(rows) for rows in splits.values()) == 10
-        assert "5 bad rows skipped" in caplog.text and reason in caplog.text
+        assert "5 bad rows skipped" in caplog.text and "line 3: the header has 2 columns and" in caplog.text
 
     @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
     def test_a_repeated_column(self, tmp_path, read):
@@ -453,17 +432,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.tsv"):
             load(folder)
 
-    def test_text_that_is_no_string(self, tmp_path):
-        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": 3, "label": "joy"}])
-        with pytest.raises(ValueError, match="train.jsonl, line 2: the text is empty or no string: 3"):
-            load(tmp_path)
-
-    @pytest.mark.parametrize("content", ["", "text,label\n"])
-    def test_a_file_without_rows(self, tmp_path, content):
-        (tmp_path / "train.csv").write_text(content)
-        with pytest.raises(ValueError, match="train.csv"):
-            load(tmp_path)
-
     def test_capital_endings(self, tmp_path):
         write_csv(tmp_path / "train.CSV", ["text", "label"], ROWS)
         assert list(read_rows(tmp_path / "train.CSV"))
@@ -514,27 +482,6 @@ class TestQuickstart:
         assert [text for text, count in texts.items() if count > 1] == []
         assert set(duplicates_between_splits(splits).values()) == {0}
 
-    def test_few_sentences_hold_the_word_of_their_label(self, rows):
-        for label in GOEMOTIONS:
-            own = [text for text, labels in rows if label in labels]
-            found = [text for text in own if re.search(rf"\b{label}\b", text, re.IGNORECASE)]
-            assert len(found) <= 0.2 * len(own), (label, found)
-
-    def test_sentences_are_not_made_from_templates(self, rows):
-        seen = collections.Counter()
-        for text, _ in rows:
-            words = re.findall(r"[\w']+", text.lower())
-            seen.update({tuple(words[i : i + 5]) for i in range(len(words) - 4)})
-        assert [words for words, count in seen.items() if count > 3] == []
-
-    def test_ascii(self, rows):
-        for text, _ in rows:
-            assert text.isascii() and text == text.strip() and unicodedata.is_normalized("NFC", text)
-
-    def test_ids(self, splits):
-        ids = [row_id for split in splits.values() for row_id in split["id"]]
-        assert len(set(ids)) == len(ids)
-
 
 class TestLanguages:
     def test_three_sentences_for_each_label_and_language(self):
@@ -544,17 +491,6 @@ class TestLanguages:
         texts = [row["text"] for row in rows]
         assert all(text == text.strip() and unicodedata.is_normalized("NFC", text) for text in texts)
         assert len({" ".join(re.findall(r"\w+", text.lower())) for text in texts}) == len(texts)
-
-    def test_no_run_of_six_words_from_another_packaged_corpus(self):
-        runs = {}
-        for corpus in ("quickstart", "everyday", "languages"):
-            texts = [text.lower() for part in load_dataset_for(corpus).values() for text in part["text"]]
-            runs[corpus] = {
-                tuple(words[i : i + 6])
-                for words in (re.findall(r"\w+", text) for text in texts)
-                for i in range(len(words) - 5)
-            }
-        assert not runs["languages"] & (runs["quickstart"] | runs["everyday"])
 
     def test_the_option(self):
         every = load_dataset_for("languages")
@@ -576,10 +512,3 @@ class TestLanguages:
         ):
             train(recipe, tmp_path / "run")
         assert not (tmp_path / "run").exists()
-
-
-def test_dedupe_that_leaves_no_training_row_says_so(tmp_path):
-    for part in ("train", "validation"):
-        write_csv(tmp_path / f"{part}.csv", ["text", "label"], [["the same", "joy"], ["again", "fear"]])
-    with pytest.raises(ValueError, match="`dedupe` leaves no training row of files"):
-        load_dataset_for("files", tmp_path, dedupe=True, oversample=True)

@@ -174,9 +174,3 @@ class TestNothingLeaks:
         assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 1)
         report = duplicates_between_splits(splits)
         assert {count for pair, count in report.items() if "train &" in pair} == {0}
-
-    def test_oversample_alone_leaves_the_other_parts(self, folder, plain):
-        splits = load_dataset_for("emotion6", folder, oversample=True)
-        for split in ("validation", "test"):
-            assert rows_of(splits[split]) == rows_of(plain[split])
-        assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 2)

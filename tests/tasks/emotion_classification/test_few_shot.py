@@ -116,12 +116,12 @@ def test_the_validation_rows_of_each_seed_are_analysed_and_compared(base_bert, s
 
 
 def test_resume_trains_what_is_missing(few_run, base_bert, single_label, tmp_path, monkeypatch):
-    recipe = few_recipe(base_bert, seeds=[3, 4])
+    recipe = few_recipe(base_bert, seeds=[3])
     begin, count = few_shot.begin, []
 
     def stop(*arguments):
         count.append(arguments[0])
-        if len(count) > 5:
+        if len(count) > 2:
             raise KeyboardInterrupt
         begin(*arguments)
 
@@ -130,7 +130,7 @@ def test_resume_trains_what_is_missing(few_run, base_bert, single_label, tmp_pat
         train(recipe, tmp_path / "run", data_dir=single_label)
     monkeypatch.setattr("hf_emotion.tasks.emotion_classification.building.begin", begin)
     train(recipe, tmp_path / "run", data_dir=single_label, resume=True)
-    whole, resumed = (load_file(run / "model.safetensors") for run in (few_run, tmp_path / "run"))
+    whole, resumed = (load_file(run / "model.safetensors") for run in (few_run / "seed-3", tmp_path / "run"))
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 

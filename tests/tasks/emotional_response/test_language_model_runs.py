@@ -24,7 +24,6 @@ from hf_emotion import (
 )
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.hub import push
-from hf_emotion.publishing.release import check, stage
 from hf_emotion.recipes import make_recipe
 from hf_emotion.tasks.language_modeling.building import train_tokenizer
 
@@ -207,18 +206,3 @@ class TestPublish:
         LlamaForCausalLM(LlamaConfig.from_pretrained(cached)).save_pretrained(cached)
         with pytest.raises(ValueError, match="other weights than"):
             push(run, base_model=HUB_ID, **options)
-
-    def test_both_forms_load_elsewhere(self, run, cached, tmp_path):
-        """The modulators alone, over the base on the Hub; and all weights."""
-        folders = {"small": {"base_model": HUB_ID}, "whole": {"merge": True}}
-        for name, options in folders.items():
-            stage(run, tmp_path / name, f"me/{name}", **options)
-        check([(tmp_path / name, f"me/{name}") for name in folders])
-        small, whole = (tmp_path / name for name in folders)
-        config = json.loads((small / "config.json").read_text())
-        assert (config["base_model_name_or_path"], config["base_model_revision"]) == (HUB_ID, cached.name)
-        assert ModelCard.load(small / "README.md").data.base_model == HUB_ID
-        assert json.loads((whole / "config.json").read_text())["base_model_name_or_path"] is None
-        assert {path.name for path in small.glob("*.py")} == {path.name for path in whole.glob("*.py")}
-        expected = logits_of(run, {"joy": 1.0})[1]
-        torch.testing.assert_close(logits_of(whole, {"joy": 1.0})[1], expected, atol=1e-6, rtol=0)

@@ -2,12 +2,10 @@
 """Generators of replies: whole runs of tiny models, their perplexity, their replies, how they are measured, the commands."""
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,16 +13,13 @@ import datasets
 import numpy as np
 import pytest
 import torch
-import yaml
 from datasets import DatasetDict
-from huggingface_hub import ModelCard
 from model_cases import BY_ID, TINY_GPT2, asymmetric_
 from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     cells,
-    files_in,
     invoke,
     one_thread,
     report_of,
@@ -57,8 +52,6 @@ from hf_emotion.metrics.generation import words
 from hf_emotion.recipes import (
     Recipe,
     make_recipe,
-    packaged_recipes,
-    recipe_name,
 )
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.unread import Unread
@@ -89,17 +82,6 @@ SMALL_GPT2 = {
     **{"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0},
 }
 VANILLA = {"modulate_encoder": False, "modulate_decoder": False}
-TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
-FILES = {
-    "README.md",
-    "config.json",
-    "generation_config.json",
-    "metrics.json",
-    "model.safetensors",
-    "recipe.yaml",
-    "report.html",
-    "train.log",
-}
 
 
 def rows_of(part: str) -> list[tuple[str, str, str]]:
@@ -153,12 +135,11 @@ def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **cha
     return recipe_of(base, arguments, **{**values, "dataset_options": {"corpora": ["reply_files"]}, **changes})
 
 
-def fit(recipe: Recipe, output: Path, data: Path, plots: bool = False) -> Path:
+def fit(recipe: Recipe, output: Path, data: Path) -> Path:
     with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
-        if not plots:
-            patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-            patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
+        patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
+        patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
         train(recipe, output, data_dir=data)
     return output
 
@@ -170,23 +151,10 @@ def lm_run(tmp_path_factory, pairs) -> Path:
 
 
 @pytest.fixture(scope="session")
-def mod_recipe(lm_run) -> Recipe:
-    return recipe_of(
-        lm_run,
-        {"num_train_epochs": 2},
-        **{
-            "name": "mod",
-            "description": "Replies that follow the emotion",
-            "seeds": [3, 4],
-            "published": {"perplexity": 9.5},
-        },
-    )
-
-
-@pytest.fixture(scope="session")
-def mod_run(tmp_path_factory, mod_recipe, pairs) -> Path:
-    """A finished run folder of two seeds, with its picture: modulated norms."""
-    return fit(mod_recipe, tmp_path_factory.mktemp("mod") / "run", pairs, plots=True)
+def mod_run(tmp_path_factory, lm_run, pairs) -> Path:
+    """A finished run folder of a generator: modulated norms."""
+    recipe = recipe_of(lm_run, {"num_train_epochs": 2}, name="mod")
+    return fit(recipe, tmp_path_factory.mktemp("mod") / "run", pairs)
 
 
 @pytest.fixture(scope="session")
@@ -264,24 +232,21 @@ def teacher_forcing(run: Path, split: str) -> dict:
     return report_of(run)["summary"][split]["teacher_forcing"]["perplexity"]
 
 
-def best_entry(run: Path) -> dict:
-    """The seed with the lowest perplexity on the validation part."""
-    return min(report_of(run)["runs"], key=lambda entry: entry["validation"]["teacher_forcing"]["perplexity"])
-
-
 # Perplexity
 
 
 class TestPerplexity:
     @EACH_GENERATOR
-    @pytest.mark.parametrize("split", SPLITS)
-    def test_of_generators(self, run, split):
-        rows = rows_of(SPLITS[split])
-        drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[: report_of(run)["max_eval_rows"]])
-        expected = np.concatenate(losses_by_hand(run, [rows[row] for row in drawn], LENGTH))
-        found = best_entry(run)[split]["teacher_forcing"]
-        assert found["perplexity"] == pytest.approx(math.exp(expected.mean()), rel=1e-5)
-        assert found["tokens"] == len(expected)
+    def test_of_generators(self, run):
+        """Over all tokens, also the ends of replies that are not cut; no mean over batches or replies."""
+        report = report_of(run)
+        for split, part in SPLITS.items():
+            rows = rows_of(part)
+            drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[: report["max_eval_rows"]])
+            expected = np.concatenate(losses_by_hand(run, [rows[row] for row in drawn], LENGTH))
+            found = report["runs"][0][split]["teacher_forcing"]
+            assert found["perplexity"] == pytest.approx(math.exp(expected.mean()), rel=1e-5)
+            assert found["tokens"] == len(expected)
 
     @pytest.mark.parametrize("split", SPLITS)
     def test_of_a_language_model(self, lm_run, split):
@@ -300,34 +265,6 @@ class TestPerplexity:
         found = report_of(lm_run)["runs"][0][split]["teacher_forcing"]
         assert found["tokens"] == len(losses) > len(stream) * 0.9
         assert found["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
-
-    @EACH_GENERATOR
-    def test_ends_are_counted_but_not_of_cut_replies(self, run):
-        tokenizer = AutoTokenizer.from_pretrained(run)
-        lengths = [len(tokenizer(reply, add_special_tokens=False)["input_ids"]) for _, reply, _ in rows_of("dev")]
-        assert [i for i, length in enumerate(lengths) if length >= LENGTH] == [LONG]
-        tokens = sum(min(length + 1, LENGTH) for length in lengths)
-        assert best_entry(run)["validation"]["teacher_forcing"]["tokens"] == tokens
-
-    @EACH_GENERATOR
-    def test_it_is_no_mean_over_batches(self, run):
-        """The loss is that of the Trainer, and smoothed where training is."""
-        for entry in (part for part in best_entry(run)["history"] if "eval_loss" in part):
-            assert abs(entry["eval_loss"] - math.log(entry["eval_perplexity"])) > 1e-3
-
-    @EACH_GENERATOR
-    def test_the_weights_are_those_of_the_best_epoch(self, run):
-        for entry in report_of(run)["runs"]:
-            values = [part["eval_perplexity"] for part in entry["history"] if "eval_loss" in part]
-            steps = [part["step"] for part in entry["history"] if "eval_loss" in part]
-            assert len(values) == load_recipe(run / "recipe.yaml").training_arguments["num_train_epochs"]
-            assert entry["best_dev_metric"] == min(values) and entry["best_step"] == steps[values.index(min(values))]
-            assert entry["validation"]["teacher_forcing"]["perplexity"] == pytest.approx(min(values), rel=1e-5)
-
-    def test_training_helps(self, mod_run, token_run, lm_run):
-        for run in (mod_run, token_run, lm_run):
-            values = [part["eval_perplexity"] for part in best_entry(run)["history"] if "eval_loss" in part]
-            assert values[-1] < values[0] < 400
 
 
 # What is read and written
@@ -351,12 +288,6 @@ class TestEncoding:
         assert encoded[LONG]["labels"][-1] != tokenizer.eos_token_id == encoded[0]["labels"][-1]
         assert len(encoded[LONG]["input_ids"]) == LENGTH
         assert "1 of 11 pairs have a context or a reply of more than 20 tokens, which is cut" in caplog.text
-
-    def test_cut_contexts_are_counted(self, lm_run, caplog):
-        model, tokenizer, _ = self.build(lm_run)
-        rows = datasets.Dataset.from_dict({"context": ["again " * 30], "reply": ["so sad"], "labels": [0]})
-        encode_replies(rows, tokenizer, model.config, LENGTH)
-        assert "1 of 1" in caplog.text and "context" in caplog.text
 
     @pytest.mark.parametrize("length", [2, 49])
     def test_limits(self, lm_run, pairs, length):
@@ -402,13 +333,6 @@ class TestBuild:
             assert model.config.emotion_token_ids is None
             assert model.get_input_embeddings().num_embeddings == len(tokenizer)
 
-    def test_both_sides_start_as_the_base(self, lm_run):
-        model, _ = build_generator(recipe_of(lm_run, model_config={"modulation": "replace"}), EMOTIONS)
-        assert model.config.modulation == "replace"
-        weights = load_file(lm_run / "model.safetensors")["transformer.h.0.mlp.c_fc.weight"]
-        for side in (model.get_encoder(), model.get_decoder()):
-            assert torch.equal(side.get_parameter("h.0.mlp.c_fc.weight"), weights)
-
     @pytest.mark.parametrize("family", ["gpt2", "bert"])
     def test_tokens_for_emotions(self, lm_run, bert, family):
         base = {"gpt2": lm_run, "bert": bert}[family]
@@ -439,22 +363,13 @@ class TestBuild:
         ("base", "changes", "message"),
         [
             ("bert", {}, "must be a checkpoint of 'gpt2', got 'bert'"),
-            ("lm_run", {"model_type": "bert-mod-ln"}, "must be a checkpoint of 'bert', got 'gpt2'"),
-            ("mod_run", {"emotion_tokens": True}, "has other tokens for emotions than `emotion_tokens: True`"),
-            ("token_run", {"model_config": VANILLA}, "has other tokens for emotions than `emotion_tokens: False`"),
-            ("mod_run", {"model_config": {"modulation": "replace"}}, "has other norms than `model_config`"),
-            ("mod_run", {"model_config": VANILLA}, "has other norms than `model_config`"),
+            ("mod_run", {"emotion_tokens": True}, "has no tokens for emotions: set `emotion_tokens` to False"),
+            ("token_run", {"model_config": VANILLA}, "has tokens for emotions: set `emotion_tokens` to True"),
+            ("mod_run", {"model_config": {"modulation": "replace"}}, "asks for other norms than the generator"),
             ("vanilla_run", {}, None),  # its config says what it is
-            (
-                "lm_run",
-                {"model_config": {"num_emotions": 5}},
-                "`model_config.num_emotions` comes from the corpus",
-            ),
-            ("lm_run", {"model_config": {"emotions": EMOTIONS}}, "`model_config.emotions` comes from the corpus"),
-            (
-                "lm_run",
-                {"model_config": {"emotion_token_ids": [1]}},
-                "`model_config.emotion_token_ids` comes from the corpus",
+            *(
+                ("lm_run", {"model_config": {name: value}}, f"`model_config.{name}` comes from the corpus")
+                for name, value in {"num_emotions": 5, "emotions": EMOTIONS, "emotion_token_ids": [1]}.items()
             ),
         ],
     )
@@ -465,11 +380,6 @@ class TestBuild:
             return
         with pytest.raises(ValueError, match=message):
             build_generator(recipe, EMOTIONS)
-
-    def test_no_such_base(self, tmp_path):
-        for base in (tmp_path / "none", "scratch"):  # a generator starts from something
-            with pytest.raises(OSError, match="the base model .* cannot be loaded"):
-                build_generator(recipe_of(base), EMOTIONS)
 
 
 class TestLanguageModel:
@@ -511,101 +421,30 @@ class TestLanguageModel:
             build_language_model(lm_recipe(tmp_path / "none", model_config={}), self.TURNS)
 
 
-class TestModelAndCorpus:
-    """A model type and a corpus that do not go together are refused before anything is written."""
-
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            (
-                {"model_type": "gpt2"},
-                r"`model_type` 'gpt2' reads conversations, and `dataset` 'reply_files' holds replies\. For",
-            ),
-            (
-                {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}},
-                "'gpt2-mod-ln' reads replies, and `dataset` .* holds conversations",
-            ),
-            (
-                {"dataset": "quickstart"},
-                "'gpt2-mod-ln' reads replies, and `dataset` .* holds texts",
-            ),
-            (
-                {"dataset": "quickstart", "model_type": "gpt2"},
-                "'gpt2' reads conversations, and `dataset` .* holds texts",
-            ),
-            *(
-                (
-                    {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "model_type": name},
-                    rf"`model_type` {name!r} reads .*, and `dataset` 'conversations' holds conversations. For it these fit: 'gpt2'\.",
-                )
-                for name in (None, "label-aware-bert", "dialogue-bilstm")
-            ),
-            ({"model_type": None, "emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
-            (
-                {
-                    **{"model_type": "gpt2", "emotion_tokens": True, "dataset": "conversations"},
-                    "dataset_options": {"corpora": ["reply_files"]},
-                },
-                "`emotion_tokens` does not fit .*: leave it out",
-            ),
-            (
-                {"inverse_frequency_sampling": True},
-                "`inverse_frequency_sampling` is for rows with one label.*: leave it out",
-            ),
-            (
-                {"model_type": "cg-bert"},
-                "`model_type` 'cg-bert' reads texts with aspects, and `dataset` 'reply_files' holds",
-            ),
-            (
-                {"model_type": "dialogue-bilstm"},
-                "'dialogue-bilstm' reads dialogues, and `dataset` .* holds replies",
-            ),
-        ],
-    )
-    def test_refused(self, bert, pairs, tmp_path, changes, message):
-        data = None if changes.get("dataset") == "quickstart" else pairs
-        with pytest.raises(ValueError, match=message):
-            train(recipe_of(bert, **changes), tmp_path / "run", data_dir=data)
-        assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "model_type": None},
+            r"`model_type` None reads .*, and `dataset` 'conversations' holds conversations. For it these fit: 'gpt2'\.",
+        ),
+        ({"model_type": None, "emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
+        (
+            {"inverse_frequency_sampling": True},
+            "`inverse_frequency_sampling` is for rows with one label.*: leave it out",
+        ),
+    ],
+)
+def test_refused_before_anything_is_written(bert, pairs, tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        train(recipe_of(bert, **changes), tmp_path / "run", data_dir=pairs)
+    assert not (tmp_path / "run").exists()
 
 
 # Runs
 
 
 class TestRunFolder:
-    def test_files(self, mod_run, lm_run, bert_run):
-        code = {"modeling_mod_ln.py", "configuration_mod_ln.py", "pipeline_emotional_response.py"}
-        assert set(files_in(lm_run)) == FILES | TOKENIZER
-        found = {path.name for path in mod_run.iterdir()}
-        assert found >= FILES | TOKENIZER | code | {"training_curve.png", "seed-3", "seed-4"}
-        assert {path.name for path in bert_run.iterdir()} >= FILES | TOKENIZER | {"modeling_mod_ln.py"}
-        for run in (mod_run, lm_run, bert_run, mod_run / "seed-3"):
-            names = {path.name for path in run.iterdir()}
-            assert not [
-                name for name in names if name.startswith((".partial", "checkpoint", "per_label", "predictions"))
-            ]
-
-    def test_report(self, mod_run, mod_recipe):
-        report = report_of(mod_run)
-        assert report["rows"] == {"train": 50, "validation": 11, "test": 13}
-        counts = [sum(emotion == name for *_, emotion in rows_of("train")) for name in EMOTIONS]
-        assert report["class_counts"] == dict(zip(EMOTIONS, counts, strict=True))
-        assert report["published"] == {"perplexity": 9.5} and report["model_type"] == "gpt2-mod-ln"
-        assert [entry["seed"] for entry in report["runs"]] == [3, 4]
-        for split in SPLITS:
-            values = [entry[split]["teacher_forcing"]["perplexity"] for entry in report["runs"]]
-            assert values[0] != values[1]
-            expected = {"mean": pytest.approx(np.mean(values)), "std": pytest.approx(np.std(values, ddof=1))}
-            assert report["summary"][split] == {"teacher_forcing": {"perplexity": expected}}
-        model = AutoModelForSeq2SeqLM.from_pretrained(mod_run)
-        assert {entry["parameters"] for entry in report["runs"]} == {sum(p.numel() for p in model.parameters())}
-        assert not any(entry["resumed"] for entry in report["runs"])
-
-    def test_report_of_a_language_model(self, lm_run):
-        report = report_of(lm_run)
-        assert report["class_counts"] == {} and report["contexts"] is None and report["dataset"] == "conversations"
-        assert report["dataset_options"] == {"corpora": ["reply_files"]}
-
     def test_a_share_of_the_rows(self, vanilla_run):
         report = report_of(vanilla_run)
         assert report["rows"] == {"train": 25, "validation": 11, "test": 12} and report["train_fraction"] == 0.5
@@ -614,18 +453,12 @@ class TestRunFolder:
         card = (vanilla_run / "README.md").read_text(encoding="utf-8")
         assert "(a share of 0.5 of the training part)" in card and "at most 12 of the validation" in card
 
-    def test_the_checkpoints(self, mod_run, token_run, bert_run):
-        for run, model_class in (
-            (mod_run, GPT2ModLNForConditionalGeneration),
-            (token_run, GPT2ModLNForConditionalGeneration),
-            (bert_run, BertModLNForConditionalGeneration),
-        ):
-            model = AutoModelForSeq2SeqLM.from_pretrained(run)
-            assert type(model) is model_class and model.dtype == torch.float32 and model.config.emotions == EMOTIONS
-            assert model.generation_config.do_sample and model.generation_config.top_k == 10  # the paper's decoding
-        tokens = AutoTokenizer.from_pretrained(token_run).convert_tokens_to_ids(
-            [f"<emotion {name}>" for name in EMOTIONS]
-        )
+    def test_the_checkpoints(self, mod_run, token_run):
+        model = AutoModelForSeq2SeqLM.from_pretrained(mod_run)
+        assert type(model) is GPT2ModLNForConditionalGeneration and model.config.emotions == EMOTIONS
+        assert model.generation_config.do_sample and model.generation_config.top_k == 10  # the paper's decoding
+        names = [f"<emotion {name}>" for name in EMOTIONS]
+        tokens = AutoTokenizer.from_pretrained(token_run).convert_tokens_to_ids(names)
         assert AutoModelForSeq2SeqLM.from_pretrained(token_run).config.emotion_token_ids == tokens
 
     @EACH_GENERATOR
@@ -644,38 +477,6 @@ class TestRunFolder:
 
 
 class TestCard:
-    @pytest.mark.parametrize("run", [*GENERATORS, "lm_run"], indirect=True)
-    def test_metadata(self, run):
-        data = ModelCard.load(run / "README.md").data
-        recipe = load_recipe(run / "recipe.yaml")
-        assert data.license is None  # nobody chose one for these files
-        assert data.pipeline_tag == "text-generation"
-        assert data.language is None  # nobody knows that of one's own files
-        assert data.library_name == "transformers" and data.model_name == recipe.name
-        assert data.base_model is None  # a folder on one's own disk
-        assert {"emotion", "hf-emotion", recipe.model_type} <= set(data.tags)
-        (result,) = data.eval_results
-        assert result.metric_type == "perplexity" and result.dataset_split == "test"
-        assert result.metric_value == pytest.approx(teacher_forcing(run, "test")["mean"], abs=1e-4)
-        (_, front, body) = (run / "README.md").read_text(encoding="utf-8").split("---\n", 2)
-        assert "license" not in yaml.safe_load(front) and body.startswith(f"\n# {recipe.name}\n")
-
-    def test_figures(self, mod_run, lm_run):
-        text = (mod_run / "README.md").read_text(encoding="utf-8")
-        for split in SPLITS:
-            figures = teacher_forcing(mod_run, split)
-            (line,) = [line for line in text.splitlines() if line.startswith(f"| {split} |")]
-            assert line.split("|")[2].strip() == f"{figures['mean']:.4f} ± {figures['std']:.4f}"
-        assert (
-            "Mean ± standard deviation over 2 seeds." in text
-            and f"those of seed {best_entry(mod_run)['seed']}" in text
-        )
-        assert (
-            f"Parameters: {best_entry(mod_run)['parameters']:,}." in text
-            and "train 50, validation 11, test 13" in text
-        )
-        assert "One seed: no spread is known." in (lm_run / "README.md").read_text(encoding="utf-8")
-
     def test_what_the_model_is_told(self, mod_run, token_run, vanilla_run, bert_run, lm_run):
         texts = {
             run: (run / "README.md").read_text(encoding="utf-8") for run in (mod_run, token_run, vanilla_run, bert_run)
@@ -692,17 +493,6 @@ class TestCard:
         assert "γ₀ + Δγ(c)" in texts[mod_run] and "γ₀" not in texts[bert_run]  # residual, replace
         own = (lm_run / "README.md").read_text(encoding="utf-8")
         assert "trained from the start" in own and "## Emotions" not in own and followed not in own
-
-    @pytest.mark.parametrize("run", ["mod_run", pytest.param("lm_run", marks=pytest.mark.slow)], indirect=True)
-    def test_the_example_runs(self, run, tmp_path):
-        text = (run / "README.md").read_text(encoding="utf-8")
-        (code,) = [part.split("```")[0] for part in text.split("```python\n")[1:]]
-        code = code.replace("PATH_OR_REPO", run.name)
-        # In a process of its own, for the code beside the weights is loaded.
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path)}
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=run.parent, env=environment, capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0 and "generated_text" in done.stdout, done.stderr[-2000:]
 
 
 def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, no_plots):
@@ -726,34 +516,20 @@ def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, 
 class TestJudges:
     """Classifiers read the replies of a corpus of replies, and not its contexts."""
 
-    def corpus(self, folder: Path, cue_in_reply: bool) -> Path:
+    def test_they_read_the_replies(self, bert, tmp_path, no_plots):
         for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
-            rows = []
-            for i in range(first, first + count):
-                cue, other = ("so happy", "so sad")[i % 2], f"the {ABOUT[i // 2 % 8]} again"
-                rows.append(
-                    [other, cue, ("joy", "sadness")[i % 2]]
-                    if cue_in_reply
-                    else [cue, other, ("joy", "sadness")[i % 2]]
-                )
-            write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], rows)
-        return folder
-
-    @pytest.mark.parametrize(("cue_in_reply", "accuracy"), [(True, 1.0), (False, 0.5)])
-    def test_they_read_the_replies(self, bert, tmp_path, no_plots, cue_in_reply, accuracy):
-        data = self.corpus(tmp_path / "data", cue_in_reply)
-        recipe = recipe_of(
-            bert, {"num_train_epochs": 6, "learning_rate": 5e-3}, model_type="label-aware-bert", name="judge"
-        )
-        report = train(recipe, tmp_path / "run", data_dir=data).to_dict()
-        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == accuracy
-        assert report["class_counts"] == {"joy": 20, "sadness": 20}
+            cues = [("so happy", "joy") if i % 2 else ("so sad", "sadness") for i in range(first, first + count)]
+            rows = [[f"the {ABOUT[i // 2 % 8]} again", *cue] for i, cue in enumerate(cues, first)]
+            write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
+        arguments = {"num_train_epochs": 6, "learning_rate": 5e-3}
+        recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
+        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
+        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
         predictor = load_predictor(tmp_path / "run")
         assert predictor.labels == ["joy", "sadness"]
-        found = evaluate(predictor, "reply_files", data_dir=data)
-        assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == accuracy
-        if cue_in_reply:
-            assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
+        found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
+        assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
+        assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
 
     def test_columns(self, pairs):
         splits = load_dataset_for("reply_files", pairs)
@@ -763,10 +539,6 @@ class TestJudges:
             texts["test"]["text"][:] == splits["test"]["reply"][:]
             and texts["test"].features["labels"].names == EMOTIONS
         )
-
-    def test_conversations_measure_nothing(self, bert, pairs, judges):
-        with pytest.raises(ValueError, match="conversations holds conversations, and the model reads texts"):
-            evaluate(Predictor(judges["a"]), "conversations", data_dir=pairs, options={"corpora": ["reply_files"]})
 
 
 # Replies
@@ -880,9 +652,6 @@ class TestReplyGenerator:
             alone(sharp, context, one_hot("fear"), generation_config=settings) for context in CONTEXTS[:2]
         ]
 
-    def test_replies_in_a_dictionary(self, sharp):
-        assert sharp(CONTEXTS, "joy", **GREEDY, return_dict_in_generate=True) == sharp(CONTEXTS, "joy", **GREEDY)
-
     def test_contexts_in_another_form(self, sharp):
         """What is not read is told of the form that is read."""
         short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
@@ -913,38 +682,23 @@ class TestReplyGenerator:
             (["a", "b"], ["joy", "feer"], "unknown emotion 'feer': did you mean 'fear'"),
             ("a", {"joy": 0.5, "😂": 0.5}, "unknown emotion '😂': did you mean 'anger' or 'fear' or 'joy'"),
             ("a", {"joy": math.nan}, "the weight of 'joy' must be a finite number, got nan"),
-            ("a", {"joy": -math.inf}, "the weight of 'joy' must be a finite number"),
             ("a", {}, "an emotion must be a name, or a mixture"),
-            (["a", "b"], ["joy"], "`emotions` must be one, or one for each of the 2 contexts, got 1"),
-            ("a", None, "`emotions` must be one, or one for each of the 1 contexts, got None"),
-            ("a", 3, "one for each of the 1 contexts, got 3"),
-            (["a", " "], "joy", "text 2 of 2 is empty"),
-            ([3], "joy", "is empty or no string: 3"),
+            (["a", "b"], ["joy"], "`emotions` must be one for each of the 2 contexts, or one for all, got 1"),
+            ("a", None, "`emotions` must be one for each of the 1 contexts, or one for all, got None"),
         ],
     )
     def test_refused(self, sharp, contexts, emotions, message):
         with pytest.raises(ValueError, match=message):
             sharp(contexts, emotions)
 
-    def test_in_half_precision(self, sharp, tmp_path):
-        sharp.model.save_pretrained(tmp_path / "sharp")
-        sharp.tokenizer.save_pretrained(tmp_path / "sharp")
-        half = ReplyGenerator(tmp_path / "sharp", dtype="bfloat16")
-        assert half.model.dtype == torch.bfloat16
-        ask = (CONTEXTS, ["so sad"] * len(CONTEXTS), ["joy"] * len(CONTEXTS))
-        exact, found = sharp.token_losses(*ask), half.token_losses(*ask)
-        assert 1e-4 < np.nanmean(np.abs(exact - found)) < 0.1 * np.nanmean(exact)
-        assert len(half(CONTEXTS, "joy", **GREEDY)) == len(CONTEXTS)
-
     def test_threads_with_seeds_draw_what_they_draw_alone(self, sharp):
         def ask(seed: int) -> list[str]:
-            contexts = ["a", "the sun"]
-            return sharp(contexts, "joy", seed=seed, do_sample=True, temperature=9.0, max_new_tokens=20)
+            return sharp(["a", "the sun"], "joy", seed=seed, do_sample=True, temperature=9.0, max_new_tokens=6)
 
-        alone = [ask(seed) for seed in range(8)]
-        assert len({tuple(replies) for replies in alone}) > 4
-        with ThreadPoolExecutor(8) as pool:
-            assert list(pool.map(ask, list(range(8)) * 4)) == alone * 4
+        alone = [ask(seed) for seed in range(4)]
+        assert len({tuple(replies) for replies in alone}) > 2
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ask, list(range(4)) * 2)) == alone * 2
 
     def test_a_seed_leaves_the_random_numbers_of_others_alone(self, sharp):
         torch.manual_seed(1)
@@ -953,13 +707,9 @@ class TestReplyGenerator:
         sharp(CONTEXTS, "joy", seed=5, do_sample=True, max_new_tokens=8)
         assert torch.rand(3).equal(expected)
 
-    @pytest.mark.parametrize("batch_size", [0, -1])
-    def test_batches_of_no_context(self, sharp, batch_size):
+    def test_batches_of_no_context(self, sharp):
         with pytest.raises(ValueError, match="`batch_size`"):
-            sharp(CONTEXTS, "joy", batch_size=batch_size)
-
-    def test_nothing_to_do(self, sharp):
-        assert sharp([], "joy") == sharp.all_emotions([]) == [] and sharp.token_losses([], [], []).shape == (0,)
+            sharp(CONTEXTS, "joy", batch_size=0)
 
     def test_lengths(self, sharp, monkeypatch):
         asked = []
@@ -977,13 +727,6 @@ class TestReplyGenerator:
         assert asked == [{"max_new_tokens": 40}, {"max_new_tokens": 64}, {"max_length": 9}, {}]
         with pytest.raises(ValueError, match="`max_new_tokens` must be at most 64, the model's positions"):
             sharp("the sun", "joy", max_new_tokens=65)
-
-    def test_as_many_tokens_as_positions(self, lm_run):
-        tokenizer = AutoTokenizer.from_pretrained(lm_run)
-        model = sharp_model(tokenizer)
-        lengths = {"min_new_tokens": 64, "max_new_tokens": 64}
-        found = model.generate(torch.tensor([[5, 0]]), emotion_ids=torch.tensor([0]), do_sample=False, **lengths)
-        assert found.shape == (1, 65)
 
     def test_contexts_are_cut(self, sharp):
         short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
@@ -1049,25 +792,6 @@ class TestReplyGenerator:
             [*sharp.tokenizer(text)["input_ids"], 0] for text in ("so sad", "sun")
         ]
         assert sharp.token_losses(["the sun"], ["again " * 100], ["joy"]).shape == (64,)
-
-    def test_load_predictor(self, mod_run):
-        predictor = load_predictor(mod_run, max_length=12)
-        assert isinstance(predictor, ReplyGenerator) and predictor.max_length == 12 and predictor.emotions == EMOTIONS
-        assert not predictor.model.training
-        with pytest.raises(ValueError, match="`taxonomy` .*'ekman'.* a model for emotional-response"):
-            load_predictor(mod_run, "ekman")
-
-    def test_models_of_another_kind(self, mod_run, judges, sharp, argv):
-        with pytest.raises(ValueError, match="reads replies: use ReplyGenerator"):
-            Predictor(mod_run)
-        with pytest.raises(ValueError, match="reads texts: use Predictor, or `hf-emotion predict`"):
-            ReplyGenerator(judges["a"])
-        done = argv("predict", mod_run, "so sad")
-        assert done.code == 1 and "model for emotional-response" in done.err and "`hf-emotion generate`" in done.err
-        done = argv("generate", judges["a"], "so sad", "-e", "joy")
-        assert done.code == 1 and "reads texts" in done.err and "use Predictor" in done.err
-        with pytest.raises(ValueError, match="pass `tokenizer` together with a model object"):
-            ReplyGenerator(sharp.model)
 
     def test_a_model_without_names(self, sharp):
         model = GPT2ModLNForConditionalGeneration(
@@ -1238,12 +962,6 @@ class TestEvaluateReplies:
         assert math.isfinite(model["token_perplexity_ngram"]) and 1 < model["token_perplexity_ngram"] < 400
         assert "token_perplexity" not in result["rows"]["human"]
 
-    def test_the_settings(self, written, pairs):
-        result = evaluate_replies(written, "reply_files", data_dir=pairs, contexts=2, seed=5)
-        assert result["contexts"] == 2 and result["emotions"] == EMOTIONS and result["published"] == {}
-        expected = {"seed": 5, "intensity": 1.0, "bertscore_model": None, "do_sample": True, "top_k": 10}
-        assert result["settings"] == expected
-
     def test_the_sample(self, pairs):
         rows = load_dataset_for("reply_files", pairs)["test"]
         contexts = list(rows["context"])
@@ -1381,26 +1099,10 @@ class TestEvaluateCommand:
         (model,) = [row for row in rows if row[0] == "model, gold"]
         assert model[3] == model[6] == ""  # 4 emotions: no hits@5
 
-    @pytest.mark.parametrize("option", [("--judge", "x"), ("--bertscore-model", "minilm"), ("--replies", "x.jsonl")])
-    def test_options_of_generators(self, judges, pairs, argv, option):
-        done = argv("evaluate", judges["a"], "--dataset", "reply_files", "--data-dir", pairs, *option)
-        assert done.code in (1, 2) and " does not go with a model for emotion-classification" in done.err
-
-    def test_a_classifier_of_replies(self, judges, pairs):
-        found = json.loads(invoke("evaluate", judges["a"], "--dataset", "reply_files", "--data-dir", pairs, "--json"))
-        assert found["rows"] == 13 and found["labels"] == EMOTIONS
-
 
 class TestGenerateCommand:
     SHORT = ("--greedy", "--max-new-tokens", "5")
     OPTIONS = {"do_sample": False, "max_new_tokens": 5}
-
-    def test_one_reply(self, mod_run):
-        generator = ReplyGenerator(mod_run)
-        (expected,) = generator("Look at the sun", "joy", **self.OPTIONS)
-        assert invoke("generate", mod_run, "Look at the sun", "--emotion", "joy", *self.SHORT) == f"{expected}\n"
-        (mixed,) = generator("Look at the sun", {"joy": 0.25, "😭": 0.75}, **self.OPTIONS)
-        assert invoke("generate", mod_run, "Look at the sun", "-e", "joy=0.25, 😭=0.75", *self.SHORT) == f"{mixed}\n"
 
     @pytest.mark.parametrize(
         ("arguments", "options"),
@@ -1431,10 +1133,6 @@ class TestGenerateCommand:
         monkeypatch.setattr("hf_emotion.ReplyGenerator", Recorder)
         assert invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
         assert calls == ["folder", (["the sun"], ["joy"], 7, options)]
-
-    def test_seed(self, mod_run):
-        first, again = (invoke("generate", mod_run, "the sun", "-e", "joy", "--seed", "5") for _ in range(2))
-        assert first == again == ReplyGenerator(mod_run)("the sun", "joy", seed=5)[0] + "\n"
 
     def test_all_emotions(self, mod_run):
         expected = ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
@@ -1478,18 +1176,14 @@ class TestGenerateCommand:
         assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
         assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
 
-    @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-    def test_files(self, mod_run, tmp_path, ending):
+    def test_files(self, mod_run, tmp_path):
         asked = [
             ("the sun", "fear", "fear"),
             ("so sad", "joy=0.5,fear=0.5", {"joy": 0.5, "fear": 0.5}),
             ("the sun", "😭", "😭"),
         ]
-        path, output = tmp_path / f"in.{ending}", tmp_path / "out" / "replies.jsonl"
-        if ending == "csv":
-            write_csv(path, ["context", "emotion", "more"], [[context, name, "x"] for context, name, _ in asked])
-        else:
-            write_jsonl(path, [{"context": context, "emotion": name} for context, name, _ in asked])
+        path, output = tmp_path / "in.jsonl", tmp_path / "out" / "replies.jsonl"
+        write_jsonl(path, [{"context": context, "emotion": name} for context, name, _ in asked])
         text = invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
         assert text == f"3 replies written to {output}\n"
         rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
@@ -1513,17 +1207,12 @@ class TestGenerateCommand:
             ("the sun",),
             ("the sun", "-e", "joy", "--all-emotions"),
             ("-e", "joy", "--input", "x.csv"),
-            ("--output", "x.jsonl", "-e", "joy"),
-            ("the sun", "--input", "x.csv", "--output", "y.jsonl"),
             ("--all-emotions", "--input", "x.csv", "--output", "y.jsonl"),
             ("-e", "joy", "--input", "x.csv", "--output", "y.jsonl"),
             ("the sun", "-e", "joy", "--greedy", "--top-k", "3"),
-            ("the sun", "-e", "joy", "--greedy", "--top-p", "0.5"),
             ("the sun", "-e", "joy", "--greedy", "--num-beams", "2"),
             ("the sun", "-e", "joy", "--num-beams", "0"),
-            ("the sun", "-e", "joy", "--top-k", "0"),
             ("the sun", "-e", "joy", "--top-p", "1.5"),
-            ("the sun", "-e", "joy", "--max-new-tokens", "0"),
             ("--input", "x.csv", "--output", "y.csv"),
             ("--input", "x.csv", "--output", "y.jsonl", "--json"),
         ],
@@ -1536,16 +1225,12 @@ class TestGenerateCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("the sun", "-e", "joyy"), "unknown emotion 'joyy': did you mean 'joy'"),
             (
                 ("the sun", "-e", "joy=0.5,fear"),
                 "has the form joy=0.7,surprise=0.3, each once, got 'joy=0.5,fear'",
             ),
             (("the sun", "-e", "joy=much"), "a mixture of emotions has the form"),
-            (("the sun", "-e", "joy=nan"), "the weight of 'joy' must be a finite number"),
             (("the sun", "-e", "joy=0.5,joy=0.2"), "each once, got 'joy=0.5,joy=0.2'"),
-            (("", "-e", "joy"), "text 1 of 1 is empty"),
-            (("the sun", "-e", "joy", "--max-new-tokens", "99"), "`max_new_tokens` must be at most 48"),
         ],
     )
     def test_bad_values(self, mod_run, argv, arguments, message):
@@ -1572,51 +1257,12 @@ class TestGenerateCommand:
 
 
 class TestTrainCommand:
-    def test_a_recipe_of_the_package(self, lm_run, tmp_path, no_plots):
-        data = mojitalk_folder(tmp_path / "data", test=[("a post", "so sad", "😂"), ("another", "no", "😭")])
-        settings = {**QUICK_ARGUMENTS, "num_train_epochs": 1, "max_length": LENGTH, "seeds": [1]}
-        options = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
-        output = tmp_path / "run"
-        text = invoke(
-            *(
-                "train",
-                "mojitalk/gpt2_emotion_token",
-                "--base-model",
-                lm_run,
-                "--data-dir",
-                data,
-                "--train-fraction",
-                "0.3",
-            ),
-            *("-o", output, *options),
-        )
-        report = report_of(output)
-        assert f"run folder: {output}" in text
-        assert cells(text) == [
-            ["mojitalk_gpt2_emotion_token, test", "teacher forcing"],
-            ["perplexity", f"{report['summary']['test']['teacher_forcing']['perplexity']['mean']:.4f}"],
-        ]
-        assert report["dataset_options"] == {"dedupe": True} and list(report["class_counts"]) == MOJIS
-        generator = ReplyGenerator(output)
-        assert generator.emotions == MOJIS and generator.model.config.emotion_token_ids is not None
-        assert "no licence stated for the tweets" in (output / "README.md").read_text(encoding="utf-8")
-
     def test_compare_says_that_there_is_nothing_to_compare(self, mod_run, argv):
         done = argv("compare", mod_run, mod_run)
         assert done.code == 1 and "hf-emotion evaluate" in done.err
 
 
 class TestRecipes:
-    NAMES = (
-        "bert_mod_ln",
-        "gpt2_emotion_token",
-        "gpt2_mod_ln",
-        "gpt2_mod_ln_residual",
-        "gpt2_vanilla",
-        "judge_a",
-        "judge_b",
-        "smollm2_modulated",
-    )
     CONFIGS = {
         "bert_mod_ln": {"modulation": "replace"},
         "gpt2_emotion_token": VANILLA,
@@ -1625,46 +1271,24 @@ class TestRecipes:
         "gpt2_vanilla": VANILLA,
     }
 
-    def test_names(self):
-        found = {recipe_name(path) for path in packaged_recipes()}
-        assert {name for name in found if name.startswith(("mojitalk/", "pretrain/"))} == {
-            *(f"mojitalk/{name}" for name in self.NAMES),
-            "pretrain/gpt2_small_dialogue",
-        }
-
     @pytest.mark.parametrize("name", CONFIGS)
     def test_generators_differ_in_the_model_alone(self, name):
-        recipe, first = load_recipe(f"mojitalk/{name}"), load_recipe("mojitalk/gpt2_mod_ln")
-        assert (
-            recipe.name == f"mojitalk_{name}"
-            and recipe.dataset == "mojitalk"
-            and recipe.dataset_options == {"dedupe": True}
-        )
-        assert recipe.model_config == self.CONFIGS[name] and recipe.emotion_tokens == (name == "gpt2_emotion_token")
-        assert recipe.model_type == ("bert-mod-ln" if name == "bert_mod_ln" else "gpt2-mod-ln")
-        assert (recipe.training_arguments, recipe.max_length, recipe.seeds) == (
-            first.training_arguments,
-            first.max_length,
-            first.seeds,
-        )
-        assert (recipe.early_stopping_patience, recipe.train_fraction) == (first.early_stopping_patience, 1.0)
-        if recipe.table_row is not None:
-            assert recipe.table_row in TABLES["mod-ln"].published
-
-    def test_judges_never_meet_the_generator(self, tmp_path):
-        data = mojitalk_folder(tmp_path)
-        recipes = [load_recipe(f"mojitalk/{name}") for name in ("gpt2_mod_ln", "judge_a", "judge_b")]
-        assert [recipe.dataset_options.get("train_part", "generator") for recipe in recipes] == [
-            *("generator", "judge_a", "judge_b")
-        ]
-        parts = [load_dataset_for(r.dataset, data, **r.dataset_options) for r in recipes]
-        contexts = [set(splits["train"]["context"]) for splits in parts]
-        held_out = [set(splits[split]["context"]) for splits in parts for split in ("validation", "test")]
-        for first, second in itertools.combinations([*contexts, set.union(*held_out)], 2):
-            assert first and second and not first & second
-        assert recipes[1].model_type != recipes[2].model_type and all(
-            r.inverse_frequency_sampling for r in recipes[1:]
-        )
+        recipe, first = (dataclasses.asdict(load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
+        own = {
+            "name",
+            "description",
+            "table_row",
+            "published",
+            "model_type",
+            "model_config",
+            "emotion_tokens",
+            "base_model",
+        }
+        assert {key for key in recipe if recipe[key] != first[key]} <= own
+        assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
+        assert recipe["emotion_tokens"] is (name == "gpt2_emotion_token")
+        assert recipe["dataset"] == "mojitalk" and recipe["dataset_options"] == {"dedupe": True}
+        assert recipe["table_row"] is None or recipe["table_row"] in MOJITALK_PUBLISHED
 
     def test_words_for_the_emojis(self):
         assert set(load_recipe("mojitalk/judge_a").label_texts) == set(MOJITALK_EMOJIS)

@@ -174,10 +174,6 @@ class TestTogether:
         left = load_dataset_for("conversations", folder, corpora=["mojitalk"], dedupe=True)
         assert left["train"]["turns"][:] == [[held_out[0], "else"], ["x", "y"]] and len(left["test"]) == 1
 
-    def test_no_labels_to_oversample(self, corpora):
-        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
-            load_dataset_for("conversations", corpora, corpora=["meld"], oversample=True)
-
 
 TURNS = [
     "the keys are lost again",
@@ -227,10 +223,6 @@ class TestTokenizer:
         )  # adds none by itself
         assert small(f"keys{END_OF_TEXT}keys")["input_ids"].count(0) == 1
         assert small.decode([0, *small("keys")["input_ids"], 0], skip_special_tokens=True).strip() == "keys"
-
-    def test_the_same_texts_give_the_same_tokenizer(self, small):
-        """A run that is continued trains it again."""
-        assert train_tokenizer(iter(TURNS), 280).backend_tokenizer.to_str() == small.backend_tokenizer.to_str()
 
     def test_auto_tokenizer(self, small, tmp_path):
         small.save_pretrained(tmp_path)

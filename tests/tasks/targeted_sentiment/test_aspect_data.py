@@ -3,7 +3,6 @@
 
 import collections
 import json
-import os
 import re
 from functools import partial
 from pathlib import Path
@@ -20,8 +19,6 @@ from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.rows import at_most, duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.tasks.targeted_sentiment.rows import (
-    TARGET_TEXTS,
-    auxiliary_sentence,
     context_names,
     replace_targets,
 )
@@ -97,12 +94,6 @@ class TestPlaceholders:
     )
     def test_in_texts(self, text, expected):
         assert replace_targets(text) == expected
-
-    def test_auxiliary_sentences(self):
-        assert auxiliary_sentence("LOCATION1", "price") == "location - 1 - price"
-        assert auxiliary_sentence("LOCATION2", "transit-location") == "location - 2 - transit-location"
-        assert auxiliary_sentence("battery", "life") == "battery - life"
-        assert auxiliary_sentence(None, "food") == "food"
 
 
 class TestSentiHood:
@@ -207,11 +198,6 @@ class TestSemEval2014:
         with pytest.raises(ValueError, match="Restaurants_Test_Gold.xml: malformed .*a DOCTYPE, .* is not allowed"):
             load_dataset_for("semeval2014", semeval_folder(tmp_path, test=content))
 
-    def test_a_file_without_gold_labels(self, tmp_path):
-        content = b'<sentences><sentence id="1"><text>a</text></sentence></sentences>'
-        with pytest.raises(ValueError, match="Restaurants_Test_Gold.xml, sentence 1: malformed"):
-            load_dataset_for("semeval2014", semeval_folder(tmp_path, test=content))
-
 
 class TestValidationPart:
     @pytest.fixture
@@ -273,14 +259,6 @@ class TestOwnFiles:
         assert train["auxiliary"][:] == ["phone - screen", "phone - battery", "tablet - screen"]
         assert named(train) == ["good", "none", "bad"]  # "none" is a label like any other
         assert train["id"][0] == "train-2/phone/screen"
-
-    def test_aspects_alone(self, folder):
-        train = load(folder)["train"]
-        assert train.column_names == ["id", "text", "aspect", "auxiliary", "context_id", "labels"]
-        assert train["context_id"][:] == [1, 0, 1]
-        assert train["auxiliary"][:] == ["screen", "battery", "screen"]
-        assert context_names(train) == (None, ["battery", "screen"])
-        assert train["id"][0] == "train-2/screen"
 
     def test_other_column_names_and_ids(self, tmp_path):
         for split in ("train", "dev"):
@@ -550,31 +528,3 @@ class TestDuplicates:
         assert splits["train"]["aspect"][:] == [0, 1, 2, 3] * 5
         assert len(splits["validation"]) == 8 and len(splits["test"]) == 4
         assert remove_duplicates(splits)["train"]["id"][:] == splits["train"]["id"][:]
-
-
-@pytest.mark.real_data
-@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
-class TestRealSentiHood:
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("sentihood")
-
-    def test_texts(self, splits):
-        apart = 0
-        for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
-            path = Path(os.environ["HF_EMOTION_DATA"], "sentihood", f"sentihood-{name}.json")
-            raw = {str(item["id"]): item["text"] for item in json.loads(path.read_text(encoding="utf-8"))}
-            texts = dict(
-                zip((row_id.split("/")[0] for row_id in splits[split]["id"]), splits[split]["text"], strict=True)
-            )
-            assert set(texts) == set(raw)
-            for number, text in texts.items():
-                assert "LOCATION1" not in text and "LOCATION2" not in text and text == text.strip()
-                assert not re.search(r"\wlocation - [12]|location - [12]\w", text)
-                plain = raw[number].strip()
-                for target, words in TARGET_TEXTS.items():
-                    plain = plain.replace(target, words)
-                if plain != text:  # only glued placeholders differ from a plain replacement, and by blanks alone
-                    apart += 1
-                    assert plain.replace(" ", "") == text.replace(" ", "") and len(plain) < len(text)
-        assert apart == 11

@@ -19,13 +19,10 @@ from authors_weights import ABSA_SIZES, absa_weights, save_reference
 from huggingface_hub import ModelCard
 from toolkit_helpers import (
     CHECKPOINT,
-    GUIDED,
     PLACES_HEADER,
     PLACES_PARTS,
-    QUICK_ARGUMENTS,
     RESULTS,
     SEMEVAL_CUES,
-    SEMEVAL_LABELS,
     SEMEVAL_PARTS,
     SENTIHOOD_CUES,
     SENTIHOOD_LABELS,
@@ -53,12 +50,9 @@ from transformers import (
     pipeline,
 )
 
-import hf_emotion.runtime.batching as batching
-import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.training.seeds as seeds
 from hf_emotion import (
     CGBertForSequenceClassification,
-    Predictor,
     QACGBertForSequenceClassification,
     TargetedPredictor,
     load_dataset_for,
@@ -70,6 +64,7 @@ from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.run_report import RunReport
+from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
@@ -79,12 +74,6 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]
-
-CODE = {
-    "qacg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
-    "cg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
-    "stock": travelling("pipeline_targeted_sentiment"),
-}
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]
 HOOD_ASPECTS, FOOD_ASPECTS = list(SENTIHOOD_CUES), list(SEMEVAL_CUES)
@@ -153,15 +142,6 @@ def assert_same_entries(found: list[dict], expected: list[dict]) -> None:
 
 class TestRunFolder:
     @pytest.mark.parametrize(
-        ("run", "kind"),
-        [("qacg_run", "qacg"), ("pair_run", "stock"), ("cg_run", "cg"), ("places_run", "qacg")],
-        indirect=["run"],
-    )
-    def test_files(self, run, kind):
-        assert set(files_in(run)) == CHECKPOINT | RESULTS | CODE[kind]
-        assert [path.name for path in run.iterdir() if path.is_dir()] == []
-
-    @pytest.mark.parametrize(
         ("run", "model_class", "aspects", "targets", "texts", "auxiliary"),
         [
             ("qacg_run", QACGBertForSequenceClassification, HOOD_ASPECTS, LOCATIONS, LOCATION_TEXTS, True),
@@ -185,45 +165,6 @@ class TestRunFolder:
         expected = {"aspects": aspects, "targets": targets, "target_texts": texts}
         assert report_of(run)["contexts"] == expected
 
-    def test_labels(self, qacg_run, cg_run, places_run):
-        for run, names in ((qacg_run, SENTIHOOD_LABELS), (cg_run, SEMEVAL_LABELS), (places_run, ("bad", "good"))):
-            config = AutoModelForSequenceClassification.from_pretrained(run).config
-            assert [config.id2label[i] for i in range(config.num_labels)] == list(names)
-            table = pyarrow.parquet.read_table(run / "predictions.parquet")
-            assert json.loads(table.schema.metadata[b"label_names"]) == list(names)
-            assert list(report_of(run)["class_counts"]) == list(names)
-
-    def test_recipe_and_report(self, qacg_run, qacg_recipe):
-        assert load_recipe(qacg_run / "recipe.yaml") == qacg_recipe
-        report = report_of(qacg_run)
-        gold = {split: sentihood_gold(part) for split, part in zip(report["rows"], SENTIHOOD_PARTS, strict=True)}
-        assert report["rows"] == {split: len(rows) for split, rows in gold.items()}
-        assert report["class_counts"] == Counter(label for *_, label in gold["train"])
-        assert report["published"] == {"strict_accuracy": 0.809, "aspect_macro_f1": 0.897}
-        (run,) = report["runs"]
-        for split in ("validation", "test"):
-            assert set(run[split]) == set(report["summary"][split]) == {"argmax"}
-            for name, value in run[split]["argmax"].items():
-                if name != "per_label":
-                    assert report["summary"][split]["argmax"][name] == {"mean": value, "std": None}
-        assert "thresholds" not in run
-
-    @each_run("qacg_run", "pair_run")
-    def test_rows_of_sentihood(self, run):
-        for split, part in (("validation", "dev"), ("test", "test")):
-            rows, gold = rows_of(run, split), sentihood_gold(part)
-            assert [row["id"] for row in rows] == ["/".join(row[:3]) for row in gold]
-            assert [row["labels"] for row in rows] == [[row[3]] for row in gold]
-
-    def test_rows_of_semeval2014(self, cg_run):
-        rows = rows_of(cg_run, "test")
-        gold = [
-            (f"{number}/{aspect}", labels.get(aspect, "none"))
-            for number, _, labels in semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"])
-            for aspect in FOOD_ASPECTS
-        ]
-        assert [(row["id"], row["labels"][0]) for row in rows] == gold
-
     @each_run("qacg_run", "pair_run", "cg_run")
     def test_figures_of_the_corpus_follow_from_the_predictions(self, run):
         report = report_of(run)
@@ -239,8 +180,8 @@ class TestRunFolder:
             assert found == pytest.approx(expected, abs=1e-9)
             assert not any(math.isnan(value) for value in expected.values())
 
-    @each_run("qacg_run", "pair_run")
-    def test_strict_accuracy_takes_the_aspects_of_one_sentence_and_target_together(self, run):
+    def test_strict_accuracy_takes_the_aspects_of_one_sentence_and_target_together(self, qacg_run):
+        run = qacg_run
         for split in ("validation", "test"):
             right: dict[str, list[bool]] = {}
             for row in rows_of(run, split):
@@ -251,61 +192,9 @@ class TestRunFolder:
             assert report_of(run)["runs"][0][split]["argmax"]["strict_accuracy"] == pytest.approx(expected)
             assert 0 < expected < 1
 
-    def test_fewer_rows_to_measure_on(self, aspect_bert, corpora, tmp_path, no_plots):
-        """Whole groups of aspects, without which the metrics of the corpus are not defined; the analysis finds their texts."""
-        recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, max_eval_rows=21)
-        report = train(recipe, tmp_path / "run", data_dir=corpora).to_dict()
-        assert report["rows"]["validation"] == report["rows"]["test"] == 20
-        for split in ("validation", "test"):
-            groups = Counter(row["id"].rpartition("/")[0] for row in rows_of(tmp_path / "run", split))
-            assert set(groups.values()) == {4}
-        assert "texts of the errors" not in analyze(tmp_path / "run", data_dir=corpora)["left_out"]
-
     def test_own_files_have_the_plain_metrics(self, places_run):
         figures = report_of(places_run)["runs"][0]["test"]["argmax"]
         assert "macro_f1" in figures and not set(figures) & {"strict_accuracy", "accuracy_2way", "precision"}
-
-    @pytest.mark.parametrize(
-        ("run", "metric"),
-        [
-            ("qacg_run", "strict_accuracy"),
-            ("pair_run", "strict_accuracy"),
-            ("cg_run", "accuracy"),
-            ("places_run", "macro_f1"),
-        ],
-        indirect=["run"],
-    )
-    def test_the_weights_are_those_of_the_best_epoch(self, run, metric):
-        """The figures during training are those of the rows in length order, put back; afterwards they are predicted anew."""
-        report = report_of(run)
-        (entry,) = report["runs"]
-        epochs = [part for part in entry["history"] if "eval_loss" in part]
-        dev = [part[f"eval_{metric}"] for part in epochs]
-        best = epochs[dev.index(max(dev))]
-        assert len(dev) >= 4 and len(set(dev)) > 1
-        assert entry["best_dev_metric"] == max(dev)
-        assert entry["best_step"] == best["step"]
-        others = ("strict_accuracy", "accuracy", "macro_f1", "weighted_f1", "f1", "sentiment_accuracy")
-        for other in set(others) - {metric}:
-            values = [part[f"eval_{other}"] for part in epochs if f"eval_{other}" in part]
-            assert not values or max(values) != max(dev), f"{other} would give the same figure"
-        found = {name: value for name, value in entry["validation"]["argmax"].items() if name != "per_label"}
-        assert {f"eval_{name}" for name in found} <= set(best)
-        if "aspect_auc" in found:  # compares rows: the temperature, which is fitted after the training, changes it
-            raw = metrics.temperature_scaled(probabilities_of(run, "validation"), 1 / entry["temperature"], False)
-            gold = [SENTIHOOD_LABELS.index(row["labels"][0]) for row in rows_of(run, "validation")]
-            found["aspect_auc"] = metrics.sentihood(np.array(gold), raw)["aspect_auc"]
-        assert found == pytest.approx({name: best[f"eval_{name}"] for name in found}, abs=1e-6)
-
-    def test_the_rows_of_validation_are_in_no_order_of_length(self, corpora, places):
-        """Else the test before could not fail."""
-        for rows in (
-            load_dataset_for("sentihood", corpora)["validation"],
-            load_dataset_for("semeval2014", corpora)["validation"],
-            load_dataset_for("aspect_files", places, **FILES["dataset_options"])["validation"],
-        ):
-            lengths = [len(text.split()) for text in rows["text"]]
-            assert lengths != sorted(lengths) and lengths != sorted(lengths, reverse=True)
 
 
 @pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
@@ -360,14 +249,6 @@ class TestLoadedCheckpoint:
                     logits = model(**inputs, context_ids=torch.tensor([context])).logits[0]
                 plain = (logits / model.config.calibration_temperature).softmax(-1).tolist()
                 assert plain == pytest.approx(scores, abs=1e-5)
-
-    def test_own_files(self, places_run):
-        predictor = TargetedPredictor(places_run, device="cpu")
-        for row, (text, target, aspect, _) in zip(
-            rows_of(places_run, "test"), places_rows(*PLACES_PARTS["test"]), strict=True
-        ):
-            (item,) = [item for item in predictor(text, targets=[target])[0] if item["aspect"] == aspect]
-            assert list(item["scores"].values()) == pytest.approx(row["probabilities"], abs=1e-5)
 
     def test_placeholders_glued_to_anything(self, qacg_run, corpora, tmp_path):
         """What is typed is read as the loader reads it, wherever a placeholder stands."""
@@ -441,13 +322,10 @@ class TestInputs:
         assert set(encoded.column_names) == {"input_ids", "context_ids", "length", "labels"}
         for found, text in zip(tokens_of(aspect_tokenizer, encoded), hood["text"], strict=True):
             assert found == ["[CLS]", *aspect_tokenizer.tokenize(text), "[SEP]"]
-        batch = make_collator(aspect_tokenizer, 3, multi_label=False)([encoded[0], encoded[8]])
-        assert set(batch) == {"input_ids", "attention_mask", "context_ids", "labels"}
-
-    def test_stock_models_get_no_context_ids(self, hood, aspect_tokenizer):
-        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
-        batch = make_collator(aspect_tokenizer, 3, multi_label=False)([encoded[0], encoded[8]])
-        assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "labels"}
+        stock = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
+        collate = make_collator(aspect_tokenizer, 3, multi_label=False)
+        for rows, own in ((encoded, "context_ids"), (stock, "token_type_ids")):  # a stock model gets no context
+            assert set(collate([rows[0], rows[8]])) == {"input_ids", "attention_mask", "labels", own}
 
     def test_the_text_alone_is_cut(self, hood, aspect_tokenizer, caplog):
         whole = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
@@ -463,19 +341,6 @@ class TestInputs:
         messages = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
         assert messages == [f"{too_long} of {len(hood)} texts are longer than 16 tokens (`max_length`) and were cut"]
 
-    def test_the_text_alone_is_cut_in_prediction(self, qacg_run, aspect_tokenizer):
-        words = ["sun", "rain", "day", "fear"] * 10
-        predictor = TargetedPredictor(qacg_run, device="cpu", max_length=24)
-        (items,) = predictor(f"LOCATION2 {' '.join(words)}")
-        for item in items:
-            # [CLS] location - 2 ... [SEP] location - 2 - price [SEP]
-            length = 24 - 3 - 3 - len(aspect_tokenizer.tokenize(f"location - 2 - {item['aspect']}"))
-            kept = predictor(f"LOCATION2 {' '.join(words[:length])}")[0]
-            less = predictor(f"LOCATION2 {' '.join(words[: length - 1])}")[0]
-            number = HOOD_ASPECTS.index(item["aspect"])
-            assert item["scores"] == pytest.approx(kept[number]["scores"], abs=1e-6)
-            assert item["scores"] != pytest.approx(less[number]["scores"], abs=1e-6)
-
     def test_an_auxiliary_sentence_longer_than_its_text_stays_whole(self, qacg_run, hood, aspect_tokenizer):
         # [CLS] location - 2 sun rain [SEP] location - 2 - transit - location [SEP] are 15 tokens, the others 13
         cut, whole = (TargetedPredictor(qacg_run, device="cpu", max_length=length) for length in (14, 40))
@@ -485,41 +350,6 @@ class TestInputs:
         encoded = tokenize(hood, aspect_tokenizer, 12, SimpleNamespace(auxiliary_sentence=True))
         ends = [" ".join(tokens).split("[SEP]")[1].split() for tokens in tokens_of(aspect_tokenizer, encoded)]
         assert ends == [aspect_tokenizer.tokenize(text) for text in hood["auxiliary"]]
-
-    @pytest.mark.parametrize(
-        ("changes", "names"),
-        [
-            ({}, {"token_type_ids", "context_ids"}),
-            ({"model_config": GUIDED}, {"context_ids"}),
-            (
-                {"model_type": "cg-bert", "model_config": {"auxiliary_sentence": True}},
-                {"token_type_ids", "context_ids"},
-            ),
-            ({"model_type": "cg-bert", "model_config": GUIDED}, {"context_ids"}),
-            ({"model_type": None, "model_config": {"auxiliary_sentence": True}}, {"token_type_ids"}),
-            (STOCK, set()),
-        ],
-        ids=["qacg-aux", "qacg", "cg-aux", "cg", "pair", "stock"],
-    )
-    def test_what_a_model_gets_in_training_and_in_prediction(
-        self, changes, names, aspect_bert, corpora, tmp_path, no_plots, monkeypatch
-    ):
-        trained, predicted = [], []
-        step, forward = EmotionTrainer.training_step, predictor_module.model_logits
-
-        def watched_step(self, model, inputs, *arguments, **keywords):
-            trained.append(set(inputs))
-            return step(self, model, inputs, *arguments, **keywords)
-
-        def watched_forward(model, batch):
-            predicted.append(set(batch))
-            return forward(model, batch)
-
-        monkeypatch.setattr(EmotionTrainer, "training_step", watched_step)
-        monkeypatch.setattr(predictor_module, "model_logits", watched_forward)
-        train(targeted_recipe(aspect_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=corpora)
-        assert trained == [{"input_ids", "attention_mask", "labels", *names}]
-        assert predicted and all(batch == {"input_ids", "attention_mask", *names} for batch in predicted)
 
 
 # Prediction
@@ -538,67 +368,13 @@ class TestTargetedPredictor:
         model = AutoModelForSequenceClassification.from_pretrained(run)
         return pipeline("targeted-sentiment", model=model, tokenizer=AutoTokenizer.from_pretrained(run), device="cpu")
 
-    @each_run("qacg_run", "pair_run", "cg_run")
-    def test_it_equals_the_pipeline(self, run):
-        predictor, classify = TargetedPredictor(run, device="cpu"), self.pipeline_of(run)
-        texts = self.PLAIN if run.parent.name.startswith("cg") else self.TEXTS
-        many = predictor(list(texts))
-        assert len(many) == len(texts)
-        for text, items in zip(texts, many, strict=True):
-            assert_same_entries(items, classify(text))
-            (alone,) = predictor(text)
-            assert_same_entries(alone, items)
-        assert len({tuple(item["scores"].values()) for items in many for item in items}) > 10
-
-    @each_run("qacg_run", "pair_run")
-    def test_given_targets_replace_those_in_the_text(self, run):
-        predictor, classify = TargetedPredictor(run, device="cpu"), self.pipeline_of(run)
+    def test_given_targets_replace_those_in_the_text(self, qacg_run):
+        predictor, classify = TargetedPredictor(qacg_run, device="cpu"), self.pipeline_of(qacg_run)
         texts = ["so happy", *self.TEXTS]
         for targets in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
             for text, items in zip(texts, predictor(texts, targets=targets), strict=True):
                 assert_same_entries(items, classify(text, targets=targets))
                 assert [item["target"] for item in items] == [name for name in targets for _ in range(4)]
-
-    @each_run("qacg_run", "pair_run", "cg_run")
-    @pytest.mark.parametrize(("tokens", "chunk"), [(1, 4096), (90, 4096), (90, 3), (4096, 1)])
-    def test_whatever_the_batches(self, run, tokens, chunk, monkeypatch):
-        predictor = TargetedPredictor(run, device="cpu")
-        texts = list(self.PLAIN if predictor.model.config.targets is None else self.TEXTS)
-        expected = predictor(texts)
-        monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", tokens)
-        monkeypatch.setattr(batching, "CHUNK", chunk)
-        for items, others in zip(predictor(texts), expected, strict=True):
-            assert_same_entries(items, others)
-
-    def test_all_pairs_of_all_texts_share_the_batches(self, qacg_run, monkeypatch):
-        predictor = TargetedPredictor(qacg_run, device="cpu")
-        sizes = []
-        forward = predictor_module.model_logits
-
-        def watched(model, batch):
-            sizes.append(batch["attention_mask"].sum(axis=1).tolist())
-            return forward(model, batch)
-
-        monkeypatch.setattr(predictor_module, "model_logits", watched)
-        texts = [sentence["text"] for sentence in sentihood_sentences(24)]
-        pairs = sum(map(len, predictor(texts)))
-        assert pairs == 128 and sum(map(len, sizes)) == pairs
-        assert len(sizes) <= 6  # and neither one for each text nor one for each pair
-        budget = predictor_module.TOKENS_PER_BATCH
-        assert all(max(lengths) * len(lengths) <= budget for lengths in sizes)
-
-    def test_of_a_model_object(self, qacg_run):
-        model = AutoModelForSequenceClassification.from_pretrained(qacg_run).train()
-        predictor = TargetedPredictor(model, AutoTokenizer.from_pretrained(qacg_run))
-        assert not model.training
-        assert_same_entries(predictor(self.TEXTS[0])[0], TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])[0])
-
-    def test_no_texts(self, qacg_run):
-        assert TargetedPredictor(qacg_run, device="cpu")([]) == []
-
-    def test_of_a_generator_of_texts(self, qacg_run):
-        predictor = TargetedPredictor(qacg_run, device="cpu")
-        assert len(predictor(text for text in self.TEXTS)) == 4
 
     def test_errors_name_what_is_known(self, qacg_run, cg_run):
         predictor = TargetedPredictor(qacg_run, device="cpu")
@@ -612,24 +388,12 @@ class TestTargetedPredictor:
         ):
             TargetedPredictor(cg_run, device="cpu")("so happy", targets=["food"])
 
-    @pytest.mark.parametrize("text", ["", "  \n", None])
-    def test_empty_text(self, qacg_run, cg_run, text):
-        for run, first in ((qacg_run, "LOCATION1"), (cg_run, "so happy")):
-            with pytest.raises(ValueError, match=f"text 2 of 2 is empty or no string: {re.escape(repr(text))}"):
-                TargetedPredictor(run, device="cpu")([first, text])
-
     def test_targets_that_are_no_list_of_names(self, qacg_run):
         predictor = TargetedPredictor(qacg_run, device="cpu")
         with pytest.raises(ValueError, match="`targets` must be a list of names"):  # as the pipeline says
             predictor("LOCATION1 is so happy", targets="LOCATION1")
         with pytest.raises(ValueError, match="`targets` must be a list of names, at least one"):
             predictor("LOCATION1 is so happy", targets=[])
-
-    def test_cut_texts_are_counted_once(self, qacg_run, caplog):
-        texts = ["LOCATION1 is happy", *["sun " * 60 + "LOCATION1"] * 2]
-        TargetedPredictor(qacg_run, device="cpu")(texts)
-        messages = [record.getMessage() for record in caplog.records]
-        assert messages == ["2 of 3 texts are longer than 40 tokens (`max_length`) and were cut"]
 
     def test_a_length_without_room_for_the_text(self, qacg_run, aspect_bert, corpora, tmp_path):
         # [CLS] . [SEP] location - 1 - transit - location [SEP]
@@ -646,11 +410,6 @@ class TestTargetedPredictor:
 
 
 class TestKindsOfModels:
-    @each_run("qacg_run", "pair_run", "cg_run")
-    def test_a_predictor_of_emotions_refuses_a_targeted_model(self, run):
-        with pytest.raises(ValueError, match=f"{run} .* reads texts with aspects: use TargetedPredictor"):
-            Predictor(run)
-
     def test_a_model_that_gives_a_number(self, pair_run):
         """Its one output has the probability 1 whatever the text says."""
         model = AutoModelForSequenceClassification.from_pretrained(pair_run)
@@ -658,40 +417,12 @@ class TestKindsOfModels:
         with pytest.raises(ValueError, match="a number and no label .*'regression'.*set `config.problem_type`"):
             TargetedPredictor(model, AutoTokenizer.from_pretrained(pair_run))
 
-    @each_run("tiny_run", "stock_run", "single_run")
-    def test_a_targeted_predictor_refuses_an_emotion_model(self, run):
-        with pytest.raises(ValueError, match=f"{run} .* reads texts: use Predictor"):
-            TargetedPredictor(run)
-
-    def test_of_a_model_object(self, qacg_run):
-        model = AutoModelForSequenceClassification.from_pretrained(qacg_run)
-        with pytest.raises(ValueError, match="use TargetedPredictor") as caught:
-            Predictor(model, AutoTokenizer.from_pretrained(qacg_run))
-        assert "\n" not in str(caught.value)
-
-    def test_a_model_without_training_on_aspects_beside_the_corpus(
-        self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
-    ):
-        """Refused before anything is written, so that the same command can be given again."""
-        message = "`model_type` '{}' reads texts.*, and `dataset` '.*' holds texts.* For it these fit: '.*', null"
-        for recipe, data in (
-            (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
-            (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
-            (recipe_for(base_bert, model_type="cg-bert", model_config={}), None),
-            (recipe_for(base_bert, model_type="qacg-bert", model_config={}), None),
-        ):
-            with pytest.raises(ValueError, match=message.format(recipe.model_type)):
-                train(recipe, tmp_path / "run", data_dir=data)
-            assert not (tmp_path / "run").exists()
-
-    @pytest.mark.parametrize("dataset", ["sentihood", "quickstart"])
-    def test_unknown_fields_of_a_stock_model(self, dataset, tmp_path, aspect_bert, corpora):
+    def test_unknown_fields_of_a_stock_model(self, tmp_path, aspect_bert, corpora):
         config = {"auxiliary_sentence": True, "no_such_field": 1}
-        if dataset == "quickstart":
-            config.pop("auxiliary_sentence")
-        recipe = targeted_recipe(aspect_bert, dataset=dataset, model_type=None, model_config=config)
         with pytest.raises((TypeError, ValueError), match="no_such_field"):
-            train(recipe, tmp_path / "run", data_dir=corpora)
+            train(
+                targeted_recipe(aspect_bert, model_type=None, model_config=config), tmp_path / "run", data_dir=corpora
+            )
         assert not (tmp_path / "run").exists()
 
     def test_auxiliary_sentences_need_aspects(self, tmp_path, base_bert):
@@ -740,7 +471,7 @@ class TestFiles:
         assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
         return rows
 
-    @pytest.mark.parametrize("none", ["none", "None", "NONE"])
+    @pytest.mark.parametrize("none", ["none", "None"])
     def test_none_in_the_spelling_of_the_corpus(self, predictor, expected, monkeypatch, none):
         names = predictor.labels
         monkeypatch.setattr(predictor, "labels", [none if name == "none" else name for name in names])
@@ -760,18 +491,6 @@ class TestFiles:
             assert row["predicted_scores"] == pytest.approx([score for _, score in items], abs=1e-5)
         assert found[1]["predicted_labels"] == found[1]["predicted_scores"] == []
 
-    @pytest.mark.parametrize("rows_per_part", [1, 3, 100])
-    def test_csv(self, predictor, expected, tmp_path, rows_per_part):
-        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in self.TEXTS])
-        predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=rows_per_part, progress=False)
-        lines = (tmp_path / "out.csv").read_text().splitlines()
-        assert len(lines) == 5
-        for line, items in zip(lines[1:], expected, strict=True):
-            assert "|".join(name for name, _ in items) in line
-            assert "|".join(f"{score:.4f}" for _, score in items) in line
-        assert ",,," in lines[2]  # no labels and no scores
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
-
     def test_aspects_alone(self, cg_run, tmp_path):
         predictor = TargetedPredictor(cg_run, device="cpu")
         texts = ["this is happy & not a fear", "a day", "this is sad & not a fear"]
@@ -788,29 +507,11 @@ class TestFiles:
         found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [row["predicted_labels"] for row in found] == [[], []]
 
-    def test_bad_rows(self, predictor, expected, tmp_path):
-        write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}, {"text": ""}])
-        with pytest.raises(ValueError, match="in.jsonl, line 2: the text is empty"):
-            predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
-        done = predict_file(
-            predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", on_bad_rows="skip", progress=False
-        )
-        assert done == {"rows": 2, "skipped": 1}
-        found = [json.loads(line)["predicted_labels"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-        assert found == [[name for name, _ in expected[0]], None]
-
     def test_top_k_is_refused(self, predictor, tmp_path):
         source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
         with pytest.raises(ValueError, match="`top_k` is for emotions"):
             predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
-
-    def test_cut_texts_are_counted_once(self, predictor, tmp_path, caplog):
-        texts = [f"LOCATION1 {'sun ' * (60 if i % 2 else 2)}" for i in range(10)]
-        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
-        predict_file(predictor, source, tmp_path / "out.csv", progress=False)
-        messages = [record.getMessage() for record in caplog.records]
-        assert messages == ["5 of 10 texts are longer than 40 tokens (`max_length`) and were cut"]
 
 
 # The command line
@@ -826,10 +527,9 @@ class TestPredictCommand:
             rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
         return [[target, *row] for target, row in rows.items()]
 
-    @each_run("qacg_run", "pair_run")
-    def test_one_text_is_a_table_of_targets_and_aspects(self, run):
-        (items,) = TargetedPredictor(run, device="cpu")(self.TEXTS[0])
-        output = invoke("predict", run, self.TEXTS[0])
+    def test_one_text_is_a_table_of_targets_and_aspects(self, qacg_run):
+        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
+        output = invoke("predict", qacg_run, self.TEXTS[0])
         assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
         assert [row[0] for row in cells(output)[1:]] == LOCATIONS
         assert self.TEXTS[0] not in output
@@ -855,83 +555,34 @@ class TestPredictCommand:
             (items,) = predictor("so happy", targets=names)
             assert cells(invoke("predict", qacg_run, "so happy", *options))[1:] == self.cells_of(items)
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
-            (["{qacg}", "LOCATION1", "--top-k", "2"], 2, "--top-k does not go"),
-            (
-                ["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--top-k", "2"],
-                2,
-                "--top-k does not go",
-            ),
-            (["{qacg}", "LOCATION1", "--taxonomy", "ekman"], 1, "`taxonomy` .*'ekman'.*targeted"),
-            (["{emotions}", "so happy", "--target", "LOCATION1"], 2, "--target does not go"),
-            (
-                ["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--target", "LOCATION1"],
-                2,
-                "without texts, --target",
-            ),
-            (["{qacg}", "so happy"], 1, r"names none of the model's targets \['LOCATION1', 'LOCATION2'\]"),
-            (["{qacg}", "so happy", "--target", "LOCATION3"], 1, "unknown target 'LOCATION3'.*'LOCATION2'"),
-            (["{cg}", "so happy", "--target", "food"], 1, "unknown target 'food'"),
-            (["{cg}", " "], 1, "text 1 of . is empty"),
-        ],
-        ids=lambda value: "-".join(value[:1] + value[-2:]) if isinstance(value, list) else None,
-    )
-    def test_what_is_refused(self, argv, qacg_run, cg_run, single_run, tmp_path, arguments, code, message):
-        source = write_csv(tmp_path / "in.csv", ["text"], [["LOCATION1"]])
-        places = {"qacg": qacg_run, "cg": cg_run, "emotions": single_run, "file": source}
-        result = argv("predict", *(argument.format(**places) for argument in arguments))
-        assert result.code == code and result.out == ""
-        assert re.search(message, " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split()))
-        assert code == 2 or len(result.err.splitlines()) == 1
-        assert set(files_in(tmp_path)) == {"in.csv"}
-
-
-class TestTrainCommand:
-    def test_a_run(self, argv, aspect_bert, corpora, tmp_path, no_plots):
-        arguments = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())
-        (tmp_path / "mine.yaml").write_text(
-            "name: mine\ndataset: sentihood\nmodel_type: qacg-bert\nmodel_config: {auxiliary_sentence: true}\n"
-            f"max_length: 40\npublished: {{strict_accuracy: 0.809}}\ntraining_arguments:\n{arguments}\n"
-        )
-        options = ["--base-model", aspect_bert, "--data-dir", corpora, "--output", tmp_path / "run"]
-        result = argv("train", tmp_path / "mine.yaml", *options, "--set", "inverse_frequency_sampling=true", "--all")
-        assert result.code == 0, result.err
-        assert load_recipe(tmp_path / "run" / "recipe.yaml").inverse_frequency_sampling is True
-        figures = report_of(tmp_path / "run")["summary"]["test"]["argmax"]
-        rows = cells(result.out)
-        assert rows[0] == ["mine, test", "argmax", "published"]
-        printed = {row[0]: row[1:] for row in rows[1:]}
-        assert set(printed) == set(figures) >= {"strict_accuracy", "sentiment_auc", "accuracy"}
-        for name, (found, published) in printed.items():
-            mean = figures[name]["mean"]
-            assert found == ("nan" if mean is None else f"{mean:.4f}"), name
-            assert published == ("0.809" if name == "strict_accuracy" else "-")
-
 
 class TestEvaluate:
-    @each_run("qacg_run", "pair_run", "cg_run")
-    @pytest.mark.parametrize("split", ["validation", "test"])
-    def test_the_figures_of_the_run(self, run, split, corpora):
+    @each_run("qacg_run", "cg_run")
+    def test_the_figures_of_the_corpus(self, run, corpora):
         report = report_of(run)
-        options = ["--dataset", report["dataset"], "--data-dir", corpora, "--split", split]
-        result = json.loads(invoke("evaluate", run, *options, "--json"))
-        assert result["rows"] == report["rows"][split] and result["labels"] == list(report["class_counts"])
-        expected = report["runs"][0][split]["argmax"]
-        assert list(result["metrics"]) == ["argmax"]
-        found = result["metrics"]["argmax"]
-        assert found.keys() == expected.keys() and found.pop("per_label") == expected.pop("per_label")
-        assert found == pytest.approx(expected, abs=1e-6)
-        rows = cells(invoke("evaluate", run, *options, "--all"))
-        assert rows[0] == [f"{report['dataset']} {split} ({report['rows'][split]} rows)", "argmax"]
-        assert rows[1:] == [[name, f"{value:.4f}"] for name, value in found.items()]
+        found = evaluate(TargetedPredictor(run), report["dataset"], "validation", corpora)
+        expected = report["runs"][0]["validation"]["argmax"]
+        assert found["rows"] == report["rows"]["validation"] and found["labels"] == list(report["class_counts"])
+        figures = found["metrics"]["argmax"]
+        assert figures.keys() == expected.keys() and figures.pop("per_label") == expected.pop("per_label")
+        assert figures == pytest.approx(expected, abs=1e-6)
+
+    def test_the_table(self, places_run, places):
+        options = ("--dataset", "aspect_files", "--data-dir", places, "--option", "target_column=target", "--all")
+        rows = cells(invoke("evaluate", places_run, *options))
+        expected = {n: v for n, v in report_of(places_run)["runs"][0]["test"]["argmax"].items() if n != "per_label"}
+        assert rows == [["aspect_files test (16 rows)", "argmax"], *([n, f"{v:.4f}"] for n, v in expected.items())]
+
+    def test_what_does_not_fit(self, qacg_run, cg_run, corpora):
+        for run, settings, message in (
+            (cg_run, {}, "the labels of sentihood and of the checkpoint differ"),
+            (qacg_run, {"threshold": 0.5}, "`threshold` 0.5 .*leave it out"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                evaluate(TargetedPredictor(run), "sentihood", data_dir=corpora, **settings)
 
     def test_own_files(self, places_run, places, tmp_path):
         options = ["--dataset", "aspect_files", "--data-dir"]
-        result = json.loads(invoke("evaluate", places_run, *options, places, "--json"))
-        expected = report_of(places_run)["runs"][0]["test"]["argmax"]
-        assert result["metrics"]["argmax"]["accuracy"] == pytest.approx(expected["accuracy"])
         # Part of the labels, aspects and targets, and other column names.
         rows = [row for row in places_rows(40) if row[1:3] == ["sun", "food"]]
         for name in ("train", "test"):
@@ -956,44 +607,8 @@ class TestEvaluate:
             assert result.code == 1
             assert f"train.csv, line 10: unknown {PLACES_HEADER[column]} '{row[column]}'" in result.err
 
-    def test_what_does_not_fit(self, argv, qacg_run, cg_run, single_run, corpora, single_label, tmp_path):
-        options = ["--dataset", "sentihood", "--data-dir", corpora]
-        result = argv("evaluate", cg_run, *options)
-        assert result.code == 1 and "the labels of sentihood and of the checkpoint differ" in result.err
-        result = argv("evaluate", single_run, *options)
-        assert result.code == 1 and "sentihood holds texts with aspects, and the model reads texts" in result.err
-        result = argv("evaluate", qacg_run, "--dataset", "quickstart")
-        assert result.code == 1 and "quickstart holds texts, and the model reads texts with aspects" in result.err
-        result = argv("evaluate", qacg_run, *options, "--threshold", 0.5)
-        assert result.code == 1 and "`threshold` 0.5" in result.err and "leave it out" in result.err
-        result = argv("evaluate", qacg_run, *options, "--taxonomy", "ekman")
-        assert result.code == 1 and "`taxonomy` 'ekman' does not go with" in result.err
-        for name in ("train", "test"):
-            write_csv(tmp_path / f"{name}.csv", ["text", "aspect", "label"], [["so happy", "sun", "joy"]] * 3)
-        options = ["--dataset", "aspect_files", "--data-dir", tmp_path]
-        result = argv("evaluate", single_run, *options, "--option", "validation_fraction=0.5")
-        assert result.code == 1
-        write_csv(tmp_path / "dev.csv", ["text", "aspect", "label"], [["a day", "sun", "joy"]] * 3)
-        result = argv("evaluate", single_run, *options)
-        assert result.code == 1 and "files holds texts with aspects, and the model reads texts" in result.err
-
 
 class TestCompare:
-    def test_published_metrics_and_tests(self, qacg_run, pair_run):
-        output = invoke("compare", pair_run, qacg_run, "--all")
-        names = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc"]
-        names += ["accuracy", "macro_f1", "weighted_f1"]
-        head = zip(*cells("\n".join(line for line in output.splitlines() if line[0] == "┃")), strict=True)
-        header = [" ".join(part for part in column if part) for column in head]  # long names are folded
-        assert header == ["run", "encoder", "seeds", *(f"{name} (argmax)" for name in names)]
-        for run in (pair_run, qacg_run):
-            report = report_of(run)
-            summary = report["summary"]["test"]["argmax"]
-            (row,) = [row for row in cells(output) if row[0] == report["name"]]
-            assert row[2:] == ["1", *(f"{summary[name]['mean']:.4f}" for name in names)]
-        (line,) = [line for line in output.splitlines() if line.startswith("qacg vs pair (argmax)")]
-        assert "95 % interval" in line and "McNemar p = " in line
-
     def test_significance(self, qacg_run, pair_run):
         (test,) = json.loads(invoke("compare", pair_run, qacg_run, "--json"))["tests"]
         runs = [rows_of(run, "test") for run in (pair_run, qacg_run)]
@@ -1007,10 +622,12 @@ class TestCompare:
         assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
         assert test["low"] <= test["difference"] <= test["high"]
 
-    def test_metrics_of_semeval2014(self, cg_run):
-        result = json.loads(invoke("compare", cg_run, cg_run, "--json"))
-        names = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
-        assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
+    def test_metrics_of_the_corpora(self, qacg_run, cg_run):
+        hood = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc", "accuracy"]
+        food = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
+        for run, names in ((qacg_run, hood), (cg_run, food)):
+            result = json.loads(invoke("compare", run, run, "--json"))
+            assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
 
 
 class TestConvertCommand:
@@ -1021,16 +638,6 @@ class TestConvertCommand:
         settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
         weights = absa_weights("shared", dtype=torch.float32)
         return save_reference(tmp_path / "theirs" / "best.bin", weights, settings, "bert_config.json")
-
-    def test_done(self, reference, tmp_path):
-        output = invoke("convert", reference, tmp_path / "ours").splitlines()
-        read = len(absa_weights("shared")) - 4
-        assert output == [
-            f"QACGBertForSequenceClassification written to {tmp_path / 'ours'}: {read} tensors read, 4 left out because "
-            "no output depends on them",
-            "no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`",
-        ]
-        AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours")
 
     def test_its_result_predicts(self, reference, tmp_path):
         (reference.parent / "vocab.txt").write_text("\n".join(self.VOCABULARY) + "\n")
@@ -1051,50 +658,6 @@ class TestConvertCommand:
             logits = model(torch.tensor([first + second]), token_type_ids=types, context_ids=context).logits[0]
         best = int(logits.argmax())
         assert rows[2][2] == f"{model.config.id2label[best]} {logits.softmax(-1)[best]:.2f}"
-
-    def test_the_configuration_can_be_given(self, reference, tmp_path):
-        config = tmp_path / "sizes.json"
-        (reference.parent / "bert_config.json").rename(config)
-        invoke("convert", reference, tmp_path / "ours", "--config", config)
-        assert (tmp_path / "ours" / "model.safetensors").is_file()
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ("family", "belongs to no known family"),
-            ("missing", "no-such-file.bin"),
-            ("config", "No such file or directory: .*config.json"),
-            ("lacks", r"it lacks classifier\.bias"),
-            ("key", "unknown configuration key `aspect`: the keys are .*'aspects'"),
-            ("contexts", "the configuration does not fit: .*`num_contexts` is 6"),
-            ("output", "exists and is not an empty folder"),
-        ],
-    )
-    def test_what_is_wrong_is_one_line(self, argv, reference, tmp_path, change, message):
-        output, options = tmp_path / "ours", []
-        if change == "family":
-            torch.save({"weight": torch.ones(2)}, reference)
-        elif change == "missing":
-            reference = tmp_path / "no-such-file.bin"
-            options = ["--config", tmp_path / "theirs" / "bert_config.json"]
-        elif change == "config":
-            (reference.parent / "bert_config.json").unlink()
-        elif change == "lacks":
-            weights = absa_weights("shared", dtype=torch.float32)
-            del weights["classifier.bias"]
-            torch.save(weights, reference)
-        elif change == "key":
-            options = ["--set", "aspect=[joy]"]
-        elif change == "contexts":
-            options = ["--set", "aspects=[joy, fear]", "--set", "targets=[sun, home]"]
-        else:
-            output = reference.parent
-        before = files_in(tmp_path)
-        result = argv("convert", reference, output, *options)
-        assert result.code == 1 and result.out == ""
-        (line,) = result.err.splitlines()
-        assert re.match(f"error: .*{message}", line)
-        assert files_in(tmp_path) == before
 
 
 # Sampling by inverse class frequency
@@ -1121,8 +684,7 @@ def trainer_of(recipe, data: Path, tmp_path: Path) -> EmotionTrainer:
 
 class TestInverseFrequencySampling:
     def test_each_class_is_drawn_as_often_as_another(self, aspect_bert, corpora, tmp_path):
-        recipe = targeted_recipe(aspect_bert, inverse_frequency_sampling=True)
-        trainer = trainer_of(recipe, corpora, tmp_path)
+        trainer = trainer_of(targeted_recipe(aspect_bert, inverse_frequency_sampling=True), corpora, tmp_path)
         labels = trainer.train_dataset["labels"][:]
         counts = Counter(labels)
         assert max(counts.values()) > 2 * min(counts.values())
@@ -1132,33 +694,22 @@ class TestInverseFrequencySampling:
             rows = list(trainer._get_train_sampler())
             assert len(rows) == len(labels)
             drawn.update(rows)
-        total = epochs * len(labels)
-        of_class = Counter({label: sum(drawn[i] for i, of in enumerate(labels) if of == label) for label in counts})
-        for label, number in of_class.items():
-            assert number / total == pytest.approx(1 / 3, abs=0.015), label  # three standard deviations: 0.009
-            share = [drawn[i] * counts[label] / number for i, of in enumerate(labels) if of == label]
-            assert min(share) > 0.6 and max(share) < 1.5  # rows of a class equally often
-
-    def test_the_batches_are_drawn_so(self, aspect_bert, corpora, tmp_path):
-        recipe = targeted_recipe(aspect_bert, inverse_frequency_sampling=True)
-        loader = trainer_of(recipe, corpora, tmp_path).get_train_dataloader()
+        for label, count in counts.items():
+            own = [drawn[i] for i, of in enumerate(labels) if of == label]
+            assert sum(own) / (epochs * len(labels)) == pytest.approx(1 / 3, abs=0.015)  # three deviations: 0.009
+            shares = [number * count / sum(own) for number in own]
+            assert min(shares) > 0.6 and max(shares) < 1.5  # rows of a class equally often
+        # The batches are drawn so; the development part is not.
+        loader = trainer.get_train_dataloader()
         labels = torch.cat([batch["labels"] for _ in range(20) for batch in loader])
-        assert len(labels) == 20 * 128
-        shares = torch.bincount(labels) / len(labels)
-        assert shares.tolist() == pytest.approx([1 / 3] * 3, abs=0.04)
+        assert (torch.bincount(labels) / len(labels)).tolist() == pytest.approx([1 / 3] * 3, abs=0.04)
+        rows = trainer.eval_dataset
+        assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
+        assert rows["length"][:] == sorted(rows["length"][:])
 
     def test_by_default_each_row_comes_once(self, aspect_bert, corpora, tmp_path):
         trainer = trainer_of(targeted_recipe(aspect_bert), corpora, tmp_path)
         assert sorted(trainer._get_train_sampler()) == list(range(128))
-        labels = torch.cat([batch["labels"] for batch in trainer.get_train_dataloader()])
-        assert sorted(labels.tolist()) == sorted(trainer.train_dataset["labels"][:])
-
-    def test_the_development_part_is_not_sampled(self, aspect_bert, corpora, tmp_path):
-        trainer = trainer_of(targeted_recipe(aspect_bert, inverse_frequency_sampling=True), corpora, tmp_path)
-        rows = trainer.eval_dataset
-        assert len(rows) == len(sentihood_gold("dev"))
-        assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
-        assert rows["length"][:] == sorted(rows["length"][:])
 
     def test_multi_label_data(self, base_bert, feelings, tmp_path):
         options = {"dataset": "files", "dataset_options": {"label_separator": "|"}, "train_fraction": 1}
@@ -1175,26 +726,31 @@ def contexts_recipe(base: Path, arguments: dict | None = None, **changes):
 
 
 @pytest.fixture(scope="module")
-def contexts_run(tmp_path_factory, aspect_bert, corpora) -> Path:
-    """One stock classifier for each target and aspect of SentiHood."""
+def files_recipe(aspect_bert):
+    return contexts_recipe(aspect_bert, {"num_train_epochs": 2}, name="single", **FILES)
+
+
+@pytest.fixture(scope="module")
+def contexts_run(tmp_path_factory, files_recipe, places) -> Path:
+    """One stock classifier for each target and aspect of one's own files."""
     output = tmp_path_factory.mktemp("contexts") / "run"
     with one_thread():
-        train(contexts_recipe(aspect_bert, {"num_train_epochs": 2}, name="single"), output, data_dir=corpora)
+        train(files_recipe, output, data_dir=places)
     return output
 
 
-class TestOneModelPerContext:
-    CONTEXTS = [f"{target}-{aspect}" for target in LOCATIONS for aspect in HOOD_ASPECTS]
+PART_FILES = CHECKPOINT | travelling("pipeline_targeted_sentiment") | {"run.json", "train.log"}
 
-    def test_files(self, contexts_run):
-        folders = {path.name for path in contexts_run.iterdir() if path.is_dir()}
-        assert folders == set(self.CONTEXTS)
-        assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS - {"train.log"}
-        for name in self.CONTEXTS:
-            assert set(files_in(contexts_run / name)) == CHECKPOINT | CODE["stock"] | {"run.json", "train.log"}
-            assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
+
+class TestOneModelPerContext:
+    CONTEXTS = ["home-calm", "home-food", "sun-calm", "sun-food"]
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
+        assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS - {"train.log"}
+        assert {path.name for path in contexts_run.iterdir() if path.is_dir()} == set(self.CONTEXTS)
+        assert {name: set(files_in(contexts_run / name)) for name in self.CONTEXTS} == dict.fromkeys(
+            self.CONTEXTS, PART_FILES
+        )
         models = {
             name: AutoModelForSequenceClassification.from_pretrained(contexts_run / name).eval()
             for name in self.CONTEXTS
@@ -1205,18 +761,15 @@ class TestOneModelPerContext:
         assert not any(hasattr(model.config, "calibration_temperature") for model in models.values())
         differing = 0.0
         for split, part in (("validation", "dev"), ("test", "test")):
-            texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
-            gold = sentihood_gold(part)
-            predictions = rows_of(contexts_run, split)
-            assert [row["id"] for row in predictions] == ["/".join(row[:3]) for row in gold]
-            for row, (number, target, aspect, label) in zip(predictions, gold, strict=True):
-                inputs = tokenizer(texts[number], return_tensors="pt")
+            for row, (text, target, aspect, label) in zip(
+                rows_of(contexts_run, split), places_rows(*PLACES_PARTS[part]), strict=True
+            ):
+                inputs = tokenizer(text, return_tensors="pt")
                 with torch.no_grad():
                     logits = {name: model(**inputs).logits[0] for name, model in models.items()}
                 found = {name: (own / temperature).softmax(-1).tolist() for name, own in logits.items()}
                 expected = found.pop(f"{target}-{aspect}")
-                assert row["probabilities"] == pytest.approx(expected, abs=1e-5)
-                assert row["labels"] == [label]
+                assert row["probabilities"] == pytest.approx(expected, abs=1e-5) and row["labels"] == [label]
                 differing += min(np.abs(np.subtract(expected, other)).max() for other in found.values())
         assert differing > 1  # rows of another model would show
 
@@ -1224,59 +777,38 @@ class TestOneModelPerContext:
         report = report_of(contexts_run)
         (run,) = report["runs"]
         for split in ("validation", "test"):
-            gold = np.array([SENTIHOOD_LABELS.index(row["labels"][0]) for row in rows_of(contexts_run, split)])
-            expected = metrics.sentihood(gold, probabilities_of(contexts_run, split))
-            found = {name: run[split]["argmax"][name] for name in expected}
-            assert found == pytest.approx(expected, abs=1e-9)
-            assert set(report["summary"][split]["argmax"]) >= {*expected, "accuracy", "macro_f1"}
-        assert len(run["contexts"]) == 8 and [part["seed"] for part in run["contexts"]] == [42] * 8
-        assert run["contexts"] == [json.loads((contexts_run / n / "run.json").read_text()) for n in self.CONTEXTS]
-        assert run["train_minutes"] == pytest.approx(sum(part["train_minutes"] for part in run["contexts"]))
-        # Each chooses its epoch by the accuracy on its own rows; the corpus' metrics need those of all.
-        best = []
-        for part in run["contexts"]:
+            rows = rows_of(contexts_run, split)
+            right = [[("bad", "good")[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
+            assert run[split]["argmax"]["accuracy"] == pytest.approx(np.mean(right))
+        parts = run["contexts"]
+        assert parts == [json.loads((contexts_run / n / "run.json").read_text()) for n in self.CONTEXTS]
+        assert [part["seed"] for part in parts] == [42] * 4 and report["contexts"]["aspects"] == ["calm", "food"]
+        assert run["train_minutes"] == pytest.approx(sum(part["train_minutes"] for part in parts))
+        assert [part["history"][-1]["step"] for part in parts] == [2 * 2] * 4  # each on its 12 rows, in batches of 8
+        # Each chooses its epoch by the metric on its own rows, which are those of the run.
+        assert run["selected_by"] == "accuracy" and run["best_dev_metric"] == pytest.approx(
+            np.mean([part["best_dev_metric"] for part in parts])
+        )
+        for name, part in zip(self.CONTEXTS, parts, strict=True):
+            rows = [row for row in rows_of(contexts_run, "validation") if row["id"].endswith(name.replace("-", "/"))]
+            right = [[("bad", "good")[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
             dev = [entry["eval_accuracy"] for entry in part["history"] if "eval_loss" in entry]
             assert part["best_dev_metric"] == max(dev) and len(dev) == 2
-            best.append(max(dev))
-        assert run["best_dev_metric"] == pytest.approx(np.mean(best)) and len(set(best)) > 1
-        assert run["selected_by"] == "accuracy"
-        assert report["contexts"]["aspects"] == HOOD_ASPECTS
-
-    def test_each_trains_on_its_own_rows(self, contexts_run):
-        steps = [part["history"][-1]["step"] for part in report_of(contexts_run)["runs"][0]["contexts"]]
-        rows = Counter((target, aspect) for _, target, aspect, _ in sentihood_gold("train"))
-        assert steps == [2 * math.ceil(rows[tuple(name.split("-", 1))] / 8) for name in self.CONTEXTS]
-
-    def test_the_development_rows_of_a_context_choose_its_epoch(self, contexts_run):
-        """The figures during training are those of the context's rows in predictions.parquet."""
-        parts = report_of(contexts_run)["runs"][0]["contexts"]
-        for name, part in zip(self.CONTEXTS, parts, strict=True):
-            ending = name.replace("-", "/", 1)
-            rows = [row for row in rows_of(contexts_run, "validation") if row["id"].endswith(ending)]
-            right = [[SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
-            assert part["best_dev_metric"] == pytest.approx(np.mean(right))
+            assert max(dev) == pytest.approx(np.mean(right))
 
     def test_predict_reads_a_folder(self, contexts_run):
-        text = "LOCATION1 is so happy"
-        ((item,),) = TargetedPredictor(contexts_run / "LOCATION1-price", device="cpu")(text)
-        rows = cells(invoke("predict", contexts_run / "LOCATION1-price", text))
-        assert rows[1:] == [["LOCATION1", f"{item['label']} {item['score']:.2f}"]]
-
-    def test_a_model_knows_its_context_alone(self, contexts_run):
-        rows = cells(invoke("predict", contexts_run / "LOCATION1-price", "LOCATION1 is so happy , not LOCATION2"))
-        assert rows[0] == ["target", "price"] and [row[0] for row in rows[1:]] == ["LOCATION1"]
+        """A model knows its context alone."""
+        text = "the home is so happy , not the sun"
+        ((item,),) = TargetedPredictor(contexts_run / "home-calm", device="cpu")(text)
+        rows = cells(invoke("predict", contexts_run / "home-calm", text))
+        assert rows == [["target", "calm"], ["home", f"{item['label']} {item['score']:.2f}"]]
 
     def test_predict_names_the_folders(self, argv, contexts_run):
-        result = argv("predict", contexts_run, "LOCATION1")
+        result = argv("predict", contexts_run, "the home")
         assert result.code == 1
         (line,) = result.err.splitlines()
         assert line.startswith(f"error: {contexts_run} is not a checkpoint: it has no config.json.")
         assert line.endswith(f"Its folders {sorted(self.CONTEXTS)} are checkpoints.")
-
-    def test_a_folder_without_checkpoints_has_no_hint(self, argv, tmp_path):
-        (tmp_path / "run" / "empty").mkdir(parents=True)
-        result = argv("predict", tmp_path / "run", "LOCATION1")
-        assert result.err == f"error: {tmp_path / 'run'} is not a checkpoint: it has no config.json.\n"
 
     def test_card(self, contexts_run):
         text = (contexts_run / "README.md").read_text(encoding="utf-8")
@@ -1287,31 +819,9 @@ class TestOneModelPerContext:
         assert f'"subfolder": "{self.CONTEXTS[0]}"' in code
         found = []
         exec(code.replace("PATH_OR_REPO", str(contexts_run)).replace("print(", "keep("), {"keep": found.append})
-        assert found[0][0]["label"] in ("none", "positive", "negative")
+        assert found[0][0]["label"] in ("bad", "good")
 
-    @pytest.fixture(scope="class")
-    def files_recipe(self, aspect_bert):
-        return contexts_recipe(aspect_bert, ONE_EPOCH, **FILES)
-
-    @pytest.fixture(scope="class")
-    def uninterrupted(self, tmp_path_factory, files_recipe, places):
-        output = tmp_path_factory.mktemp("files-contexts") / "run"
-        with one_thread(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-            train(files_recipe, output, data_dir=places)
-        return output
-
-    def test_names_of_own_targets_and_aspects(self, uninterrupted):
-        folders = {path.name for path in uninterrupted.iterdir() if path.is_dir()}
-        assert folders == {"home-calm", "home-food", "sun-calm", "sun-food"}
-
-    @pytest.mark.slow
-    def test_names_of_aspects_alone(self, aspect_bert, corpora, tmp_path, no_plots):
-        recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, dataset="semeval2014")
-        train(recipe, tmp_path / "run", data_dir=corpora)
-        assert {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()} == set(FOOD_ASPECTS)
-
-    def test_resume_keeps_finished_contexts(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
+    def test_resume_keeps_finished_contexts(self, contexts_run, files_recipe, places, tmp_path, steps, no_plots):
         fit, output = seeds.fit_model, tmp_path / "run"
         calls = []
 
@@ -1325,46 +835,21 @@ class TestOneModelPerContext:
             patch.setattr(seeds, "fit_model", fail_at_the_third)
             with pytest.raises(Captured):
                 train(files_recipe, output, data_dir=places)
-        assert len(steps) == 4 and not (output / "metrics.json").exists()  # 12 rows in batches of 8, twice
+        assert len(steps) == 8 and not (output / "metrics.json").exists()  # 12 rows in batches of 8, two epochs, twice
         finished = {name: content for name, content in files_in(output).items() if "/" in name}
         assert {name.split("/")[0] for name in finished} == {"home-calm", "home-food"}
         with pytest.raises(FileExistsError, match="--resume"):
             train(files_recipe, output, data_dir=places)
         train(files_recipe, output, data_dir=places, resume=True)
-        assert len(steps) == 8
+        assert len(steps) == 16
         after = files_in(output)
         assert finished.items() <= after.items()
-        assert set(after) == set(files_in(uninterrupted)) - {"training_curve.png", "per_label_f1.png"}
+        assert set(after) == set(files_in(contexts_run)) - {"training_curve.png", "per_label_f1.png"}
         for split in ("validation", "test"):
             np.testing.assert_allclose(
-                probabilities_of(output, split), probabilities_of(uninterrupted, split), atol=1e-5
+                probabilities_of(output, split), probabilities_of(contexts_run, split), atol=1e-5
             )
-        assert report_of(output)["summary"] == report_of(uninterrupted)["summary"]
-
-    def test_a_finished_run_is_not_trained_again(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
-        shutil.copytree(uninterrupted, tmp_path / "run")
-        train(files_recipe, tmp_path / "run", data_dir=places, resume=True)
-        assert steps == []
-        assert report_of(tmp_path / "run")["runs"] == report_of(uninterrupted)["runs"]
-
-    @pytest.mark.slow
-    def test_interrupted_within_a_context(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
-        output = tmp_path / "run"
-        save = EmotionTrainer._save_checkpoint
-
-        def save_and_stop(self, *arguments, **keywords):
-            save(self, *arguments, **keywords)
-            raise Captured
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
-            with pytest.raises(Captured):
-                train(files_recipe, output, data_dir=places)
-        report = train(files_recipe, output, data_dir=places, resume=True).to_dict()
-        assert len(steps) == 8  # the first context is at its end already
-        (run,) = report["runs"]
-        assert run["resumed"] is True and [part["resumed"] for part in run["contexts"]] == [True, False, False, False]
-        assert set(files_in(output)) == set(files_in(uninterrupted))
+        assert report_of(output)["summary"] == report_of(contexts_run)["summary"]
 
     def test_context_guided_models_are_refused(self, aspect_bert):
         with pytest.raises(ValueError, match="`one_model_per_context` is for stock models.*'qacg-bert'"):
@@ -1399,7 +884,7 @@ class TestOneModelPerContext:
         assert run.best_dev_metric == (None if missing else pytest.approx(0.425))
 
     @pytest.mark.slow
-    def test_several_seeds(self, argv, aspect_bert, places, tmp_path, no_plots):
+    def test_several_seeds(self, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         output = tmp_path / "run"
         report = train(recipe, output, data_dir=places).to_dict()
@@ -1412,13 +897,9 @@ class TestOneModelPerContext:
         for seed in (3, 8):
             assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
             for name in names:
-                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | CODE["stock"] | {
-                    "run.json",
-                    "train.log",
-                }
+                assert set(files_in(output / f"seed-{seed}" / name)) == PART_FILES
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
-        assert "home-calm" in argv("predict", output, "the home is so happy").err
 
     @pytest.mark.slow
     def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):
@@ -1439,36 +920,6 @@ class TestOneModelPerContext:
 
 
 class TestCard:
-    @pytest.mark.parametrize(
-        ("run", "shown"),
-        [
-            (
-                "qacg_run",
-                "strict_accuracy aspect_macro_f1 aspect_auc sentiment_accuracy sentiment_auc accuracy".split(),
-            ),
-            ("cg_run", "precision recall f1 accuracy_2way accuracy_3way accuracy_4way accuracy".split()),
-            ("places_run", ["accuracy"]),
-        ],
-        indirect=["run"],
-    )
-    def test_figures(self, run, shown):
-        report = report_of(run)
-        card = ModelCard.load(run / "README.md")
-        figures = report["summary"]["test"]["argmax"]
-        found = {result.metric_name: result.metric_value for result in card.data.eval_results}
-        assert found == {f"{name} (argmax)": round(figures[name]["mean"], 4) for name in shown}
-        assert {result.dataset_split for result in card.data.eval_results} == {"test"}
-        assert {result.metric_type for result in card.data.eval_results if "f1" in result.metric_name} <= {"f1"}
-        rows = [
-            [cell.strip() for cell in line.strip("|").split("|")] for line in card.text.splitlines() if "|" in line
-        ]
-        header = next(row for row in rows if row[:2] == ["split", "decision"])
-        assert header[2 : 2 + len(shown)] == shown and {"macro_f1", "weighted_f1"} <= set(header)
-        for split in ("validation", "test"):
-            (row,) = [row for row in rows if row[:2] == [split, "argmax"]]
-            figures = report["summary"][split]["argmax"]
-            assert row[2:] == [f"{figures[name]['mean']:.4f}" for name in header[2:]]
-
     def test_what_was_done(self, qacg_run):
         card = ModelCard.load(qacg_run / "README.md")
         assert {"aspect-based-sentiment-analysis", "hf-emotion", "qacg-bert"} == set(card.data.tags)
@@ -1489,15 +940,14 @@ class TestCard:
         ):
             assert text in card.text, text
 
-    def test_what_differs_for_other_models(self, pair_run, cg_run, tiny_run):
-        pair, cg, emotions = ((run / "README.md").read_text() for run in (pair_run, cg_run, tiny_run))
+    def test_what_differs_for_other_models(self, pair_run, cg_run):
+        pair, cg = ((run / "README.md").read_text() for run in (pair_run, cg_run))
         assert "stock sequence classifier" in pair and "It reads pairs" in pair and "Targets: LOCATION1" in pair
         assert "guides the queries and keys" in cg and "It reads pairs" not in cg
         assert "Aspects: price, anecdotes, food, ambience, service\n" in cg and "Targets:" not in cg
         assert "Pontiki et al. 2014" in cg
-        assert "Aspects" not in emotions and "aspect" not in emotions
 
-    @each_run("qacg_run", "cg_run", "places_run", "pair_run")
+    @each_run("cg_run", "pair_run")
     def test_the_example_runs(self, run):
         (code,) = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text(), flags=re.DOTALL)
         found = []
@@ -1555,7 +1005,7 @@ class TestContextGuidance:
         "combined_attention": "combined_attentions",
     }
 
-    @pytest.mark.parametrize(("split", "part"), [("test", "test"), ("validation", "dev")])
+    @pytest.mark.parametrize(("split", "part"), [("validation", "dev")])
     def test_quasi_attention(self, qacg_run, corpora, split, part):
         result = context_guidance(qacg_run, "sentihood", corpora, split=split, rows=1000)
         outputs = list(self.outputs_of_sentihood(qacg_run, part).values())
@@ -1596,24 +1046,19 @@ class TestContextGuidance:
         assert result["query_gate"]["mean"] != pytest.approx(result["key_gate"]["mean"], abs=1e-3)
 
     def test_a_sample_has_rows_with_an_opinion_only(self, qacg_run, corpora):
+        """Which ones depends on the seed."""
         means = {
             row: float(torch.cat([layer.flatten() for layer in output.context_gates]).double().mean())
             for row, output in self.outputs_of_sentihood(qacg_run).items()
         }
         found = [
             context_guidance(qacg_run, "sentihood", corpora, rows=1, seed=seed)["context_gate"]["mean"]
-            for seed in range(6)
+            for seed in (0, 1, 2, 0)
         ]
         for mean in found:
             assert min(abs(mean - other) for other in means.values()) < 1e-6
-        assert len(set(found)) > 2
-
-    def test_a_sample_depends_on_its_seed(self, qacg_run, corpora):
-        first, again, other = (
-            context_guidance(qacg_run, "sentihood", corpora, rows=5, seed=seed) for seed in (1, 1, 2)
-        )
-        assert first == again != other
-        assert first["rows"] == other["rows"] == 5
+        assert found[0] == found[3] and len(set(found)) > 1
+        assert context_guidance(qacg_run, "sentihood", corpora, rows=5)["rows"] == 5
 
     def test_in_the_report(self, qacg_run, corpora, tmp_path, monkeypatch):
         run = shutil.copytree(qacg_run, tmp_path / "run")
@@ -1632,9 +1077,9 @@ class TestContextGuidance:
         assert "--data-dir" in analyze(run)["left_out"]["gates and attentions"]
         assert not list((run / "analysis").glob("*.svg"))  # those of an analysis with more are gone
 
-    def test_other_models(self, single_run, corpora):
-        with pytest.raises(ValueError, match="reads texts: use Predictor"):
-            context_guidance(single_run, "sentihood", corpora)
+    def test_other_models(self, pair_run, corpora):
+        with pytest.raises(ValueError, match="has no gates: it is neither a CG-BERT nor a QACG-BERT"):
+            context_guidance(pair_run, "sentihood", corpora)
 
     def test_no_opinions(self, qacg_run, corpora, tmp_path):
         shutil.copytree(corpora / "sentihood", tmp_path / "sentihood")
@@ -1643,25 +1088,24 @@ class TestContextGuidance:
         with pytest.raises(ValueError, match="sentihood test has no row with an opinion"):
             context_guidance(qacg_run, "sentihood", tmp_path)
 
-    @pytest.mark.parametrize(
-        ("run", "dataset", "names"),
-        [
-            ("qacg_run", "sentihood", ["context_gate", "attention", "quasi_attention", "combined_attention"]),
-            ("cg_run", "semeval2014", ["query_gate", "key_gate"]),
-        ],
-        indirect=["run"],
-    )
-    def test_the_command(self, run, dataset, names, corpora, tmp_path, study):
-        options = ["--dataset", dataset, "--data-dir", corpora, "--split", "validation", "--rows", "4", "--seed", "7"]
-        output = tmp_path / "gates.json"
-        done = study("context-guidance", run, *options, "--output", output)
-        expected = context_guidance(run, dataset, corpora, split="validation", rows=4, seed=7)
-        assert json.loads(output.read_text()) == expected
-        lines = done.out.splitlines()
-        assert lines[0] == "4 rows"
-        printed = {line.split()[0]: line.split()[1:] for line in lines[2:] if line.split()[0] in expected}
-        assert list(printed) == names
-        for name, numbers in printed.items():
+    def test_the_command(self, qacg_run, corpora, tmp_path, study):
+        names = ["context_gate", "attention", "quasi_attention", "combined_attention"]
+        options = [
+            "--dataset",
+            "sentihood",
+            "--data-dir",
+            corpora,
+            "--split",
+            "validation",
+            "--rows",
+            "4",
+            "--seed",
+            "7",
+        ]
+        done = study("context-guidance", qacg_run, *options, "--output", tmp_path / "gates.json")
+        expected = context_guidance(qacg_run, "sentihood", corpora, split="validation", rows=4, seed=7)
+        assert json.loads((tmp_path / "gates.json").read_text()) == expected
+        printed = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()[2:]}
+        for name in names:
             row = expected[name]
-            assert numbers == [f"{x:.4f}" for x in (row["mean"], row["std"], row["negative"], *row["quartiles"])]
-        assert ("quasi-attention between 0.25 and 0.5" in lines[-1]) is (dataset == "sentihood")
+            assert printed[name] == [f"{x:.4f}" for x in (row["mean"], row["std"], row["negative"], *row["quartiles"])]

