@@ -8,7 +8,6 @@ import pytest
 
 from hf_emotion import metrics
 from hf_emotion.metrics import modules
-from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
 
 
 ZEROS, ROWS = np.zeros((2, 3), int), np.full((2, 3), 0.5)

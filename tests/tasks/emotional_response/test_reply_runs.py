@@ -1288,7 +1288,7 @@ class TestRecipes:
         assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
         assert recipe["emotion_tokens"] is (name == "gpt2_emotion_token")
         assert recipe["dataset"] == "mojitalk" and recipe["dataset_options"] == {"dedupe": True}
-        assert recipe["table_row"] is None or recipe["table_row"] in MOJITALK_PUBLISHED
+        assert recipe["table_row"] is None or recipe["table_row"] in TABLES["mod-ln"].published
 
     def test_words_for_the_emojis(self):
         assert set(load_recipe("mojitalk/judge_a").label_texts) == set(MOJITALK_EMOJIS)
