@@ -447,7 +447,7 @@ def test_dialogues_in_a_file(dialogue, root):
 
 @pytest.fixture(
     scope="module",
-    params=["gpt2-mod-ln", "bert-mod-ln-replace-encoder-mixtures"],
+    params=["gpt2-mod-ln", pytest.param("bert-mod-ln-replace-encoder-mixtures", marks=pytest.mark.slow)],
 )
 def generator(request, root) -> tuple[Path, Path]:
     """A checkpoint and what was exported from it: with γ and β in the decoder, and in the encoder alone."""
@@ -455,27 +455,28 @@ def generator(request, root) -> tuple[Path, Path]:
     return checkpoint, exported(checkpoint, texts=SEEN)
 
 
+def test_greedy_replies_are_torchs(generator):
+    checkpoint, output = generator
+    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+    replies = OnnxReplyGenerator(output)
+    assert not (output / "model.onnx").exists()
+    different = set()
+    for emotion, name in enumerate(EMOTIONS):
+        for context in CONTEXTS:
+            ids = torch.tensor([[*replies.tokenizer(context, add_special_tokens=False)["input_ids"], 3]])
+            if model.config.context_start_token_id is not None:
+                ids = torch.cat([ids.new_tensor([[model.config.context_start_token_id]]), ids], dim=1)
+            expected = model.generate(ids, emotion_ids=torch.tensor([emotion]), do_sample=False, max_new_tokens=9)
+            found = replies.generate(ids, emotion_ids=torch.tensor([emotion]), do_sample=False, max_new_tokens=9)
+            assert found.tolist() == expected.tolist()
+            text = replies.tokenizer.decode(expected[0], skip_special_tokens=True).strip()
+            assert replies([(context, name)], do_sample=False, max_new_tokens=9) == [text]
+            different.add((emotion, tuple(expected[0].tolist())))
+    assert len({tokens for _, tokens in different}) > 4  # neither contexts nor emotions are all the same
+
+
 @pytest.mark.slow
 class TestReplies:
-    def test_greedy_is_torchs(self, generator):
-        checkpoint, output = generator
-        model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
-        replies = OnnxReplyGenerator(output)
-        assert not (output / "model.onnx").exists()
-        different = set()
-        for emotion, name in enumerate(EMOTIONS):
-            for context in CONTEXTS:
-                ids = torch.tensor([[*replies.tokenizer(context, add_special_tokens=False)["input_ids"], 3]])
-                if model.config.context_start_token_id is not None:
-                    ids = torch.cat([ids.new_tensor([[model.config.context_start_token_id]]), ids], dim=1)
-                expected = model.generate(ids, emotion_ids=torch.tensor([emotion]), do_sample=False, max_new_tokens=9)
-                found = replies.generate(ids, emotion_ids=torch.tensor([emotion]), do_sample=False, max_new_tokens=9)
-                assert found.tolist() == expected.tolist()
-                text = replies.tokenizer.decode(expected[0], skip_special_tokens=True).strip()
-                assert replies([(context, name)], do_sample=False, max_new_tokens=9) == [text]
-                different.add((emotion, tuple(expected[0].tolist())))
-        assert len({tokens for _, tokens in different}) > 4  # neither contexts nor emotions are all the same
-
     def test_sampling(self, generator):
         """Every token is one of the k most probable, and a seed repeats them."""
         _, output = generator

@@ -115,7 +115,7 @@ def write_graphs(model, folder: Path) -> list[Path]:
             past_key_values=cache,
             use_cache=True,
         ).last_hidden_state
-        return (model._logits(hidden_states[:, -1]), *_tensors(cache.self_attention_cache))
+        return (getattr(model, model.head_name)(hidden_states[:, -1]), *_tensors(cache.self_attention_cache))
 
     contexts = {"input_ids": torch.ones(2, 5, dtype=torch.long), "attention_mask": torch.ones(2, 5, dtype=torch.long)}
     if encoder.is_modulated or decoder.is_modulated:
