@@ -93,7 +93,6 @@ class TestExitCodes:
             ["train", "quickstart", "--seeds", "many"],
             ["predict", "run", "sun", "--top-k", "0"],
             ["predict", "run", "sun", "--taxonomy", "plutchik"],
-            ["predict", "run", "--input", "a.csv"],
             ["predict", "run", "--output", "a.csv"],
             ["predict", "run", "sun", "--input", "a.csv", "--output", "b.csv"],
             ["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"],
