@@ -15,6 +15,7 @@ from hf_emotion.metrics.quantification import METHODS, Observed, ValidationCount
 from hf_emotion.reports.summarize import validation_counts
 from hf_emotion.runtime.ready import for_prediction
 from hf_emotion.tasks.classifier_evaluating import rows_for
+from hf_emotion.tasks.loading import CorpusSplit
 
 
 PREVALENCES = np.linspace(0.02, 0.9, 20)
@@ -38,7 +39,7 @@ def measure(model: str, data_dir: str | Path | None = None) -> dict[str, Any]:
         raise ValueError(f"{model} keeps no errors on validation rows, or gives one label.")
     results = {}
     for name in CORPORA:
-        rows, names, gold = rows_for(predictor, name, "test", data_dir, {})
+        rows, names, gold = rows_for(predictor, CorpusSplit(name, "test", data_dir))
         order = [predictor.labels.index(label) for label in counts.labels]
         scores = predictor.of_rows(rows, progress=True)[:, order].astype(np.float64)
         gold = gold[:, [names.index(label) for label in counts.labels]] > 0

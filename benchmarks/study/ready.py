@@ -177,7 +177,7 @@ def keep_validation_counts(model: ReadyModel, data_dir: str | Path | None = None
     with tempfile.TemporaryDirectory() as place:
         write_exported(model, Path(place))
         predictor = load_predictor(place)
-        rows, names, gold = rows_for(predictor, report.dataset, "validation", data_dir, {})
+        rows, names, gold = rows_for(predictor, CorpusSplit(report.dataset, "validation", data_dir))
         scores = predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
     thresholds = None
     if predictor.multi_label:
