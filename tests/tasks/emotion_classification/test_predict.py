@@ -1015,9 +1015,9 @@ class TestBadFiles:
         self.check_untouched(never, tmp_path, source, tmp_path / "out.csv", ValueError, message)
 
     def test_unknown_endings(self, never, source, tmp_path):
-        output = tmp_path / "out.xlsx"
+        output = tmp_path / "out.xls"
         self.check_untouched(
-            never, tmp_path, source, output, ValueError, "`output` must end in one of .* got 'out.xlsx'"
+            never, tmp_path, source, output, ValueError, "`output` must end in one of .* got 'out.xls'"
         )
         (tmp_path / "in.txt").write_text("sun")
         message = "in.txt: the file name must end in one of"
