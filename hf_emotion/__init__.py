@@ -12,6 +12,7 @@ _HOMES = {
     name: home
     for home, names in {
         ".inference.explain": "explain",
+        ".inference.features": "EmotionFeatures",
         ".modeling": (
             "BertForLabelAwareClassification BertModLNConfig BertModLNForConditionalGeneration BertModLNModel "
             "CGBertConfig CGBertForSequenceClassification CGBertModel DialogueBiLSTMConfig "
@@ -24,8 +25,11 @@ _HOMES = {
             "RobertaWithESAForSequenceClassification TargetedSentimentPipeline"
         ),
         ".recipes": "Recipe",
+        ".reports.compare": "compare",
         ".reports.faithfulness": "faithfulness",
         ".reports.label_errors": "check_labels",
+        ".reports.summarize": "summarize",
+        ".runs.evaluate": "evaluate",
         ".runs.sweep": "sweep",
         ".runs.train": "train",
         ".serving.threads": "BatchingPredictor",
@@ -47,10 +51,14 @@ __all__ = [*_HOMES, *_MODULES]
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
     from .inference.explain import explain  # noqa: F401
+    from .inference.features import EmotionFeatures  # noqa: F401
     from .modeling import *  # noqa: F403
     from .recipes import Recipe  # noqa: F401
+    from .reports.compare import compare  # noqa: F401
     from .reports.faithfulness import faithfulness  # noqa: F401
     from .reports.label_errors import check_labels  # noqa: F401
+    from .reports.summarize import summarize  # noqa: F401
+    from .runs.evaluate import evaluate  # noqa: F401
     from .runs.sweep import sweep  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401

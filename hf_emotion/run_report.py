@@ -93,6 +93,7 @@ class SeedRun(Record):
         thresholds: label -> threshold, tuned on the validation part, if a row may have several labels.
         one_answer: one for nearly all rows.
         answers: split -> figures of the rule of `abstain` or `prediction_sets`.
+        validation_counts: its errors on the validation part, see `metrics.quantification.ValidationCounts`.
         validation, test: figures; None: there is no such part.
     """
 
@@ -114,6 +115,7 @@ class SeedRun(Record):
     thresholds: dict[str, float] | None = None
     one_answer: OneAnswer | None = None
     answers: dict[str, Any] | None = None
+    validation_counts: dict[str, Any] | None = None
     validation: Figures | None = None
     test: Figures | None = None
 

@@ -303,6 +303,34 @@ def figures(
 
 
 @app.command()
+def quantification(
+    model: Annotated[str, typer.Argument(help="Ready model or run folder with GoEmotions' labels.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Measure the shares of `hf-emotion summarize` on test rows that are drawn at other prevalences."""
+    from hf_emotion.io.files import write_json
+
+    from .quantification import measure
+
+    write_json(output, measure(model, data_dir))
+
+
+@app.command("ready-counts")
+def ready_counts(
+    folder: Annotated[Path, typer.Argument(help="Folder of a ready model, hf_emotion/ready/NAME.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Put a ready model's errors on the validation part of its corpus into its metrics.json, for `hf-emotion summarize`."""
+    from hf_emotion.runtime.ready import ReadyModel
+
+    from .ready import keep_validation_counts
+
+    counts = keep_validation_counts(ReadyModel(folder), data_dir)
+    print(json.dumps({name: counts[name] for name in ("labels", "rows", "chosen")}))
+
+
+@app.command()
 def ready(
     run: Annotated[Path, typer.Argument(help="A run folder that a recipe with `adapter` wrote.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="New folder; the ready model gets its name.")],

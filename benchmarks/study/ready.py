@@ -16,6 +16,7 @@ from hf_emotion import metrics
 from hf_emotion.data.splits import label_names
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import sha256_of, write_json, write_text
+from hf_emotion.run_report import RunReport
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel, write_exported
 from hf_emotion.tasks.base import Task
@@ -162,9 +163,30 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
             text += "\n\n" + _elsewhere(facts["figures"]["elsewhere"])
     card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
     write_text(model.folder / CARD, f"{card}\n\n{text}\n")
-    facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
     write_json(model.folder / FACTS, facts)
+    keep_validation_counts(ReadyModel(model.folder), data_dir)
     return facts["figures"]
+
+
+def keep_validation_counts(model: ReadyModel, data_dir: str | Path | None = None) -> dict[str, Any]:
+    """
+    Measure a ready model's errors on the validation part of its corpus with onnxruntime, put them into its metrics.json, for `summarize`, and
+    write the new SHA-256 into its ready.json.
+    """
+    report = RunReport.read(model.folder)
+    with tempfile.TemporaryDirectory() as place:
+        write_exported(model, Path(place))
+        predictor = load_predictor(place)
+        rows, names, gold = rows_for(predictor, CorpusSplit(report.dataset, "validation", data_dir))
+        scores = predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
+    thresholds = None
+    if predictor.multi_label:
+        thresholds = [float(predictor.thresholds[predictor.labels.index(name)]) for name in names]
+    report.best.validation_counts = metrics.ValidationCounts.of(gold, scores, names, thresholds).to_dict()
+    report.write(model.folder)
+    files = {name: sha256_of(model.folder / name) for name in model.facts["files"]}
+    write_json(model.folder / FACTS, {**model.facts, "files": files})
+    return report.best.validation_counts
 
 
 def scored(

@@ -30,6 +30,7 @@ from . import (
     release,
     reproduce,
     serve,
+    summarize,
     sweep,
     train,
 )
@@ -70,6 +71,7 @@ for command in (  # in the order of `--help`
     reproduce.reproduce,
     evaluate.evaluate,
     predict.predict,
+    summarize.summarize,
     ready.ready,
     generate.generate,
     explain.explain,

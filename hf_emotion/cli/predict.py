@@ -2,7 +2,9 @@
 """`hf-emotion predict`."""
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,21 +13,24 @@ import typer
 
 from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked
 from .printing import print_json_lines, quiet, show
-from .reading import given_or_stdin, refuse_files, stdin_lines
+from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
 
 if TYPE_CHECKING:
     from ..tasks.base import Answer
 
-OPTIONS = {"targets": "--target", "add_labels": "--label"}  # arguments that options name otherwise
+# arguments that options name otherwise
+OPTIONS = {"targets": "--target", "add_labels": "--label", "layout": "--columns", "all_scores": "--scores"}
 
 
 def predict(
     checkpoint: Annotated[str, typer.Argument(help="Run folder, Hub id or ready model; with --url a model there.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
-    input_: Annotated[str | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet: a file or a URL.")] = None,
-    output: Annotated[str | None, typer.Option(help="File or URL to write; its ending gives the format.")] = None,
+    input_: Annotated[
+        str | None, typer.Option("--input", help="CSV, TSV, JSONL, Parquet, Excel: file or URL.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="File or URL to write; default: to standard output.")] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
@@ -50,6 +55,26 @@ def predict(
             help="Rows and lines that are malformed or no text: stop (default), or skip them (no prediction)."
         ),
     ] = None,
+    columns: Annotated[
+        Literal["joined", "wide"] | None,
+        typer.Option(
+            help="joined (default): cells with the chosen labels and their scores; wide: a column of probability and one of decision "
+            "for each label (aspect)."
+        ),
+    ] = None,
+    scores: Annotated[
+        Literal["chosen", "all"] | None,
+        typer.Option(help="chosen (default), or all: a column with the probability of every label, as JSON."),
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="What stands before the names of new columns.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of the file, such as cp1252; default: UTF-8. Written is UTF-8.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(help="Another threshold: 0.4 for all labels, joy=0.6 for one; may be repeated."),
+    ] = None,
     escape_formulas: Annotated[
         bool,
         typer.Option("--escape-formulas", help="Put an apostrophe before cells of a CSV that look like formulas."),
@@ -61,19 +86,22 @@ def predict(
 
     A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
     """
-    if (input_ is None) != (output is None) or (input_ is not None and (texts or target or as_json)):
-        raise typer.BadParameter("--input and --output go together, and without texts, --target and --json.")
+    if (input_ is None and output is not None) or (input_ is not None and (texts or target or as_json)):
+        raise typer.BadParameter("--output goes with --input, and both without texts, --target and --json.")
     by_column = dialogue_column or speaker_column
-    if (engine == "ray" and (input_ is None or by_column)) or (workers is not None and engine != "ray"):
+    only_here = by_column or columns or scores or prefix or encoding or overwrite
+    if (engine == "ray" and (input_ is None or only_here)) or (workers is not None and engine != "ray"):
         raise typer.BadParameter(
-            "--engine ray goes with --input and --output, and without --dialogue-column and --speaker-column (a dialogue is a row with "
-            "`turns`); --workers goes with it. Other processes are started by torchrun or accelerate launch."
+            "--engine ray goes with --input and --output, and without --dialogue-column, --speaker-column (a dialogue is a row with "
+            "`turns`), --columns, --scores, --prefix, --encoding and --overwrite; --workers goes with it. Other processes are started by torchrun or accelerate launch."
         )
-    columns = {
+    given = {
         **{"text_column": text_column, "dialogue_column": dialogue_column, "speaker_column": speaker_column},
         **{"separator": separator, "on_bad_rows": on_bad_rows, "escape_formulas": escape_formulas or None},
+        **{"layout": columns, "all_scores": scores and scores == "all", "prefix": prefix, "encoding": encoding},
+        "overwrite": overwrite or None,
     }
-    of_files: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
+    of_files: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{_options(misplaced)}: for files; give --input and --output, or leave it out.")
@@ -101,9 +129,20 @@ def predict(
         unfit += ["dialogue_column", "speaker_column"]
     if unfit:
         raise typer.BadParameter(f"{_options(unfit)} does not go with a model for {task.name}: leave it out.")
-    if input_ is not None and output is not None:
-        from ..io.paths import shown
+    if threshold:
+        if not hasattr(predictor, "use_thresholds") or not predictor.multi_label:
+            raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
+        predictor.use_thresholds(read_thresholds(threshold, predictor))
+    if input_ is not None:
+        from ..io.paths import ending, shown
 
+        whole = output
+        if output is None:  # a job writes a file, which is whole or is not there
+            if state is not None:
+                raise typer.BadParameter("several processes write a file: name it with --output.")
+            place = tempfile.TemporaryDirectory()
+            suffix = ending(input_) if ending(input_) not in (".parquet", ".xlsx") else ".csv"
+            output = str(Path(place.name) / f"output{suffix.removesuffix('.gz')}")
         if engine == "ray":
             from ..serving.ray_engine import predict_with_ray
 
@@ -112,7 +151,11 @@ def predict(
             from ..serving.bulk import predict_file
 
             done = predict_file(predictor, input_, output, top_k=top_k, state=state, **of_files)
-        if state is None or state.is_main_process:
+        if whole is None:
+            with open(output, "rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.flush()
+        elif state is None or state.is_main_process:
             print(
                 f"{done['rows']} rows written to {shown(output)}"
                 + (f", {done['skipped']} without a prediction" if done["skipped"] else "")

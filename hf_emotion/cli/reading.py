@@ -102,3 +102,17 @@ def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, A
         except ValueError as error:
             raise typer.BadParameter(f"{name} needs key=value, and a YAML value, got {pair!r}: {error}") from error
     return options
+
+
+def read_thresholds(given: list[str], predictor: Any) -> list[float]:
+    """The thresholds of a predictor's labels, changed by "0.4" (of all) or "joy=0.6" (of one)."""
+    thresholds = dict(zip(predictor.labels, map(float, predictor.thresholds), strict=False))
+    for one in sorted(given, key=lambda one: "=" in one):  # of all first
+        label, _, value = one.rpartition("=")
+        if label and label not in thresholds:
+            raise typer.BadParameter(f"--threshold {one}: the model has no label {label!r}, only {[*thresholds]}.")
+        try:
+            thresholds.update(dict.fromkeys([label] if label else thresholds, float(value)))
+        except ValueError:
+            raise typer.BadParameter(f"--threshold takes a number or LABEL=NUMBER, got {one!r}.") from None
+    return list(thresholds.values())

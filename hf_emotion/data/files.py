@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads rows of CSV, TSV, JSONL and Parquet files."""
+"""Reads rows of CSV, TSV, JSONL, Parquet and Excel files."""
 
 import csv
 import zlib
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..io.extras import require
 from ..io.paths import as_path, check_file, ending, open_file, shown
 from .rows import BadRow, Row, Rows, parse_json
 
@@ -16,8 +17,9 @@ SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", 
 
 
 FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-FORMATS |= {f"{name}.gz": kind for name, kind in FORMATS.items()} | {".parquet": "parquet"}
+FORMATS |= {f"{name}.gz": kind for name, kind in FORMATS.items()} | {".parquet": "parquet", ".xlsx": "xlsx"}
 SEPARATORS = (",", ";", "\t", "|")
+ENCODING = "utf-8-sig"  # UTF-8, with or without a byte order mark
 
 
 def format_of(path: str | Path) -> str:
@@ -27,12 +29,12 @@ def format_of(path: str | Path) -> str:
     return FORMATS[ending(path)]
 
 
-def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
-    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
+def columns_of(path: str | Path, separator: str | None = None, encoding: str | None = None) -> list[str]:
+    """The columns that a CSV, TSV, Parquet or Excel file declares; empty for JSONL, which declares none."""
     kind = FORMATS.get(ending(path))
     with _reading(shown(path)):
         if kind == "csv":
-            with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
+            with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
                 header = next(csv.reader(file, delimiter=separator or default_separator(path)), [])
                 return _named_columns(header, shown(path))
         if kind == "parquet":
@@ -40,6 +42,8 @@ def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
 
             with open_file(path) as file:
                 return _named_columns(pyarrow.parquet.read_schema(file).names, shown(path))
+        if kind == "xlsx":
+            return _named_columns([str(cell or "") for cell in next(_sheet(path), ())], shown(path))
     return []
 
 
@@ -55,7 +59,7 @@ def _reading(path: str) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"{path} cannot be read ({reason}): is it whole, in the format of its ending, and its text in UTF-8?"
+            f"{path} cannot be read ({reason}): is it whole, in the format of its ending, and its text in UTF-8 (else name its `encoding`, --encoding cp1252)?"
         ) from error
 
 
@@ -64,7 +68,9 @@ def default_separator(path: str | Path) -> str:
     return "\t" if ending(path).startswith(".tsv") else ","
 
 
-def find_separator(path: str | Path, needed: Sequence[str], given: str | None = None) -> str | None:
+def find_separator(
+    path: str | Path, needed: Sequence[str], given: str | None = None, encoding: str | None = None
+) -> str | None:
     """
     The separator of a CSV or TSV file: the given one; else the one with which the header names the needed columns; else, so that an error can
     list its columns, the one that finds most. None for other formats.
@@ -83,9 +89,9 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
     check_file(path)
     headers = {}
     for separator in dict.fromkeys((default_separator(path), *SEPARATORS)):
-        with _reading(shown(path)), open_file(path, "r", encoding="utf-8-sig", newline="") as file:
+        with _reading(shown(path)), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
             headers[separator] = next(csv.reader(file, delimiter=separator), [])
-    fitting = [separator for separator, header in headers.items() if set(needed) <= set(header)]
+    fitting = [separator for separator, header in headers.items() if needed and set(needed) <= set(header)]
     return fitting[0] if fitting else max(headers, key=lambda separator: len(headers[separator]))
 
 
@@ -127,16 +133,19 @@ def read_rows(path: str | Path, needed: Sequence[str] = ()) -> Iterator[tuple[in
 
 
 def all_rows(
-    path: str | Path, half_characters: bool = False, separator: str | None = None
+    path: str | Path, half_characters: bool = False, separator: str | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, Row]]:
     """
     As `read_rows`, but a malformed row is a `MalformedRow` and no error, unless the end of the row cannot be found (quotes,
     encoding). `half_characters` lets halves of characters through. `separator`: for CSV; None: the usual one for the ending.
+    `encoding`: of a text file; None: UTF-8.
     """
     path = as_path(path)
     check_file(path)
     with _reading(shown(path)):
-        yield from _read_rows(path, shown(path), half_characters, separator or default_separator(path))
+        yield from _read_rows(
+            path, shown(path), half_characters, separator or default_separator(path), encoding or ENCODING
+        )
 
 
 def valid_rows(
@@ -150,11 +159,13 @@ def valid_rows(
             yield number, row
 
 
-def _read_rows(source: str | Path, path: str, half_characters: bool, separator: str) -> Iterator[tuple[int, Row]]:
+def _read_rows(
+    source: str | Path, path: str, half_characters: bool, separator: str, encoding: str
+) -> Iterator[tuple[int, Row]]:
     """`path`: the source's name in messages."""
     kind = format_of(source)
     if kind == "csv":
-        with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
+        with open_file(source, "r", encoding=encoding, newline="") as file:
             reader = csv.reader(file, delimiter=separator, strict=True)
             try:
                 header = next(reader, [])
@@ -165,7 +176,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
                 message = f"{path}, line {reader.line_num}: malformed CSV (a quote that is not closed?): {error}"
                 raise ValueError(message) from error
     elif kind == "jsonl":
-        with open_file(source, "r", encoding="utf-8-sig", newline="\n") as file:
+        with open_file(source, "r", encoding=encoding, newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
@@ -176,6 +187,12 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
                 if not isinstance(row, dict):
                     row = MalformedRow({}, f"each line must be a JSON object, got {type(row).__name__}.")
                 yield number, row
+    elif kind == "xlsx":
+        rows = _sheet(source)
+        columns = _named_columns([str(cell or "") for cell in next(rows, [])], path)
+        for number, cells in enumerate(rows, 2):
+            if any(cell is not None for cell in cells):
+                yield number, dict(zip(columns, [*cells, *[None] * len(columns)], strict=False))
     else:
         import pyarrow.parquet
 
@@ -186,6 +203,21 @@ def _read_rows(source: str | Path, path: str, half_characters: bool, separator: 
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
+
+
+def _sheet(source: str | Path) -> Iterator[tuple[Any, ...]]:
+    """The rows of the first sheet of a workbook, as Excel shows their values."""
+    require("openpyxl", "an Excel file", "excel")
+    import zipfile
+
+    import openpyxl
+
+    with open_file(source) as file:
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise OSError(f"it is no Excel workbook: {error}") from error
+        yield from book.worksheets[0].iter_rows(values_only=True)
 
 
 def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:

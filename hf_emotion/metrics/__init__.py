@@ -28,6 +28,7 @@ from .multi_label import (
     tune_thresholds,
 )
 from .ngram_perplexity import NgramPerplexity
+from .quantification import ValidationCounts
 from .selective import abstention_threshold, answered, prediction_sets, risk_coverage, row_losses, set_threshold
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 from .votes import against_votes, agreement, krippendorff_alpha

@@ -3,8 +3,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from ..inference import load_predictor
+from ..runtime.ready import for_prediction
 from ..runtime.unread import said_once
 from ..tasks import corpora
 from ..tasks.base import AnyPredictor
@@ -12,7 +14,7 @@ from ..tasks.loading import CorpusSplit, options_for, trained_on
 
 
 def evaluate(
-    predictor: AnyPredictor,
+    predictor: AnyPredictor | str | Path,
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,
@@ -23,7 +25,7 @@ def evaluate(
     Figures of a checkpoint on one split.
 
     Args:
-        predictor: what `load_predictor` returns.
+        predictor: what `load_predictor` returns, or what it takes: a run folder, a Hub id or a ready model.
         dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies. The
             options of the model's own run on this corpus are the default.
         settings: the task's own settings; None counts as not given. `threshold` for multi-label models: the fixed threshold
@@ -36,6 +38,8 @@ def evaluate(
     Raises:
         ValueError: no such split; the labels of corpus and model differ; a setting is for another task.
     """
+    if isinstance(predictor, str | Path):
+        predictor = cast(AnyPredictor, load_predictor(for_prediction(predictor)))
     task = predictor.task
     settings = {name: value for name, value in settings.items() if value is not None}
     if not set(settings) <= set(task.settings):

@@ -129,6 +129,13 @@ def row_probabilities(
     return output, unread
 
 
+def shown_predictor(predictor: Any) -> str:
+    """A predictor for people."""
+    several = "several" if predictor.multi_label else "one"
+    name = predictor.model.config._name_or_path
+    return f"{type(predictor).__name__}({name!r}: {len(predictor.labels)} labels, {several} at once; max_length={predictor.max_length})"
+
+
 def label_names(config) -> list[str]:
     """The names of a model's labels in their order; ValueError unless `id2label` names each id once, and `label2id` does not deny it."""
     names = {number: str(name) if is_whole(name) else name for number, name in config.id2label.items()}

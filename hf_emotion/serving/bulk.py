@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts files of any length, in bounded memory and with many processes; an interrupted job goes on where it stopped."""
 
+import codecs
 import itertools
 import json
 import logging
@@ -25,15 +26,13 @@ from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
-    PREDICTED,
     TURNS,
     UNREAD,
+    Added,
     Columns,
     Layout,
-    any_rows,
     check_labels,
     check_rows,
-    prediction_schema,
     split_rows,
     unread_counts,
     write_rows,
@@ -75,9 +74,14 @@ def predict_file(
     separator: str | None = None,
     state: "PartialState | None" = None,
     escape_formulas: bool = False,
+    layout: Literal["joined", "wide"] = "joined",
+    all_scores: bool = False,
+    prefix: str = "",
+    encoding: str | None = None,
+    overwrite: bool = False,
 ) -> Written:
     """
-    Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
+    Predict every row of a CSV, TSV, JSONL, Parquet or Excel file; the output has its columns, `predicted_labels` and
     `predicted_scores` (lists; in CSV joined by "|"), `truncated`, `unknown` and `predicted_language`; see `hf_emotion.runtime.unread`.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
@@ -96,6 +100,12 @@ def predict_file(
         dialogue_column, speaker_column: for dialogues, the column that tells them apart, and that of the speakers, if there is one.
         separator: of a CSV source; default: what separates the header. An output with the source's ending gets the same.
         escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
+        layout: "joined": cells with the chosen labels and their scores. "wide": for each label (for each aspect) the columns
+            `probability_LABEL` and `decision_LABEL` (true or false; the aspect's label), which any table program counts and filters.
+        all_scores: add the column `all_scores`, an object with the probability of every label; wide files have them anyway.
+        prefix: stands before the names of the new columns.
+        encoding: of the source, such as "cp1252"; default: UTF-8. The output is UTF-8.
+        overwrite: replace an `output` that exists, once the new one is whole.
         state: Accelerate's state, if several processes make the same call: they share the parts, in the same folder.
 
     Raises:
@@ -105,35 +115,37 @@ def predict_file(
         ValueError: malformed rows, no such column, a column with the name of a prediction, an interrupted dialogue.
     """
     source, output = as_path(source), as_path(output)
-    check_call(predictor, output, top_k, on_bad_rows)
+    check_call(predictor, output, top_k, on_bad_rows, layout == "wide")
+    check_encoding(encoding)
     parts = _Parts(output)
     of_task = file_columns(predictor)
-    columns = Columns(text_column or of_task.text)
-    layout = Layout(escaped=escape_formulas)
+    columns = Columns(text_column or of_task.text, encoding=encoding)
+    form = Layout(escaped=escape_formulas)
 
     def start() -> _Plan:
         """Plan the job; called once, by the first process."""
         exists = parts.fs.lexists(filesystem(output)[1])
-        if exists and not parts.fs.exists(parts.manifest):
+        if exists and not overwrite and not parts.fs.exists(parts.manifest):
             refuse_existing(output)
         if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
-        columns.separator = find_separator(source, columns.needed, separator)
+        columns.separator = find_separator(source, columns.needed, separator, encoding)
         if of_task.grouped:
-            rows = any_rows(source, separator=columns.separator)
+            rows = columns.rows(source)
             first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
             if speaker_column not in {"speaker", *first}:
                 raise ValueError(f"{shown(source)}: no column {speaker_column!r}, only {sorted(first)}: name yours.")
-            columns.nested = layout.nested = TURNS in first and columns.text not in first
+            columns.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError("`top_k` needs one row for each utterance: rows with `turns` have one label a turn.")
-        counts = check_rows(source, output, columns, on_bad_rows, layout)
+        form.added = added_columns(predictor, layout == "wide", all_scores, prefix, columns.nested)
+        counts = check_rows(source, output, columns, on_bad_rows, form)
         job = {
             "source": _identity(source),
             "model": fingerprint(predictor),
             "labels": predictor.labels,
             "columns": asdict(columns),
-            "predicted": list(PREDICTED),
+            "predicted": form.added.names,
             "top_k": top_k,
             "on_bad_rows": on_bad_rows,
             "rows_per_part": rows_per_part,
@@ -144,8 +156,13 @@ def predict_file(
         done = sum(finished.values())
         # The last run may have ended between writing the output and removing the parts.
         # Where the joined rows still lie beside the parts, the output is another's.
-        complete = exists and done == counts["rows"] and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
-        if exists and not complete:
+        complete = (
+            exists
+            and not overwrite
+            and done == counts["rows"]
+            and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
+        )
+        if exists and not complete and not overwrite:
             refuse_existing(output)
         if done and not complete:
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
@@ -154,7 +171,9 @@ def predict_file(
                 "%d of %d rows are malformed or have no valid text and stay without a prediction; the first: line %d",
                 *(counts["skipped"], counts["rows"], counts["first_skipped"]),
             )
-        return _Plan(counts["rows"], counts["texts"], counts["skipped"], set(finished), done, columns, complete)
+        return _Plan(
+            counts["rows"], counts["texts"], counts["skipped"], set(finished), done, columns, form.added, complete
+        )
 
     # Whatever ends this call frees the folder: a notebook keeps the last error, and with it all that its frames hold.
     with parts.locked:
@@ -167,13 +186,13 @@ def predict_file(
         processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
         if not plan.complete:
             missing = itertools.count()
-            rows = (row for _, row in any_rows(source, separator=plan.columns.separator))
+            rows = (row for _, row in plan.columns.rows(source))
             remaining = -(-(plan.rows - plan.done) // processes)
             with progress_bar(progress and mine == 0, remaining, "rows") as bar:
                 for number, part in enumerate(split_rows(rows, plan.columns, rows_per_part)):
                     if number in plan.finished or next(missing) % processes != mine:
                         continue
-                    table = predict_rows(predictor, part, plan.columns, top_k, bar.update)
+                    table = predict_rows(predictor, part, plan.columns, top_k, bar.update, plan.added)
                     with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
                         pyarrow.parquet.write_table(table, temporary)
         if group is not None:
@@ -183,7 +202,7 @@ def predict_file(
             predictor.warn_unread(parts.unread_counts()._replace(total=plan.texts))
             if not plan.complete:
                 parts.check_source(source)
-                parts.join(source, output, plan.columns, layout)
+                parts.join(source, output, plan.columns, form, overwrite)
             parts.remove()
 
         _by_first(group, finish)
@@ -200,6 +219,7 @@ class _Plan:
     finished: set[int]
     done: int
     columns: Columns
+    added: Added
     complete: bool
 
 
@@ -211,14 +231,38 @@ def file_columns(predictor: AnyPredictor) -> FileColumns:
     return columns
 
 
-def check_call(predictor: LabelPredictor, output: str | Path, top_k: int | None, on_bad_rows: str) -> None:
+def check_call(
+    predictor: LabelPredictor, output: str | Path, top_k: int | None, on_bad_rows: str, wide: bool = False
+) -> None:
     """ValueError for arguments that no job takes."""
     if ending(output) not in FORMATS:
         raise ValueError(f"`output` must end in one of {sorted(FORMATS)}, got {name_of(output)!r}.")
     if on_bad_rows not in ("error", "skip"):
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
-    check_labels(predictor, output)
+    check_labels(predictor, output, wide)
     predictor.check_top_k(top_k)
+
+
+def check_encoding(encoding: str | None) -> None:
+    """ValueError for an encoding that Python does not know."""
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError as error:
+        raise ValueError(
+            f"`encoding` {encoding!r} is unknown: utf-8, cp1252 and latin-1 are the usual ones."
+        ) from error
+
+
+def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefix: str, nested: bool) -> Added:
+    """The columns that this predictor adds; ValueError where it cannot add them."""
+    if not wide and not all_scores:
+        return Added(prefix, nested=nested)
+    if nested or not hasattr(predictor, "wide_labels"):
+        why = "a dialogue in one row has no columns for its turns" if nested else "a service does not give them"
+        raise ValueError(f"wide columns and all scores need the model here and one text in each row ({why}).")
+    names = tuple(predictor.wide_labels)
+    words = names != tuple(predictor.labels)
+    return Added(prefix, wide=names, words=words) if wide else Added(prefix, scores=names)
 
 
 def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
@@ -304,8 +348,10 @@ class _Parts:
                 f"{shown(source)} changed while it was predicted: remove {shown(self.folder)}, start again."
             )
 
-    def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:
-        """Join the parts and write the output; FileExistsError if another program has written there meanwhile."""
+    def join(
+        self, source: str | Path, output: str | Path, columns: Columns, layout: Layout, overwrite: bool = False
+    ) -> None:
+        """Join the parts and write the output; FileExistsError if it must not be replaced and another program has written there."""
         if is_remote(output):
             with writing(output) as temporary:
                 _merge(source, columns, self, temporary, layout)
@@ -313,7 +359,7 @@ class _Parts:
         # Written in the folder of parts, so that a killed process leaves nothing elsewhere.
         temporary = Path(self.folder) / f"joined{ending(output)}"
         _merge(source, columns, self, temporary, layout)
-        if os.path.lexists(output):
+        if os.path.lexists(output) and not overwrite:
             raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
         os.replace(temporary, output)
 
@@ -340,10 +386,14 @@ def predict_rows(
     columns: Columns,
     top_k: int | None,
     advance: Callable[[int], Any] = lambda rows: None,
+    added: Added | None = None,
 ) -> pyarrow.Table:
-    """The columns `PREDICTED` for some rows, null for rows without a valid text."""
+    """The columns that are `added` to some rows (default: joined cells), null for rows without a valid text."""
+    added = added or Added(nested=columns.nested)
+    names = added.schema.names
+    all_scores = added.wide is not None or added.scores is not None
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
-    values: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
+    values: list[tuple] = [(None,) * len(names)] * len(rows)
     grouped = file_columns(predictor).grouped
     for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
         items: list = [rows[number].get(columns.text) for number in numbers]
@@ -352,7 +402,13 @@ def predict_rows(
         elif grouped:
             dialogues = itertools.groupby(numbers, key=lambda number: columns.dialogue_of(rows[number]))
             items = [[(rows[i].get(columns.speaker), rows[i][columns.text]) for i in group] for _, group in dialogues]
-        answers, unread = predictor.of_items(items, top_k)
+        scores: Iterator[list] = itertools.repeat([])
+        decisions = scores
+        if all_scores:
+            answers, unread, found = predictor.scored_items(items, top_k)  # type: ignore[attr-defined]
+            scores, decisions = (iter(values.tolist()) for values in found)
+        else:
+            answers, unread = predictor.of_items(items, top_k)
         each = zip(answers, *(column.tolist() for column in unread), strict=True)
         for position, number in enumerate(numbers):
             if columns.nested:  # one label for each turn
@@ -360,17 +416,19 @@ def predict_rows(
                 labels = [label for (label,) in turns]
             else:
                 labels, *more = next(each)
-            values[number] = ([one["label"] for one in labels], [one["score"] for one in labels], *more)
+            own, decided = next(scores), next(decisions)
+            if added.wide is not None:
+                values[number] = (*own, *decided, *more)
+                continue
+            joined = [one["label"] for one in labels], [one["score"] for one in labels]
+            every = () if added.scores is None else (dict(zip(added.scores, own, strict=True)),)
+            values[number] = (*joined, *every, *more)
         advance(len(numbers))
     advance(len(rows) - len(usable))
-    by_column = zip(*values, strict=True) if values else [[]] * len(PREDICTED)
-    return pyarrow.table(
-        dict(zip(PREDICTED, map(list, by_column), strict=True)), schema=prediction_schema(columns.nested)
-    )
+    by_column = zip(*values, strict=True) if values else [[]] * len(names)
+    return pyarrow.table(dict(zip(names, map(list, by_column), strict=True)), schema=added.schema)
 
 
 def _merge(source: str | Path, columns: Columns, parts: _Parts, target: Path, layout: Layout) -> None:
-    rows = any_rows(source, separator=columns.separator)
-    write_rows(
-        ({**row, **predicted} for (_, row), predicted in zip(rows, parts.predictions(), strict=True)), target, layout
-    )
+    added = (dict(zip(layout.added.names, one.values(), strict=True)) for one in parts.predictions())
+    write_rows(({**row, **new} for (_, row), new in zip(columns.rows(source), added, strict=True)), target, layout)

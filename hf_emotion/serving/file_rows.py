@@ -18,6 +18,7 @@ from pyarrow import compute
 
 from ..data import own_files
 from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator
+from ..io.extras import require
 from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
@@ -25,9 +26,12 @@ from ..runtime.unread import LARGE_SHARE, Counts, Readable, Unread
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
+MOST_ROWS, MOST_CHARACTERS = 2**20 - 1, 32_767  # of a sheet of Excel, of a cell
 # Many files have a column `language` of their own.
 UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
 LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
+WIDE = PROBABILITY, DECISION = ("probability_", "decision_")  # before a label, in wide files
+ALL_SCORES = "all_scores"
 CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
@@ -35,13 +39,18 @@ any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predi
 
 @dataclass
 class Columns:
-    """The columns with the texts; `nested`: each row holds a dialogue in `turns`; `separator` is for CSV."""
+    """The columns with the texts; `nested`: each row holds a dialogue in `turns`; `separator` is for CSV, `encoding` for text files."""
 
     text: str
     dialogue: str | None = None
     speaker: str | None = None
     nested: bool = False
     separator: str | None = None
+    encoding: str | None = None
+
+    def rows(self, source: str | Path) -> Iterator[tuple[int, dict]]:
+        """The rows of a file; one that cannot be predicted keeps its place."""
+        return any_rows(source, separator=self.separator, encoding=self.encoding)
 
     @property
     def needed(self) -> list[str]:
@@ -90,23 +99,73 @@ def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> It
         yield part
 
 
+@dataclass(frozen=True)
+class Added:
+    """
+    The columns that predictions add.
+
+    Attributes:
+        prefix: stands before their names in the output.
+        wide: the labels (aspects) with a column of probability and one of decision each; None: joined cells.
+        words: whether a decision is a label's name (of an aspect), and not true or false.
+        scores: the labels in the column `all_scores`; None: no such column.
+        nested: whether a row has one prediction for each of its turns.
+    """
+
+    prefix: str = ""
+    wide: tuple[str, ...] | None = None
+    words: bool = False
+    scores: tuple[str, ...] | None = None
+    nested: bool = False
+
+    @property
+    def of_labels(self) -> list[tuple[str, pyarrow.DataType]]:
+        """The columns without those of `Unread`, and their types."""
+        score = pyarrow.float32()
+        if self.wide is not None:
+            decision = pyarrow.string() if self.words else pyarrow.bool_()
+            return [
+                (begin + name, kind) for begin, kind in zip(WIDE, (score, decision), strict=True) for name in self.wide
+            ]
+        columns = [(LABELS, pyarrow.list_(pyarrow.string())), (SCORES, pyarrow.list_(score))]
+        if self.scores is not None:
+            columns.append((ALL_SCORES, pyarrow.struct([(name, score) for name in self.scores])))
+        return columns
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """One value per row, or with `nested` one per turn."""
+        kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+        unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
+        if self.nested:
+            unread = [pyarrow.list_(kind) for kind in unread]
+        return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True)])
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the output."""
+        return [self.prefix + name for name in self.schema.names]
+
+
 @dataclass
 class Layout:
-    """The layout of the output: the columns of the input, and their types if it is Parquet."""
+    """The layout of the output: the columns of the input, their types if it is Parquet, and the columns that are added."""
 
     columns: list[str] = field(default_factory=list)
     schema: pyarrow.Schema | None = None
-    nested: bool = False  # a row holds one prediction for each of its turns
+    added: Added = Added()
     separator: str | None = None  # for CSV; None: the usual one for the ending
     escaped: bool = False  # in CSV, what a spreadsheet would take for a formula
 
 
-def check_labels(predictor: Any, output: str | Path) -> None:
+def check_labels(predictor: Any, output: str | Path, wide: bool = False) -> None:
     """ValueError if labels hold what stands between labels in CSV."""
     config = getattr(getattr(predictor, "model", None), "config", None)
     names = (*predictor.labels, *(getattr(config, "aspects", None) or ()), *(getattr(config, "targets", None) or ()))
-    if FORMATS[ending(output)] == "csv" and any(CSV_SEPARATOR in name for name in names):
-        raise ValueError(f"a label holds {CSV_SEPARATOR!r}, which separates labels in CSV: write .jsonl or .parquet.")
+    if not wide and FORMATS[ending(output)] in ("csv", "xlsx") and any(CSV_SEPARATOR in name for name in names):
+        raise ValueError(
+            f"a label holds {CSV_SEPARATOR!r}, which separates labels in CSV: write .jsonl or .parquet, or wide columns."
+        )
 
 
 def same_ending(source: str | Path, output: str | Path) -> bool:
@@ -127,12 +186,12 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
     """Check all rows before the first prediction, so that a bad row in the middle does not end a long job, and fill in the layout."""
     to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
     name = shown(source)
-    rows = any_rows(source, separator=columns.separator)
+    rows = columns.rows(source)
     first = next(rows, None)  # raises an error if the file cannot be read
     if first is None:
         raise ValueError(f"{name} has no rows: nothing is predicted and no file is written.")
     rows = itertools.chain([first], rows)
-    layout.columns = columns_of(source, columns.separator)
+    layout.columns = columns_of(source, columns.separator, columns.encoding)
     if same_ending(source, output):
         layout.separator = columns.separator
     if to == of == "parquet":
@@ -148,7 +207,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             where = f"{name}, line {line}"
             # In JSON each row has its own keys. That the first one has them shows that the columns are named rightly.
             may_lack = of == "jsonl" and total > 0 and on_bad_rows == "skip"
-            check_columns(row, columns, where, source, may_lack)
+            check_columns(row, columns, where, source, may_lack, layout.added)
             usable = columns.usable(row)
             if not usable:
                 if on_bad_rows == "error":
@@ -165,7 +224,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
                 last = dialogue
             new = [column for column in row if column not in layout.columns]
             differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
-            if to == "csv" and layout.columns and differs:
+            if to in ("csv", "xlsx") and layout.columns and differs:
                 different = sorted(set(row) ^ set(layout.columns))
                 raise ValueError(f"{where}: the rows have different columns ({different}): write .jsonl.")
             layout.columns += new
@@ -195,7 +254,9 @@ def _widen(layout: Layout, large: set[str], rows: list[dict]) -> None:
             raise pyarrow.ArrowInvalid(f"{column!r} holds large whole numbers and fractions")
 
 
-def check_columns(row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False) -> None:
+def check_columns(
+    row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False, added: Added = Added()
+) -> None:
     """ValueError if a row lacks the text (unless it `may_lack` it), or has a column with the name of a prediction."""
     if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
         if columns.dialogue is not None and not columns.nested:
@@ -210,24 +271,16 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path, m
                 else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
             )
             raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}")
-    if taken := [name for name in PREDICTED if name in row]:
-        raise ValueError(f"{where}: the file has a column {taken[0]!r} already: rename it first.")
+    if taken := [name for name in added.names if name in row]:
+        raise ValueError(
+            f"{where}: the file has a column {taken[0]!r} already: rename it, or put a `prefix` (--prefix) before new ones."
+        )
 
 
 def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     """The error for a row that has nothing to predict."""
     remedy = "(on_bad_rows='skip', --on-bad-rows skip, leaves such rows without a prediction)"
     return ValueError(f"{where}: {columns.problem(row)} {remedy}")
-
-
-def prediction_schema(nested: bool) -> pyarrow.Schema:
-    """The types of the columns `PREDICTED`: one value per row, or with `nested` one per turn."""
-    kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-    unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
-    if nested:
-        unread = [pyarrow.list_(kind) for kind in unread]
-    types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), *unread
-    return pyarrow.schema(list(zip(PREDICTED, types, strict=True)))
 
 
 def unread_counts(table: pyarrow.Table) -> Counts:
@@ -256,7 +309,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             delimiter = layout.separator or default_separator(target)
-            names = [*layout.columns, *PREDICTED]
+            names = [*layout.columns, *layout.added.names]
             cell = (
                 (lambda value: as_text(value) if isinstance(value, str) else value)
                 if layout.escaped
@@ -265,13 +318,15 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             writer = csv.writer(file, delimiter=delimiter)
             writer.writerow(map(cell, names))
             for row in rows:
-                cells = row | {name: _csv_cell(row[name]) for name in PREDICTED}
+                cells = row | {name: _csv_cell(row[name]) for name in layout.added.names}
                 writer.writerow([cell(_as_json(cells.get(name, ""))) for name in names])
+    elif kind == "xlsx":
+        _write_sheet(rows, target, layout)
     else:
         schema = layout.schema
         assert schema is not None  # from `check_rows`
-        for prediction in prediction_schema(layout.nested):
-            schema = schema.append(prediction)
+        for name, prediction in zip(layout.added.names, layout.added.schema, strict=True):
+            schema = schema.append(prediction.with_name(name))
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
             while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
                 writer.write_table(_as_table(chunk, schema))
@@ -288,11 +343,40 @@ def _as_json(value: Any) -> Any:
     )
 
 
-def _csv_cell(value: Any) -> str:
+def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
+    """Write rows into a workbook with one sheet. Texts that begin with "=" stay texts."""
+    require("openpyxl", "an Excel file", "excel")
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet()
+
+    def cell(value: Any) -> Any:
+        value = _as_json(value)
+        if isinstance(value, str):
+            value = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value)[:MOST_CHARACTERS])
+            value.data_type = "s"
+        return value
+
+    names = [*layout.columns, *layout.added.names]
+    sheet.append([cell(name) for name in names])
+    for number, row in enumerate(rows, 1):
+        if number > MOST_ROWS:
+            raise ValueError(f"a sheet of Excel holds at most {MOST_ROWS:,} rows: write .csv or .parquet.")
+        joined = {name: _csv_cell(row[name]) for name in layout.added.names if isinstance(row[name], list)}
+        sheet.append([cell((row | joined).get(name)) for name in names])
+    book.save(target)
+
+
+def _csv_cell(value: Any) -> Any:
     if isinstance(value, list):
         return CSV_SEPARATOR.join(map(_csv_cell, value))
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return {name: None if score is None else round(score, 4) for name, score in value.items()}
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value
 
 

@@ -173,7 +173,8 @@ def _write(
     blocks = map(_checked, blocks)
     first = next(blocks, None)
     own = pyarrow.schema([]) if first is None else first.drop_columns(list(file_rows.PREDICTED)).schema
-    layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, columns.nested, escaped=escaped)
+    added = file_rows.Added(nested=columns.nested)
+    layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, added, escaped=escaped)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator
     found = []

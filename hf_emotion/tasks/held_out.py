@@ -17,6 +17,7 @@ from .. import metrics
 from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..io.files import filling
+from ..metrics.quantification import ValidationCounts
 from ..recipes import Recipe
 from ..run_report import OneAnswer, SeedRun
 from ..runtime.plain import text_processing
@@ -95,6 +96,9 @@ def held_out(
     else:
         one_hot = np.eye(len(names), dtype=bool)
         known, decided = one_hot[known], one_hot[decided.argmax(axis=1)]
+    run.validation_counts = ValidationCounts.of(
+        gold["validation"], probabilities["validation"], names, thresholds
+    ).to_dict()
     if found := one_answer(known, decided, names):
         run.one_answer = found
         logger.warning("%s", one_answer_line(found))

@@ -4,9 +4,17 @@ What the results of all tasks have. Each task's `results.py` says what its model
 show it, and the service takes its schema from it. They are dictionaries, so that they are ready for JSON.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from ..runtime.unread import Readable
+
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Label(TypedDict):
@@ -16,4 +24,61 @@ class Label(TypedDict):
     score: float
 
 
-__all__ = ["Label", "Readable"]
+class Scored(NamedTuple):
+    """
+    What wide files hold of N texts and K labels (aspects).
+
+    Attributes:
+        probabilities: (N, K) float32.
+        decisions: (N, K) bool: whether a text gets the label; of aspects object: the label that it gets.
+    """
+
+    probabilities: np.ndarray
+    decisions: np.ndarray
+
+    @classmethod
+    def of(cls, results: Sequence[Sequence[Label]], probabilities: np.ndarray, labels: Sequence[str]) -> "Scored":
+        """The probabilities, and as decisions the labels of the results."""
+        number_of = {label: number for number, label in enumerate(labels)}
+        decisions = np.zeros(probabilities.shape, bool)
+        for row, result in enumerate(results):
+            decisions[row, [number_of[one["label"]] for one in result if one["label"] in number_of]] = True
+        return cls(probabilities, decisions)
+
+
+class Results(list):
+    """The results of texts in their order, a list that is ready for JSON; None stands for a text that was skipped."""
+
+    index: Any = None  # of the Series that the texts came in
+
+    @classmethod
+    def of(cls, results: Sequence[Any], texts: Any) -> "Results":
+        found = cls(results)
+        if hasattr(texts, "to_frame"):  # a Series
+            found.index = texts.index
+        return found
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """One row for each text: "labels", "scores", and of `all_scores` a column for each label; one for each turn or aspect where these are more."""
+        import pandas
+
+        rows, numbers = [], []
+        for number, result in enumerate(self):
+            entries: Any = result["labels"] if isinstance(result, dict) else result
+            if entries and not isinstance(result, dict) and set(entries[0]) != {"label", "score"}:
+                rows += [{name: value for name, value in entry.items() if name != "scores"} for entry in entries]
+                numbers += [number] * len(entries)
+                continue
+            row: dict[str, Any] = {"labels": None, "scores": None}
+            if entries is not None:
+                row = {"labels": [one["label"] for one in entries], "scores": [one["score"] for one in entries]}
+            if isinstance(result, dict):
+                row |= {name: value for name, value in result.items() if name not in ("labels", "scores")} | result[
+                    "scores"
+                ]
+            rows.append(row)
+            numbers.append(number)
+        return pandas.DataFrame(rows, index=numbers if self.index is None else self.index[numbers])
+
+
+__all__ = ["Label", "Readable", "Results", "Scored"]

@@ -80,7 +80,6 @@ class TestExitCodes:
         [
             (["train", "quickstart", "--no-such-option"], "--no-such-option"),
             (["predict", "run", "sun", "--top-k", "0"], "--top-k"),
-            (["predict", "run", "--input", "a.csv"], "--output"),
             (["predict", "run", "--output", "a.csv"], "--input"),
             (["predict", "run", "sun", "--input", "a.csv", "--output", "b.csv"], "--input"),
             *(

@@ -19,13 +19,13 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
-from ...runtime.classifying import label_names
+from ...runtime.classifying import label_names, shown_predictor
 from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
-from ..results import Label
+from ..results import Label, Results, Scored
 from . import TASK
 from .results import Turn
 
@@ -78,6 +78,9 @@ class DialoguePredictor:
         self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors
         self._said = False  # the warning that turns name no speaker is given once
 
+    def __repr__(self) -> str:
+        return shown_predictor(self)
+
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[Turn]]:
         """
         The most probable emotion of every turn of every dialogue.
@@ -92,7 +95,7 @@ class DialoguePredictor:
         Raises:
             ValueError: an empty dialogue or utterance; one dialogue instead of a list of them.
         """
-        return self.predict(dialogues, progress)[0]
+        return Results(self.predict(dialogues, progress)[0])
 
     def predict(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> tuple[list[list[Turn]], Unread]:
         """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
@@ -153,6 +156,12 @@ class DialoguePredictor:
         self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
     ) -> tuple[list[list[Label]], Unread]:
         """The most probable label of each turn, or its `top_k` most probable ones, as {"label", "score"}; without warnings."""
+        return self.scored_items(dialogues, top_k)[:2]
+
+    def scored_items(
+        self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
+    ) -> tuple[list[list[Label]], Unread, Scored]:
+        """As `of_items`, and for each turn the probabilities and decisions of all labels."""
         self.check_top_k(top_k)
         probabilities, unread = self._probabilities(dialogues)
         order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
@@ -160,7 +169,12 @@ class DialoguePredictor:
             [Label(label=self.labels[i], score=float(scores[i])) for i in best]
             for scores, best in zip(probabilities, order, strict=True)
         ]
-        return results, unread
+        return results, unread, Scored.of(results, probabilities, self.labels)
+
+    @property
+    def wide_labels(self) -> list[str]:
+        """What `scored_items` has a column for."""
+        return self.labels
 
     def _tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
         if self.model.config.num_speakers and not self._said:  # a file comes in many parts

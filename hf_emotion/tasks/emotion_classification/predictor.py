@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts the emotions of texts. Needs neither torch nor transformers if the model is exported."""
 
+import logging
 from collections.abc import Sequence
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...runtime.batching import as_texts, check_max_length, check_top_k
+from ...runtime.batching import as_list, as_texts, check_max_length, check_top_k
 from ...runtime.classifying import (
     Encoded,
     TextRows,
@@ -17,6 +19,7 @@ from ...runtime.classifying import (
     is_multi_label,
     label_names,
     row_probabilities,
+    shown_predictor,
 )
 from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
@@ -25,9 +28,10 @@ from ...runtime.unread import Counts, Unread, warn_unread
 from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..checkpoints import load_for
-from ..results import Label
+from ..results import Label, Results, Scored
 from . import TASK
 from .added_labels import with_labels
+from .results import EmotionResult
 
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ...runtime.onnx import OnnxClassifier
+
+logger = logging.getLogger(__name__)
 
 
 class Predictor:
@@ -132,33 +138,60 @@ class Predictor:
         groups = group_index(taxonomy, label_names(self.model.config))
         self._groups, self.labels = list(groups.values()), list(groups)
 
+    def __repr__(self) -> str:
+        return shown_predictor(self)
+
     def __call__(
-        self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
-    ) -> list[list[Label]]:
+        self,
+        texts: Sequence[str | None] | str,
+        top_k: int | None = None,
+        progress: bool = False,
+        on_bad: Literal["error", "skip"] = "error",
+        all_scores: bool = False,
+    ) -> Results:
         """
         The labels of each text with their probabilities, the most probable first.
 
         Args:
-            texts: the texts; a single string counts as a list of one.
+            texts: a list, a Series, an array of numpy or pyarrow; a single string counts as a list of one.
             top_k: the k most probable labels instead of those above their thresholds, and without an abstention.
             progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
+            on_bad: "skip": None, NaN and texts without a visible character get the result None and are counted in the log.
+            all_scores: give for each text an `EmotionResult`, with the probability of every label and what the model could not read.
 
         Returns:
             for each text a list of {"label", "score"}; empty if no label passes its threshold. A single-label model
             gives the most probable label. A model with `config.abstention` gives the one label "abstained", with the
             largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels
-            of the set.
+            of the set. It is a list that JSON takes; its `to_frame()` gives a DataFrame.
         """
-        return self.predict(texts, top_k, progress)[0]
+        self.check_top_k(top_k)
+        if on_bad not in ("error", "skip"):
+            raise ValueError(f"`on_bad` must be 'error' or 'skip', got {on_bad!r}.")
+        items = as_list(texts)
+        good = [on_bad == "error" or text_processing.is_readable(text) for text in items]
+        found, unread, scored = self.scored_items(as_texts(list(compress(items, good))), top_k, progress)
+        self.warn_unread(unread.counts)
+        if not all(good):
+            logger.warning("%d of %d texts are empty or no strings and get no result", good.count(False), len(good))
+        results: Any = found
+        if all_scores:
+            every = (dict(zip(self.labels, row, strict=True)) for row in scored.probabilities.tolist())
+            results = [
+                EmotionResult(labels=labels, scores=scores, **own)
+                for labels, scores, own in zip(found, every, unread.each(), strict=True)
+            ]
+        each = iter(results)
+        return Results.of([next(each) if ok else None for ok in good], texts)
 
     def predict(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
     ) -> tuple[list[list[Label]], Unread]:
         """The results of a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
-        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
+        results, unread, _ = self.scored_items(as_texts(texts), top_k, progress)
         self.warn_unread(unread.counts)
-        return self.present(probabilities, top_k), unread
+        return results, unread
 
     def encode(self, texts: Sequence[str] | str) -> Encoded:
         """N texts as the model reads them."""
@@ -206,8 +239,20 @@ class Predictor:
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread]:
         """As `predict`, for texts that are checked already, and without warnings."""
-        probabilities, unread = row_probabilities(self, TextRows(texts), windows=self.windows)
-        return self.present(probabilities, top_k), unread
+        return self.scored_items(texts, top_k)[:2]
+
+    def scored_items(
+        self, texts: Sequence[str], top_k: int | None = None, progress: bool = False
+    ) -> tuple[list[list[Label]], Unread, Scored]:
+        """As `of_items`, and for each text the probabilities and decisions of all labels."""
+        probabilities, unread = row_probabilities(self, TextRows(texts), progress, self.windows)
+        results = self.present(probabilities, top_k)
+        return results, unread, Scored.of(results, self.roll_up(probabilities), self.labels)
+
+    @property
+    def wide_labels(self) -> list[str]:
+        """What `scored_items` has a column for."""
+        return self.labels
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
         """Probabilities of the model's labels (N, C) -> probabilities of the taxonomy's groups (N, groups)."""

@@ -16,12 +16,13 @@ from ...runtime.classifying import (
     is_multi_label,
     label_names,
     row_probabilities,
+    shown_predictor,
 )
 from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
-from ..results import Label
+from ..results import Label, Results, Scored
 from . import TASK
 from .results import Sentiment
 
@@ -67,6 +68,9 @@ class TargetedPredictor:
         self.multi_label = is_multi_label(config)
         check_room(self.tokenizer, config, self.max_length)
 
+    def __repr__(self) -> str:
+        return shown_predictor(self)
+
     def __call__(
         self,
         texts: Sequence[str] | str,
@@ -88,7 +92,7 @@ class TargetedPredictor:
         Raises:
             ValueError: an empty text, a text that names none of the model's targets, an unknown target.
         """
-        return self.predict(texts, targets, progress)[0]
+        return Results.of(self.predict(texts, targets, progress)[0], texts)
 
     def predict(
         self,
@@ -190,14 +194,38 @@ class TargetedPredictor:
         For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read
         of it; no labels if it names no target.
         """
+        return self.scored_items(texts, top_k)[:2]
+
+    def scored_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[Label]], Unread, Scored]:
+        """
+        As `of_items`, and for each text and each of `wide_labels` the most probable label and its probability; NaN and None for the
+        aspects of targets that the text does not name.
+        """
         self.check_top_k(top_k)
         config = self.model.config
         pairs = self._all(
             [[None] if config.targets is None else text_processing.targets_in(config, text) for text in texts]
         )
         probabilities, found = row_probabilities(self, self._rows(texts, pairs))
-        results = [as_labels(items) for items in self.present(probabilities, pairs, len(texts))]
-        return results, _by_text(found, pairs, len(texts))
+        present = self.present(probabilities, pairs, len(texts))
+        number_of = {name: number for number, name in enumerate(self.wide_labels)}
+        shape = len(texts), len(number_of)
+        scored = Scored(np.full(shape, np.nan, np.float32), np.full(shape, None, object))
+        for row, items in enumerate(present):
+            for item in items:
+                column = number_of["/".join(filter(None, (item.get("target"), item["aspect"])))]
+                scored.probabilities[row, column], scored.decisions[row, column] = item["score"], item["label"]
+        return [as_labels(items) for items in present], _by_text(found, pairs, len(texts)), scored
+
+    @property
+    def wide_labels(self) -> list[str]:
+        """What `scored_items` has a column for: the aspects, of each target if the model knows targets."""
+        config = self.model.config
+        return [
+            "/".join(filter(None, (target, aspect)))
+            for target in config.targets or [None]
+            for aspect in config.aspects
+        ]
 
     @staticmethod
     def check_top_k(top_k: int | None) -> None:

@@ -670,8 +670,8 @@ class TestBadFiles:
         for number, row in enumerate(rows):
             found = row["predicted_labels"]
             assert found == [next(labels)[0]["label"]] if number in good else found in (None, [""])
-        lines = {"in.jsonl": "lines 1, 3, 5", "in.csv": "line 3", "in.tsv": "line 3"}[name]
-        assert f"stay without a prediction: {lines}" in caplog.text
+        line = {"in.jsonl": 1, "in.csv": 3, "in.tsv": 3}[name]
+        assert f"stay without a prediction; the first: line {line}" in caplog.text
 
 
 class TestOtherPeoplesCheckpoints:

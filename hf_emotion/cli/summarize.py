@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion summarize`."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from .options import AsJson, checked
+from .printing import print_json, print_table, visible
+
+
+SHOWN = 30
+
+
+def summarize(
+    file: Annotated[str, typer.Argument(help="CSV, TSV, JSONL, Parquet or Excel: texts, or what `predict` wrote.")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Run folder, Hub id or ready model: predicts a file of texts; its errors on validation rows correct the shares."
+        ),
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Column of the groups: product, speaker, conversation.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the times, in ISO 8601 unless --time-format.")] = None,
+    every: Annotated[
+        Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
+    ] = "week",
+    time_format: Annotated[str | None, typer.Option(help="Form of the times, such as %d/%m/%Y.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label to show; may be repeated. Default: all.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Page to write, .html; beside it a .csv and a .json of the same name.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
+    texts: Annotated[int, typer.Option(min=0, help="Typical texts of each group and label; 0: none.")] = 3,
+    prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
+    separator: Annotated[str | None, typer.Option(help="Separator of a CSV.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of the file; default: UTF-8.")] = None,
+    on_bad_rows: Annotated[
+        Literal["error", "skip"], typer.Option(help="Rows without a text or with a time that cannot be read.")
+    ] = "error",
+    as_json: AsJson = False,
+) -> None:
+    """
+    Count labels over many texts, per group and over time: shares with 95 % intervals, corrected for the model's errors, differences with a
+    test, typical texts, and drift against a reference.
+    """
+    from ..io.extras import require
+    from ..io.files import write_json, write_text
+    from ..io.paths import refuse_existing
+    from ..reports.summarize import has_predictions
+    from ..reports.summarize import summarize as run
+
+    if model is not None:
+        checked(model)
+    beside = [] if output is None else [output.with_suffix(kind) for kind in (".html", ".csv", ".json")]
+    if output is not None:
+        if output.suffix != ".html":
+            raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
+        require("matplotlib", "the page of a summary", "plots")
+        for path in beside * (not overwrite):
+            refuse_existing(path)
+    reading: dict[str, Any] = {"separator": separator, "encoding": encoding}
+    with tempfile.TemporaryDirectory() as place:
+        sources: list[str | None] = []
+        for name, source in (("texts", file), ("reference", reference)):
+            if source is None or has_predictions(source, prefix, **reading):
+                sources.append(source)
+                continue
+            if model is None:
+                raise ValueError(
+                    f"{source} has no predictions: name the model that predicts its texts, --model goemotions."
+                )
+            # beside the page, so that an interrupted prediction goes on
+            kept = str(Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet"))
+            _predict(model, source, kept, text_column=text_column, on_bad_rows=on_bad_rows, prefix=prefix, **reading)
+            sources.append(kept)
+        options = {
+            "text_column": text_column,
+            "time_format": time_format,
+            "prefix": prefix,
+            "on_bad_rows": on_bad_rows,
+            "texts": texts,
+        }
+        summary = run(sources[0], model, by, time, every, label, sources[1], True, **options, **reading)
+    if output is not None:
+        from ..reports.summary_page import page
+
+        write_text(beside[1], summary.to_frame().to_csv(index=False))
+        write_json(beside[2], summary.to_dict())
+        write_text(beside[0], page(summary, Path(file).stem))
+    if as_json:
+        print_json(summary.to_dict())
+        return
+    if output is not None:
+        print(f"{summary.rows} rows: {', '.join(map(str, beside))}")
+    else:
+        _show(summary)
+    for note in summary.notes:
+        print(f"note: {visible(note)}")
+
+
+def _predict(model: str, source: str, output: str, **options: Any) -> None:
+    """Predict a file of texts into wide columns."""
+    from ..inference import load_predictor
+    from ..runtime.ready import for_prediction
+    from ..serving.bulk import predict_file
+    from .printing import quiet
+
+    quiet()
+    predict_file(load_predictor(for_prediction(model)), source, output, layout="wide", overwrite=True, **options)
+
+
+def _show(summary: Any) -> None:
+    """The largest shares, and the clear differences."""
+    names = [(key, name) for key, name in (("group", summary.by), ("period", summary.every)) if name]
+    rows = sorted(summary.shares, key=lambda one: (one["share"] != one["share"], -one["share"]))[:SHOWN]
+    cells = []
+    for one in rows:
+        values = (
+            f"{one['share']:.1%}",
+            f"{one['low']:.1%} to {one['high']:.1%}",
+            f"{one['plain']:.1%}",
+            str(one["rows"]),
+        )
+        cells.append([one["label"], *(one[key] for key, _ in names), *values])
+    print_table(
+        ["label", *(name for _, name in names), f"share ({summary.method})", "95 % interval", "plain", "rows"], cells
+    )
+    if len(rows) < len(summary.shares):
+        print(f"the {SHOWN} largest of {len(summary.shares)} shares; --output report.html or --json gives all")
+    for one in summary.clear[:8]:
+        size = f"{one['difference']:+.1%} against {one['second']} [{one['low']:+.1%}, {one['high']:+.1%}], p = {one['p_holm']:.2g}"
+        print(visible(f"{one['label']}: {one['first']} {size}"))
+    if summary.differences:
+        print(f"tested: {summary.tested}" + ("" if summary.clear else " No difference is significant at 5 %."))

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Summaries of predictions: counts by hand, groups, time, drift, wrong input, and the page."""
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from hf_emotion import summarize
+from hf_emotion.cli import app
+from hf_emotion.metrics.quantification import ValidationCounts
+from hf_emotion.reports import summarize as module
+
+
+def wide(joy: list[float], fear: list[float], **columns) -> pd.DataFrame:
+    """A wide file of two labels with the thresholds 0.5."""
+    scores = {"probability_joy": joy, "probability_fear": fear}
+    decisions = {name.replace("probability", "decision"): np.array(values) > 0.5 for name, values in scores.items()}
+    return pd.DataFrame({**columns, **scores, **decisions})
+
+
+@pytest.fixture
+def counts(monkeypatch) -> ValidationCounts:
+    """A model that finds joy in 3 of 4 rows with it and in 1 of 6 without it; it always finds fear."""
+    gold = np.array([[1, 0]] * 4 + [[0, 1]] * 6)
+    probabilities = np.array([[0.9, 0.2]] * 3 + [[0.1, 0.2]] + [[0.7, 0.8]] + [[0.3, 0.8]] * 5)
+    found = ValidationCounts.of(gold, probabilities, ["joy", "fear"], [0.5, 0.5])
+    monkeypatch.setattr(module, "validation_counts", lambda model: None if model is None else found)
+    return found
+
+
+FRAME = wide(
+    [0.9] * 40 + [0.2] * 60,
+    [0.8] * 50 + [0.2] * 50,
+    text=[f"text {i}" for i in range(100)],
+    who=["a"] * 50 + ["b"] * 50,
+)
+
+
+class TestShares:
+    def test_counted_and_corrected(self, counts):
+        found = summarize(FRAME, "model").to_frame().set_index("label")
+        assert found.loc["joy", ["rows", "chosen", "plain"]].tolist() == [100, 40, 0.4]
+        assert found.loc["joy", "adjusted"] == pytest.approx(0.4)  # (0.4 - 1/6) / (3/4 - 1/6)
+        mean = 0.4 * 0.9 + 0.6 * 0.2
+        without, having = (0.7 + 5 * 0.3) / 6, (3 * 0.9 + 0.1) / 4
+        assert found.loc["joy", "share"] == found.loc["joy", "probabilistic"]
+        assert found.loc["joy", "share"] == pytest.approx((mean - without) / (having - without))
+        assert found.loc["fear", "adjusted"] == pytest.approx(0.5)
+
+    def test_all_forms_of_a_file_say_the_same(self, counts, tmp_path):
+        names = np.where(
+            FRAME.decision_joy & FRAME.decision_fear, "joy|fear", np.where(FRAME.decision_fear, "fear", "")
+        )
+        joined = pd.DataFrame({"predicted_labels": names, "truncated": "false"})
+        lists = joined.assign(predicted_labels=[name.split("|") if name else [] for name in names])
+        files = {
+            "wide.csv": FRAME,
+            "wide.parquet": FRAME,
+            "joined.csv": joined,
+            "lists.parquet": lists,
+            "lists.jsonl": lists,
+        }
+        for name, frame in files.items():
+            path = tmp_path / name
+            if name.endswith("csv"):
+                frame.to_csv(path, index=False)
+            elif name.endswith("parquet"):
+                frame.to_parquet(path)
+            else:
+                frame.to_json(path, orient="records", lines=True)
+            found = summarize(path, "model")
+            assert found.rows == 100, name
+            chosen = {one["label"]: (one["chosen"], round(one["adjusted"], 6)) for one in found.shares}
+            assert chosen == {"joy": (40, 0.4), "fear": (50, 0.5)}, name
+
+    def test_rows_without_a_prediction_do_not_count(self):
+        frame = pd.DataFrame({"predicted_labels": ["joy", "", None], "truncated": ["false", "false", ""]})
+        found = summarize(frame)
+        assert (found.rows, found.skipped, found.shares[0]["plain"]) == (2, 1, 0.5)
+
+    def test_pieces_add_up(self, counts, monkeypatch, tmp_path):
+        FRAME.to_csv(tmp_path / "in.csv", index=False)
+        whole = summarize(tmp_path / "in.csv", "model", by="who")
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
+        pieces = summarize(tmp_path / "in.csv", "model", by="who")
+        pd.testing.assert_frame_equal(pieces.to_frame(), whole.to_frame())
+        assert (pieces.rows, pieces.typical) == (whole.rows, whole.typical)
+
+    def test_aspects_become_labels_with_their_sentiment(self):
+        frame = pd.DataFrame({"decision_food": ["positive", "none", "negative"], "probability_food": [0.9, 0.8, 0.7]})
+        found = {one["label"]: one["chosen"] for one in summarize(frame).shares}
+        assert found == {"food/positive": 1, "food/negative": 1}
+
+    def test_scores_of_joined_files_are_read(self, counts):
+        frame = pd.DataFrame(
+            {
+                "predicted_labels": ["joy", ""],
+                "truncated": "false",
+                "all_scores": ['{"joy": 0.9, "fear": 0.1}', '{"joy": 0.3, "fear": 0.2}'],
+            }
+        )
+        found = summarize(frame, "model")
+        assert found.method == "probabilistic"
+        assert found.labels == ["joy", "fear"]
+
+
+class TestGroupsAndTime:
+    def test_differences_by_hand(self, counts):
+        found = summarize(FRAME, "model", by="who")
+        (joy,) = [one for one in found.differences if one["label"] == "joy"]
+        assert (joy["first"], joy["second"]) in (("a", "b"), ("b", "a"))
+        # Fisher's exact test of 40 of 50 against 0 of 50: both tails of the hypergeometric distribution
+        assert joy["p_value"] < 1e-15 and joy["p_holm"] == pytest.approx(2 * joy["p_value"])
+        assert "Fisher" in found.tested and "2 tests" in found.tested
+        sign = 1 if joy["first"] == "a" else -1
+        assert sign * joy["low"] > 0 or sign * joy["high"] > 0
+
+    def test_holm_never_decreases(self, counts):
+        frame = FRAME.assign(who=np.tile(["a", "b", "c", "d"], 25))
+        ordered = sorted(summarize(frame, "model", by="who").differences, key=lambda one: one["p_value"])
+        adjusted = [one["p_holm"] for one in ordered]
+        assert adjusted == sorted(adjusted) and max(adjusted) <= 1
+
+    def test_each_group_stands_against_all_others(self, counts):
+        frame = FRAME.assign(who=["a"] * 40 + ["b"] * 30 + ["c"] * 30)
+        found = summarize(frame, "model", by="who", labels=["joy"])
+        assert [(one["first"], one["second"]) for one in found.differences] == [(g, "all others") for g in "abc"]
+
+    def test_periods(self):
+        days = [
+            "2026-11-01",
+            "2026-11-02T09:00",
+            "2026-11-08 23:59",
+            "2026-11-09T00:00:00+00:00",
+        ]  # Sunday, Monday, Sunday, Monday
+        frame = wide([0.9, 0.9, 0.2, 0.2], [0.1] * 4, day=days)
+        found = summarize(frame, time="day", labels=["joy"])
+        assert {one["period"]: (one["rows"], one["chosen"]) for one in found.shares} == {
+            "2026-10-26": (1, 1),
+            "2026-11-02": (2, 1),
+            "2026-11-09": (1, 0),
+        }
+        assert [(one["first"], one["second"]) for one in found.differences] == [
+            ("2026-11-02", "2026-10-26"),
+            ("2026-11-09", "2026-11-02"),
+        ]
+        assert [one["period"] for one in summarize(frame, time="day", every="month", labels=["joy"]).shares] == [
+            "2026-11-01"
+        ]
+
+    def test_values_for_each_row(self):
+        found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
+        assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
+        with pytest.raises(ValueError, match="one value for each row"):
+            summarize(FRAME, by=["x"])
+
+    def test_typical_texts_are_the_surest_ones(self):
+        frame = wide([0.6, 0.95, 0.7, 0.1], [0.1] * 4, text=["one", "two", "three", "four"])
+        assert summarize(frame, texts=2).typical == {"": {"joy": ["two", "three"]}}
+        assert summarize(frame, texts=0).typical == {}
+
+
+class TestDrift:
+    def test_index_by_hand(self):
+        then = pd.DataFrame({"predicted_labels": ["joy"] * 10 + [""] * 90, "truncated": "false"})
+        now = pd.DataFrame({"predicted_labels": ["joy"] * 50 + [""] * 50, "truncated": "false"})
+        a, b = 50.5 / 101, 10.5 / 101
+        expected = (a - b) * np.log(a / b) + ((1 - a) - (1 - b)) * np.log((1 - a) / (1 - b))
+        assert summarize(now, reference=then).drift["stability"]["joy"] == pytest.approx(expected)
+        assert summarize(now, reference=now).drift["stability"]["joy"] == 0
+
+    def test_new_words(self):
+        old = FRAME.assign(text="the train is late")
+        new = FRAME.assign(text=["the strike begins"] * 30 + ["the train is late"] * 70)
+        found = {word["word"]: word for word in summarize(new, reference=old).drift["words"]}
+        assert set(found) == {"strike", "begins"}
+        assert (found["strike"]["texts"], found["strike"]["before"]) == (30, 0)
+
+
+class TestWrongInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                {"time": "who"},
+                r"100 of 100 times cannot be read, first in row 1: 'a'\. Write 2026-11-27 .*--time-format",
+            ),
+            ({"by": "nobody"}, r"no column 'nobody'; the columns are \['text', 'who'\]"),
+            ({"every": "fortnight"}, "`every` must be one of"),
+            ({"labels": ["joyy"]}, "no label"),
+        ],
+    )
+    def test_says_what_is_wrong(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            summarize(FRAME, **options)
+
+    def test_day_and_month_are_never_guessed(self):
+        frame = FRAME.assign(day="03/04/2026")
+        with pytest.raises(ValueError, match="cannot be read"):
+            summarize(frame, time="day")
+        found = summarize(frame, time="day", time_format="%d/%m/%Y", every="day", labels=["joy"])
+        assert found.shares[0]["period"] == "2026-04-03"
+
+    def test_rows_without_a_time_may_be_left_out(self):
+        found = summarize(FRAME.assign(day=["2026-11-02"] * 99 + ["soon"]), time="day", on_bad_rows="skip")
+        assert (found.rows, found.skipped) == (99, 1)
+
+    def test_labels_of_another_model(self, counts):
+        frame = FRAME.rename(columns=lambda name: name.replace("fear", "rage"))
+        with pytest.raises(
+            ValueError, match=r"of another model than m: only in them \['rage'\], only in the model \['fear'\]"
+        ):
+            summarize(frame, "m")
+
+    def test_a_model_without_validation_errors(self, monkeypatch):
+        monkeypatch.setattr(module, "validation_counts", lambda model: None)
+        found = summarize(FRAME, "old")
+        assert found.method == "plain" and "old keeps no errors" in found.notes[0]
+
+    def test_other_thresholds_leave_the_adjusted_count_out(self, counts):
+        frame = FRAME.assign(decision_joy=FRAME.probability_joy > 0.1)
+        found = summarize(frame, "model")
+        assert found.method == "probabilistic" and "adjusted" not in found.shares[0]
+        assert "in another way than the model's own" in " ".join(found.notes)
+
+    def test_a_group_of_one_row(self, counts):
+        found = summarize(FRAME.assign(who=["a"] + ["b"] * 99), "model", by="who", labels=["joy"])
+        (one,) = [share for share in found.shares if share["group"] == "a"]
+        assert one["rows"] == 1 and one["high"] - one["low"] > 0.5
+        assert any("fewer than 30 rows" in note for note in found.notes)
+
+    def test_a_table_without_predictions(self):
+        with pytest.raises(ValueError, match=r"no predictions .* only the columns \['text'\]: give the `model`"):
+            summarize(["a text"])
+
+    def test_an_identifier_is_no_group(self):
+        frame = pd.DataFrame({"predicted_labels": ["joy"] * 20_001, "id": np.arange(20_001).astype(str)})
+        with pytest.raises(ValueError, match="more than 20,000 groups"):
+            summarize(frame, by="id")
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append(tag)
+
+
+class TestPageAndCommand:
+    NASTY = "<script>alert(1)</script>&\"'"
+
+    def test_what_comes_from_the_data_is_escaped(self, counts):
+        frame = FRAME.assign(text=self.NASTY, who=[self.NASTY] * 50 + ["$b$"] * 50).rename(columns={"who": "<b>who"})
+        for options in ({}, {"by": "<b>who"}, {"by": "<b>who", "time": ["2026-11-02", "2026-11-09"] * 50}):
+            page = summarize(frame, "model", **options).to_html()
+            tags = Tags()
+            tags.feed(page)
+            assert "script" not in tags.found and tags.found.count("svg") == (1 if not options else 2)
+            assert "&lt;script&gt;alert" in page
+            assert 'role="img"' in page
+
+    def test_writes_page_csv_and_json(self, counts, tmp_path):
+        FRAME.to_csv(tmp_path / "in.csv", index=False)
+        arguments = ["summarize", str(tmp_path / "in.csv"), "--by", "who", "--output", str(tmp_path / "out.html")]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        table = pd.read_csv(tmp_path / "out.csv")
+        values = json.loads((tmp_path / "out.json").read_text())
+        assert table["plain"].tolist() == pytest.approx([one["plain"] for one in values["shares"]])
+        assert len(table) == 4 and "<h2>Shares</h2>" in (tmp_path / "out.html").read_text()
+        again = CliRunner().invoke(app, arguments)
+        assert isinstance(again.exception, FileExistsError)
+        assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
+
+    def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
+        FRAME.to_csv(tmp_path / "in.csv", index=False)
+        done = CliRunner().invoke(app, ["summarize", str(tmp_path / "in.csv"), "--by", "who", "--label", "joy"])
+        assert (
+            "80.0%" in done.output
+            and "tested: Fisher" in done.output
+            and "note: The shares are plain counts" in done.output
+        )
+
+    def test_json(self, tmp_path):
+        FRAME.to_parquet(tmp_path / "in.parquet")
+        done = CliRunner().invoke(app, ["summarize", str(tmp_path / "in.parquet"), "--json"])
+        assert json.loads(done.output)["rows"] == 100
