@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..io.files import filling, read_object, refuse_taken
+from ..modeling import CGBertConfig
 from ..tasks.saving import save_model
 from .roberta import bert_to_roberta
 from .state_dicts import (
@@ -83,7 +84,7 @@ def convert_checkpoint(
         model = read(state_dict, settings)
     except StrictDataclassError as error:
         raise ValueError(f"the configuration does not fit: {error.__cause__ or error}") from error
-    dead = f"{DEAD}|{GATE_BIAS}" if model.config.model_type == "cg-bert" else DEAD
+    dead = f"{DEAD}|{GATE_BIAS}" if model.config.model_type == CGBertConfig.model_type else DEAD
     ignored = [name for name in state_dict if re.fullmatch(dead, name)]
     tokenizer = _load_tokenizer(reference.parent, model.config)
     with filling(output) as folder:

@@ -53,7 +53,7 @@ from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.emotional_response.building import build_generator
 from hf_emotion.tasks.held_out import one_answer
 from hf_emotion.tasks.loading import load_split
-from hf_emotion.training.fit import fit, training_arguments
+from hf_emotion.training.fit import training_arguments
 from hf_emotion.training.progress import EvaluationLines
 from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
@@ -415,19 +415,6 @@ BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_b
 def test_recipes_that_would_do_something_else(values, message):
     with pytest.raises(ValueError, match=message):
         check_parts(make_recipe({"name": "tiny", **values}))
-
-
-def test_warm_up_that_never_ends(tmp_path, caplog):
-    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, "warmup_steps": 100}})
-    options = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
-    options |= {"train_sampling_strategy": "random"}
-    arguments = training_arguments(TrainingArguments, recipe, tmp_path, 1, **options)
-    case = BY_ID["label-aware"]
-    rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
-    trainer = Trainer(case.build(), arguments, train_dataset=rows, eval_dataset=rows)
-    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=tmp_path / "recipe.yaml", data="")
-    messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
-    assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages
 
 
 @pytest.mark.parametrize("recipe", ["quickstart", {"name": "x"}])

@@ -420,7 +420,7 @@ def test_a_licence_that_is_given(tmp_path):
     stage(folder, tmp_path / "staged", NAME, licence="CC-BY-4.0")
     card = ModelCard.load(tmp_path / "staged" / "README.md")
     assert card.data.license == "cc-by-4.0" and OWN_TERMS not in card.text and "licence CC-BY-4.0" in card.text
-    with pytest.raises(ValueError, match="--license.*got 'my own'"):
+    with pytest.raises(ValueError, match="a licence must be .*got 'my own'"):
         push(folder, NAME, dry_run=True, licence="my own")
 
 

@@ -112,7 +112,7 @@ def test_command(tmp_path, base_bert, monkeypatch):
 
 
 def test_nothing_half_written(tmp_path, base_bert, single_label, monkeypatch):
-    def fail(*arguments):
+    def fail(*arguments, **keywords):
         raise OSError("no space")
 
     monkeypatch.setattr(label_errors, "render", fail)

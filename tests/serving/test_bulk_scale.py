@@ -119,7 +119,7 @@ def test_two_processes_write_what_one_does(predictor, texts, tmp_path, small_par
     predict_file(predictor, source, tmp_path / "one.csv", on_bad_rows="skip", progress=False)
     (message,) = [record.getMessage() for record in caplog.records if "no valid text" in record.getMessage()]
     assert message.startswith("3 of 3000 rows are malformed or have no valid text and stay without a prediction")
-    assert message.endswith(": lines 2001, 4001, 6001")  # two lines a row, and the header
+    assert message.endswith("the first: line 2001")  # two lines a row, and the header
     forked = endurance.Forked(predictor, source, tmp_path / "two.csv", processes=2)
     for process in forked.processes:
         process.join(120)
@@ -245,7 +245,7 @@ class TestOutputs:
         source = write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}])
         (tmp_path / "out.csv").symlink_to(tmp_path / "elsewhere" / "out.csv")
         done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / "out.csv")
-        assert done.code == 1 and "elsewhere/out.csv, which does not exist" in done.err
+        assert done.code == 1 and "out.csv exists" in done.err
         assert (tmp_path / "out.csv").is_symlink()
 
 

@@ -190,7 +190,7 @@ class TestMistakes:
         [
             ({"max_lenght": 5}, "unknown recipe key `max_lenght`. Did you mean 'max_length'"),
             ({"zzzzzz": 5}, r"unknown recipe key `zzzzzz`. The keys are \['abstain', 'adapter', 'base_model'"),
-            ({"data_license": "ask me first"}, "licence must be an SPDX id .*`data_terms`"),
+            ({"data_license": "ask me first"}, "a licence must be an SPDX id .*`data_terms`"),
             (
                 {"training_arguments": {"learning_rte": 1}},
                 "unknown recipe key `training_arguments.learning_rte`. Did you mean 'training_arguments.learning_rate'",
