@@ -10,7 +10,7 @@ from ..runtime.unread import Readable
 
 
 class Label(TypedDict):
-    """A label and its probability in [0, 1]."""
+    """A label and its probability in [0, 1], or its value in the range of a regression."""
 
     label: str
     score: float
