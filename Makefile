@@ -50,7 +50,7 @@ ready: .venv/installed
 	for name in goemotions goemotions-mpnet reviews; do \
 	  $(BIN)/python -m benchmarks.study ready runs/ready_$$name --output build/ready/$$name --notes docs/ready/$$name.yaml $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
 	done
-	for name in meld sentihood; do \
+	for name in meld sentihood brighter; do \
 	  rm -rf "$(READY)/$$name"; \
 	  $(BIN)/hf-emotion train ready/$$name --output "$(READY)/$$name" $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
 	done

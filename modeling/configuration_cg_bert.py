@@ -15,7 +15,7 @@ logger = logging.get_logger(__name__)
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
     *("class_counts", "class_weights", "thresholds", "label_texts"),
-    *("calibration_temperature", "abstention", "prediction_sets"),
+    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
 )
 # Copied from configuration_label_aware.BERT_TYPES
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations of label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +16,7 @@ logger = logging.get_logger(__name__)
 # Values that belong to the labels of a checkpoint.
 LABEL_FIELDS = (
     *("class_counts", "class_weights", "thresholds", "label_texts"),
-    *("calibration_temperature", "abstention", "prediction_sets"),
+    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
 )
 # Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
@@ -48,10 +49,19 @@ def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: st
 
 
 def check_labels(config) -> None:
-    """ValueError unless `problem_type`, `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
-    kinds = ("single_label_classification", "multi_label_classification")
+    """ValueError unless `problem_type`, `value_range`, `class_counts`, `thresholds` and `class_balanced_beta` fit a configuration's labels."""
+    kinds = ("single_label_classification", "multi_label_classification", "regression")
     if config.problem_type not in kinds:
-        raise ValueError(f"`problem_type` must be {kinds[0]!r} or {kinds[1]!r}, got {config.problem_type!r}.")
+        raise ValueError(f"`problem_type` must be one of {kinds}, got {config.problem_type!r}.")
+    if config.problem_type == "regression":
+        ends = list(config.value_range or [])
+        if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
+            wanted = "the lowest and the highest value of the data"
+            raise ValueError(f"regression needs `value_range`, {wanted}, got {config.value_range}.")
+        if config.regression_loss == "ordinal" and any(end % 1 for end in ends):
+            raise ValueError(
+                f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
+            )
     for name in ("class_counts", "thresholds"):
         values = getattr(config, name)
         if values is not None and len(values) != config.num_labels:
@@ -99,7 +109,10 @@ class LabelAwareFields:
         class_balanced_normalize: rescale the weights to mean 1, so that β changes the balance and not the learning rate.
         class_counts: number of training rows of each label; needed by the class-balanced loss.
         thresholds: decision threshold of each label: a label is predicted if its probability is greater.
-        problem_type: `"multi_label_classification"` (default) or `"single_label_classification"`.
+        problem_type: `"multi_label_classification"` (default), `"single_label_classification"`, or `"regression"`: a value for each label.
+        value_range: the lowest and the highest value of the data that a regression learnt.
+        regression_loss: `"mse"` (default): squared errors; `"ordinal"`: cumulative logits, for whole numbers (`regression_losses`).
+        ordinal_slope: slope of the cumulative logits.
     """
 
     # Evaluation gathers every output of every row unless told otherwise; (N, C, L) would fill the memory.
@@ -118,6 +131,9 @@ class LabelAwareFields:
     class_balanced_normalize: bool = False
     class_counts: list[int] | None = None
     thresholds: list[float | int] | None = None
+    value_range: list[float | int] | None = None
+    regression_loss: Literal["mse", "ordinal"] = "mse"
+    ordinal_slope: float | int = 3.0
 
     def validate_sizes(self):
         for name in ("label_embedding_size", "head_hidden_size"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of RoBERTa with emotion-specific attention (Scientific Reports 15, s41598-025-99515-6) and TF-IDF gating."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
 # Copied from configuration_label_aware.LABEL_FIELDS
 LABEL_FIELDS = (
     *("class_counts", "class_weights", "thresholds", "label_texts"),
-    *("calibration_temperature", "abstention", "prediction_sets"),
+    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
 )
 
 
@@ -50,10 +51,19 @@ def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: st
 
 # Copied from configuration_label_aware.check_labels
 def check_labels(config) -> None:
-    """ValueError unless `problem_type`, `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
-    kinds = ("single_label_classification", "multi_label_classification")
+    """ValueError unless `problem_type`, `value_range`, `class_counts`, `thresholds` and `class_balanced_beta` fit a configuration's labels."""
+    kinds = ("single_label_classification", "multi_label_classification", "regression")
     if config.problem_type not in kinds:
-        raise ValueError(f"`problem_type` must be {kinds[0]!r} or {kinds[1]!r}, got {config.problem_type!r}.")
+        raise ValueError(f"`problem_type` must be one of {kinds}, got {config.problem_type!r}.")
+    if config.problem_type == "regression":
+        ends = list(config.value_range or [])
+        if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
+            wanted = "the lowest and the highest value of the data"
+            raise ValueError(f"regression needs `value_range`, {wanted}, got {config.value_range}.")
+        if config.regression_loss == "ordinal" and any(end % 1 for end in ends):
+            raise ValueError(
+                f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
+            )
     for name in ("class_counts", "thresholds"):
         values = getattr(config, name)
         if values is not None and len(values) != config.num_labels:
@@ -85,6 +95,7 @@ class RobertaESAConfig(RobertaConfig):
             embeddings are multiplied by `token_gates`.
         class_balanced_beta, class_balanced_normalize, class_counts, thresholds: as in label-aware BERT: class-balanced loss, and decision
             thresholds of multi-label models.
+        value_range, regression_loss, ordinal_slope: as in label-aware BERT, for `problem_type="regression"`.
 
     | what the article leaves open | ours |
     |---|---|
@@ -112,6 +123,9 @@ class RobertaESAConfig(RobertaConfig):
     class_balanced_normalize: bool = False
     class_counts: list[int] | None = None
     thresholds: list[float | int] | None = None
+    value_range: list[float | int] | None = None
+    regression_loss: Literal["mse", "ordinal"] = "mse"
+    ordinal_slope: float | int = 3.0
 
     def __post_init__(self, **kwargs):
         if self.esa_num_attention_heads is None:

@@ -300,21 +300,38 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     return (weights / weights.mean() if normalize else weights).float()
 
 
+def regression_losses(logits: torch.Tensor, values: torch.Tensor, config) -> torch.Tensor:
+    """
+    The loss (B, C) of each value y, for `config.regression_loss`. "mse": (v − y)², v the logit. "ordinal": cumulative logits (McCullagh
+    1980), P(y > t) = σ(a (v − t)), with the cut points t halfway between the whole numbers of `value_range` and a = `ordinal_slope`: the
+    mean of the binary cross-entropies of all t.
+    """
+    if config.regression_loss == "mse":
+        return (logits - values) ** 2
+    cuts = torch.arange(*config.value_range, device=logits.device) + 0.5  # (K,)
+    above = (values[..., None] > cuts).to(logits)
+    steps = config.ordinal_slope * (logits[..., None] - cuts)  # (B, C, K)
+    return F.binary_cross_entropy_with_logits(steps, above, reduction="none").mean(dim=-1)
+
+
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
     """
     The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
 
-    `"multi_label_classification"` takes labels (B, C) of 0 and 1: binary cross-entropy, the weight of a class on both of its terms, mean
-    over B×C. `"single_label_classification"` takes class ids (B,), -100 for a row without a label: cross-entropy times the weight of the
-    gold class, mean over the labelled rows.
+    `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
+    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
+    row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
+    NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
     """
-    multi_label = config.problem_type == "multi_label_classification"
+    regression = config.problem_type == "regression"
+    multi_label = regression or config.problem_type == "multi_label_classification"
     shape = tuple(logits.shape if multi_label else logits.shape[:1])
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
-        wanted = (
-            f"{'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for {config.problem_type!r}"
-        )
+        kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
+        wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"
         raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
+    if regression:
+        logits = logits.float()
     labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
@@ -323,7 +340,13 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
         balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
         weights = class_balanced_weights(*balance).to(logits)
     if multi_label:
-        return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
+        annotated = ~labels.isnan()
+        labels = labels.masked_fill(~annotated, 0.0)  # the gradient of a NaN would be NaN, even times 0
+        if regression:
+            losses = regression_losses(logits, labels, config)
+        else:
+            losses = F.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="none")
+        return losses.masked_fill(~annotated, 0.0).sum() / annotated.sum().clamp(min=1)
     losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
     if weights is not None:
         losses = losses * weights[labels.clamp(min=0)]
@@ -708,7 +731,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
 
 class LabelAwareClassifier(LabelAwareBase):
-    """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
+    """Multi-label or single-label classification, or regression, by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
 
     # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
     # accumulation steps.
@@ -744,7 +767,8 @@ class LabelAwareClassifier(LabelAwareBase):
         Args:
             document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
                 labels are then per document, see [`join_windows`]. Default: every row is a document.
-            labels: (B, C) of 0 and 1, or (B,) class ids, see [`classification_loss`]. The other arguments: see the base model.
+            labels: (B, C) of 0 and 1, (B,) class ids, or (B, C) values, see [`classification_loss`]. The other arguments: see the base
+                model.
         """
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, pooling_mask)
         outputs = self.base_model(*inputs, return_dict=True, **kwargs)

@@ -158,22 +158,40 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     return (weights / weights.mean() if normalize else weights).float()
 
 
+# Copied from modeling_label_aware.regression_losses
+def regression_losses(logits: torch.Tensor, values: torch.Tensor, config) -> torch.Tensor:
+    """
+    The loss (B, C) of each value y, for `config.regression_loss`. "mse": (v − y)², v the logit. "ordinal": cumulative logits (McCullagh
+    1980), P(y > t) = σ(a (v − t)), with the cut points t halfway between the whole numbers of `value_range` and a = `ordinal_slope`: the
+    mean of the binary cross-entropies of all t.
+    """
+    if config.regression_loss == "mse":
+        return (logits - values) ** 2
+    cuts = torch.arange(*config.value_range, device=logits.device) + 0.5  # (K,)
+    above = (values[..., None] > cuts).to(logits)
+    steps = config.ordinal_slope * (logits[..., None] - cuts)  # (B, C, K)
+    return F.binary_cross_entropy_with_logits(steps, above, reduction="none").mean(dim=-1)
+
+
 # Copied from modeling_label_aware.classification_loss
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
     """
     The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
 
-    `"multi_label_classification"` takes labels (B, C) of 0 and 1: binary cross-entropy, the weight of a class on both of its terms, mean
-    over B×C. `"single_label_classification"` takes class ids (B,), -100 for a row without a label: cross-entropy times the weight of the
-    gold class, mean over the labelled rows.
+    `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
+    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
+    row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
+    NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
     """
-    multi_label = config.problem_type == "multi_label_classification"
+    regression = config.problem_type == "regression"
+    multi_label = regression or config.problem_type == "multi_label_classification"
     shape = tuple(logits.shape if multi_label else logits.shape[:1])
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
-        wanted = (
-            f"{'0 and 1' if multi_label else 'class ids, whole numbers'} of shape {shape} for {config.problem_type!r}"
-        )
+        kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
+        wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"
         raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
+    if regression:
+        logits = logits.float()
     labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
     if config.class_balanced_beta is not None:
@@ -182,7 +200,13 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
         balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
         weights = class_balanced_weights(*balance).to(logits)
     if multi_label:
-        return F.binary_cross_entropy_with_logits(logits, labels, weight=weights)
+        annotated = ~labels.isnan()
+        labels = labels.masked_fill(~annotated, 0.0)  # the gradient of a NaN would be NaN, even times 0
+        if regression:
+            losses = regression_losses(logits, labels, config)
+        else:
+            losses = F.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="none")
+        return losses.masked_fill(~annotated, 0.0).sum() / annotated.sum().clamp(min=1)
     losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
     if weights is not None:
         losses = losses * weights[labels.clamp(min=0)]
@@ -321,7 +345,7 @@ RobertaESAModel = RobertaWithESA
 
 
 class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
-    """Single- or multi-label classification. Returns a [`RobertaESAClassifierOutput`]."""
+    """Single- or multi-label classification, or regression. Returns a [`RobertaESAClassifierOutput`]."""
 
     # The loss is a mean over rows. Without this the Trainer would not divide it by the number of accumulation steps.
     accepts_loss_kwargs = False

@@ -21,6 +21,7 @@ from .text_processing import (
     temperature_of,
     threshold_of,
     usable_positions,
+    value_of,
     window_overlap,
 )
 
@@ -30,7 +31,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose probability is
     greater than their decision threshold (`config.thresholds`, else 0.5), maybe none. A single-label model gives its most probable
     label. A model with `config.abstention` gives the one label "abstained" to a text that it is not sure enough about, with the largest
-    probability as score; one with `config.prediction_sets` gives the labels of the set. A text longer than the tokenizer's
+    probability as score; one with `config.prediction_sets` gives the labels of the set. A regression gives each name its value
+    in `config.value_range` as score, in the model's order; `top_k` the k highest. A text longer than the tokenizer's
     `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the logits are
     the mean over the windows. A model with `tfidf_gating` gets texts through the gate beside its weights, or through `gate`.
 
@@ -82,8 +84,16 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     def _multi_label(self) -> bool:
         return self.model.config.problem_type == "multi_label_classification"
 
+    @property
+    def _regression(self) -> bool:
+        """Whether the model gives values in a known range."""
+        config = self.model.config
+        return config.problem_type == "regression" and getattr(config, "value_range", None) is not None
+
     def _check_arguments(self, threshold, top_k, others):
         multi_label = self._multi_label
+        if self._regression and (threshold is not None or others.get("function_to_apply") is not None):
+            raise ValueError("a model that gives values takes neither `threshold` nor `function_to_apply`.")
         if threshold is not None and not multi_label:
             raise ValueError(f"`threshold` {threshold} is for multi-label models: this one always gives one label.")
         if threshold is not None and top_k != "":
@@ -165,6 +175,10 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         elif len(logits) > 1:
             # An attention over the tokens of all windows is the attention within each window times one over the windows.
             logits = (lse.softmax(dim=0) * logits).sum(dim=0, keepdim=True)
+        if self._regression:
+            names, config = self.model.config.id2label, self.model.config
+            scores = [{"label": names[i], "score": value_of(v, config)} for i, v in enumerate(logits[0].tolist())]
+            return scores if _legacy or not top_k else sorted(scores, key=lambda item: -item["score"])[:top_k]
         if str(function_to_apply).lower().rpartition(".")[2] != "none" or function_to_apply is None:
             logits = logits / temperature_of(self.model.config)
         scores = super().postprocess(

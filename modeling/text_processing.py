@@ -6,6 +6,7 @@ Needs neither torch nor transformers; it travels beside the pipelines.
 
 import json
 import logging
+import math
 import re
 import sys
 import unicodedata
@@ -177,6 +178,15 @@ def temperature_of(config) -> float:
     if not _is_number(value) or not 1e-6 <= value <= 1e6:  # what float32 can divide by
         raise ValueError(f"`config.calibration_temperature` must be a positive number (1e-6 to 1e6), got {value!r}.")
     return float(value)
+
+
+def value_of(logit: float, config) -> float:
+    """The value in `config.value_range` that a regression predicts: the logit, or, of an ordinal model, the expected value."""
+    low, high = config.value_range
+    if config.regression_loss == "mse":
+        return min(max(float(logit), low), high)
+    steps = (config.ordinal_slope * (logit - low - k - 0.5) for k in range(round(high - low)))
+    return float(low + sum(1 / (1 + math.exp(-min(max(step, -60.0), 60.0))) for step in steps))
 
 
 def check_finite(finite: bool) -> None:

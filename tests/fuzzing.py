@@ -38,6 +38,7 @@ from toolkit_helpers import (
     write_meld,
     write_semeval2014,
     write_sentihood,
+    write_values,
 )
 
 from hf_emotion import (
@@ -271,6 +272,7 @@ def write_corpora(folder: Path) -> Path:
     write_emorynlp(folder, FEW)
     write_daily_dialog(folder, FEW)
     write_iemocap(folder, 2)
+    write_values(folder)
     contents = {
         "goemotions/{}.tsv": "so happy\t17\tid1\nthe anger\t2,3\tid2\n",
         "emotion6/{}.txt": "so happy;joy\nthe rain;sadness\n",
@@ -291,7 +293,10 @@ def write_corpora(folder: Path) -> Path:
 
 
 CORPORA = {  # corpus: its folder
-    **{name: name for name in "goemotions emotion6 sentihood semeval2014 meld emorynlp daily_dialog iemocap".split()},
+    **{
+        name: name
+        for name in "goemotions emotion6 emobank sentihood semeval2014 meld emorynlp daily_dialog iemocap".split()
+    },
     **{"mojitalk": "mojitalk", "empathetic_dialogues": "empathetic_dialogues"},
     **{"daily_dialog_replies": "daily_dialog", "conversations": "meld"},
 }

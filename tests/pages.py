@@ -39,6 +39,7 @@ from toolkit_helpers import (
     write_jsonl,
     write_meld,
     write_sentihood,
+    write_values,
 )
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, ModernBertConfig, MPNetConfig, RobertaConfig
 
@@ -189,6 +190,7 @@ def folder(tmp_path_factory):
             for i in range(rows)
         ]
         (folder / "corpora" / "goemotions" / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    write_values(folder / "corpora")
     write_sentihood(folder / "corpora", {"train": (12, 0), "dev": (8, 12), "test": (8, 20)})
     write_meld(folder / "corpora")
     write_dialogues(folder / "dialogues")

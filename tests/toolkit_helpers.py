@@ -114,6 +114,26 @@ def write_csv(path: Path, header: list[str], rows: list[list[str]], delimiter: s
     return path
 
 
+def write_values(folder: Path) -> None:
+    """Small files of EmoBank, and of two languages of BRIGHTER."""
+    texts = ["so happy", "the anger", "a calm day", "sad and happy"] * 2
+    for track, most in (("a", 1), ("b", 3)):
+        for part in ("train", "dev", "test"):
+            for language in ("eng", "deu"):
+                path = folder / "brighter" / f"track_{track}" / part / f"{language}.csv"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                rows = [f"{part}{i},{text} {i},{most * (i % 2)},{most * (1 - i % 2)}" for i, text in enumerate(texts)]
+                path.write_text("\n".join(["id,text,anger,joy", *rows, ""]), encoding="utf-8")
+    rows = [
+        f"{part}{i},{part},{i + 1}.5,{3 - i},{i + 2},the {part} day {i}"
+        for part in ("train", "dev", "test")
+        for i in range(3)
+    ]
+    path = folder / "emobank" / "emobank.csv"
+    path.parent.mkdir()
+    path.write_text("\n".join(["id,split,V,A,D,text", *rows, ""]), encoding="utf-8")
+
+
 def write_jsonl(path: Path, rows: list[dict]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_file(path, "w", encoding="utf-8") as file:

@@ -82,10 +82,11 @@ def print_report(report: "RunReport", all_figures: bool = False) -> None:
     """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
     from ..tasks import headline, task_of_run
+    from ..tasks.classifier_cards import KINDS
 
     split = report.measured_split
     kinds = report.summary[split]
-    titles = {"fixed": f"threshold {report.threshold}", "tuned": "tuned thresholds", "argmax": "argmax"}
+    titles = {kind: name.format(threshold=report.threshold) for kind, name in KINDS.items()}
     titles["teacher_forcing"] = "teacher forcing"
     published = report.published
     names = list(next(iter(kinds.values())))

@@ -11,6 +11,8 @@ from typing import Any
 from .lazily import datasets
 from .lazily import numpy as np
 from .own_files import draw_units
+from .targets import COLUMN as TARGETS
+from .targets import target_names
 
 
 def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
@@ -35,7 +37,9 @@ def check_split(splits: datasets.DatasetDict, split: str, dataset: str) -> None:
 
 
 def label_names(dataset: datasets.Dataset) -> list[str]:
-    """The label names of a split, in the order of their ids."""
+    """The names of a split's labels, in the order of their ids, or of its values."""
+    if TARGETS in dataset.features:
+        return target_names(dataset)
     feature = dataset.features["labels"]
     return list((feature if isinstance(feature, datasets.ClassLabel) else feature.feature).names)
 
@@ -46,6 +50,18 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
     matrix = np.zeros((len(label_ids), num_labels), dtype=np.int8)
     for row, ids in enumerate(label_ids):
         matrix[row, list(ids)] = 1
+    return matrix
+
+
+UNANNOTATED = "unannotated"  # a column with the ids of the labels that were not annotated in a row
+
+
+def gold_matrix(rows: datasets.Dataset) -> np.ndarray:
+    """(N, C) int8 of rows that may have several labels: 1, 0, and -1 for a label that was not annotated."""
+    number = len(label_names(rows))
+    matrix = multi_hot(rows["labels"], number)
+    if UNANNOTATED in rows.column_names:
+        matrix[multi_hot(rows[UNANNOTATED], number) > 0] = -1
     return matrix
 
 

@@ -29,13 +29,14 @@ from .multi_label import (
 )
 from .ngram_perplexity import NgramPerplexity
 from .quantification import ValidationCounts
+from .regression import regression
 from .selective import abstention_threshold, answered, prediction_sets, risk_coverage, row_losses, set_threshold
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 from .votes import against_votes, agreement, krippendorff_alpha
 
 
 # Figures whose names end like this are better when they are lower.
-LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "neutral_to_other", "other_to_neutral")
+LOWER_IS_BETTER = ("loss", "mae", "cross_entropy", "perplexity", "neutral_to_other", "other_to_neutral")
 
 
 def sign_of(metric: str) -> int:

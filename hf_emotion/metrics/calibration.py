@@ -69,8 +69,8 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
 def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     The temperature T, between 0.05 and 20, with the least negative log-likelihood of the gold labels under logits / T; above 1
-    if the probabilities are too confident. Give the rows of the validation part: `labels`, (N,) class ids or (N, C) of 0 and 1, and
-    `probabilities` (N, C), the softmax of the logits (for multi-label data the sigmoid).
+    if the probabilities are too confident. Give the rows of the validation part: `labels`, (N,) class ids or (N, C) of 0 and 1, -1 where a
+    label was not annotated, and `probabilities` (N, C), the softmax of the logits (for multi-label data the sigmoid).
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("labels", labels, probabilities.shape[: labels.ndim])
@@ -79,7 +79,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     def loss(log_temperature: float) -> float:
         scaled = logits / np.exp(log_temperature)
         if labels.ndim == 2:
-            return float(np.mean(np.logaddexp(0, scaled) - labels * scaled))
+            return float(np.mean((np.logaddexp(0, scaled) - labels * scaled)[labels >= 0]))
         return float(-np.mean(log_softmax(scaled, axis=1)[np.arange(len(labels)), labels]))
 
     found = minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded", options={"xatol": 1e-4})

@@ -28,13 +28,13 @@ def goemotions(
     Multi-label metrics. A label is predicted where its probability is strictly greater than the threshold.
 
     Args:
-        labels, probabilities: (N, C) of 0 and 1; (N, C) in [0, 1].
+        labels, probabilities: (N, C) of 0 and 1, -1 for a label that was not annotated; (N, C) in [0, 1].
         thresholds: one for all labels, or C.
         label_names: C names; default: the 28 GoEmotions labels.
         decisions: (N, C) bool, in place of thresholds (groups of labels, each with its own threshold).
 
     Returns:
-        `macro_f1`, `macro_precision`, `macro_recall`, the same for `micro` and `weighted`; `macro_average_precision` (mean
+        `macro_f1`, `macro_precision`, `macro_recall` (over the labels that were annotated), the same for `micro` and `weighted`; `macro_average_precision` (mean
         over the labels that occur); `per_label`: {name: {precision, recall, f1, support}}; and the paper's error
         analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several, see `paper_errors`, `confusions`: the most
         frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and `other_to_neutral`: shares of the neutral (of the other)
@@ -53,22 +53,33 @@ def goemotions(
         check_decisions(decisions, "decisions")
         predicted = decisions.astype(np.int8)
 
-    result, per_label = _averages(labels, predicted, names)
-    present = labels.any(axis=0)
-    result["macro_average_precision"] = (
-        float(average_precision_score(labels[:, present], probabilities[:, present]))
-        if present.any()
-        else float("nan")
+    annotated = labels >= 0
+    gold = (labels > 0).astype(np.int8)
+    known = annotated.any(axis=0) if len(labels) else np.ones(len(names), dtype=bool)
+    result, per_label = _averages(gold, predicted * annotated, names, known)
+    result["macro_average_precision"] = mean(
+        [
+            average_precision_score(own[rows], scores[rows])
+            for own, rows, scores in zip(gold.T, annotated.T, probabilities.T, strict=True)
+            if own.any()
+        ]
     )
-    return {**result, "per_label": per_label, **_error_analysis(labels, probabilities, names)}
+    errors = _error_analysis(gold, np.where(annotated, probabilities, -1), names)
+    return {**result, "per_label": per_label, **errors}
 
 
-def _averages(labels: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> tuple[dict, dict[str, dict]]:
-    """From (N, C) of 0 and 1: macro, micro and weighted precision, recall and F1; and the same and the support of each label."""
+def _averages(
+    labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], known: np.ndarray | None = None
+) -> tuple[dict, dict[str, dict]]:
+    """
+    From (N, C) of 0 and 1: macro, micro and weighted precision, recall and F1; and the same and the support of each label, NaN for
+    one that is not `known`, (C,) bool: it was annotated in no row. None: all were.
+    """
+    known = np.ones(len(names), bool) if known is None else known
     hits, found, support = (labels & predicted).sum(axis=0), predicted.sum(axis=0), labels.sum(axis=0)
     per_label = np.stack(_precision_recall_f1(hits, found, support))  # (3, C)
     averages = {
-        "macro": per_label.mean(axis=1),
+        "macro": per_label[:, known].mean(axis=1) if known.any() else np.full(3, np.nan),
         "micro": _precision_recall_f1(hits.sum(), found.sum(), support.sum()),
         "weighted": (per_label * support).sum(axis=1) / max(support.sum(), 1),
     }
@@ -77,6 +88,7 @@ def _averages(labels: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -
         for average, values in averages.items()
         for name, value in zip(("precision", "recall", "f1"), values, strict=True)
     }
+    per_label[:, ~known] = np.nan
     each = zip(names, *per_label.tolist(), support.tolist(), strict=True)
     return result, {
         name: {"precision": precision, "recall": recall, "f1": f1, "support": rows}
@@ -161,17 +173,20 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
     has 13 rows of grief. Calibrated probabilities choose better thresholds for unseen rows (`benchmarks/thresholds.py`).
 
     Candidates lie halfway between neighbouring probabilities; among equally good ones the widest gap wins. A label without
-    positive rows gets the threshold that is best for all labels pooled.
+    positive rows gets the threshold that is best for all labels pooled. Rows where a label was not annotated, -1, do not count for it.
     """
     labels, probabilities = _check(labels, probabilities)
+    annotated = labels >= 0
     pooled = None
     thresholds = []
-    for gold, scores in zip(labels.T, probabilities.T, strict=True):
+    for every, scores, rows in zip(labels.T, probabilities.T, annotated.T, strict=True):
+        gold, scores = every[rows], scores[rows]
         if gold.any():
             thresholds.append(_best_threshold(_calibrated(gold, scores), scores))
         else:
             if pooled is None:
-                pooled = _best_threshold(labels.ravel(), probabilities.ravel()) if labels.any() else 0.5
+                all_gold, all_scores = labels[annotated], probabilities[annotated]
+                pooled = _best_threshold(all_gold, all_scores) if all_gold.any() else 0.5
             thresholds.append(pooled)
     return thresholds
 
@@ -225,7 +240,7 @@ def _best_threshold(gold: np.ndarray, probabilities: np.ndarray) -> float:
 def _check(labels, probabilities) -> tuple[np.ndarray, np.ndarray]:
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("probabilities", probabilities, labels.shape)
-    if not np.isin(labels, (0, 1)).all():
-        raise ValueError("`labels` must hold only 0 and 1.")
+    if not np.isin(labels, (-1, 0, 1)).all():
+        raise ValueError("`labels` must hold only 0 and 1, and -1 for what was not annotated.")
     check_probabilities(probabilities)
     return labels.astype(np.int8), probabilities

@@ -38,7 +38,7 @@ def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
     check_shape("decisions", decisions, labels.shape)
     if labels.ndim == 1:
         return (labels != decisions).astype(float)
-    gold, decided = labels > 0, decisions > 0
+    gold, decided = labels > 0, (decisions > 0) & (labels >= 0)  # -1: the label was not annotated
     union = (gold | decided).sum(axis=1)
     return np.where(union > 0, 1 - (gold & decided).sum(axis=1) / np.maximum(union, 1), 0.0)
 

@@ -40,7 +40,8 @@ def write_reports(
     Args:
         folder: where to write them.
         title: what was evaluated, for the first line of each file.
-        gold: (N,) class ids, negative for a row without a label, which is left out; or (N, C) of 0 and 1, multi-label.
+        gold: (N,) class ids, negative for a row without a label, which is left out; or (N, C) of 0 and 1, multi-label,
+            with -1 for a label that was not annotated, which counts as absent and as not predicted.
         probabilities: (N, C).
         label_names: C names.
         thresholds: C, for multi-label data: a label is predicted where its probability is greater than its threshold.
@@ -55,6 +56,7 @@ def write_reports(
         decision, counted = "the most probable class", "with a label"
         matrix = count_pairs(gold, predicted, len(names))
     else:
+        gold, probabilities = np.maximum(gold, 0), np.where(gold < 0, 0.0, probabilities)
         predicted = (probabilities > np.asarray(thresholds, dtype=np.float64)).astype(np.int64)
         decision, counted = "labels above their thresholds", "with exactly one gold label"
         one = gold.sum(axis=1) == 1

@@ -10,7 +10,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 import pyarrow.parquet
 
-from ..data.splits import multi_hot
+from ..data.splits import UNANNOTATED, multi_hot
 from ..run_report import RunReport
 
 
@@ -85,6 +85,10 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
         ValueError: the predictions have no rows of the split.
     """
     path = folder / "predictions.parquet"
+    if (folder / "values.parquet").is_file():
+        raise ValueError(
+            f"{folder} predicts values, and this is for labels: `hf-emotion evaluate {folder}` measures it."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"{folder} has no predictions.parquet: `hf-emotion train` writes it.")
     table = pyarrow.parquet.read_table(path)
@@ -95,12 +99,16 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
     names = json.loads(table.schema.metadata[b"label_names"])
     gold_names = table["labels"].to_pylist()
     ids = [[names.index(name) for name in row] for row in gold_names]
+    probabilities = np.array(table["probabilities"].to_pylist(), dtype=np.float64)
+    if UNANNOTATED in table.column_names:  # absent and never predicted: neither right nor wrong in any count
+        unannotated = [[names.index(name) for name in row] for row in table[UNANNOTATED].to_pylist()]
+        probabilities[multi_hot(unannotated, len(names)) > 0] = 0.0
     return Predictions(
         ids=table["id"].to_pylist(),
         names=names,
         gold_names=gold_names,
         gold=multi_hot(ids, len(names)) if multi_label else np.array([row[0] for row in ids]),
-        probabilities=np.array(table["probabilities"].to_pylist(), dtype=np.float64),
+        probabilities=probabilities,
     )
 
 

@@ -216,9 +216,13 @@ def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarra
     """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
     task = task_of_rows(rows)
     gold, contexts = task.gold(rows), task.contexts(rows)
-    if gold is None or contexts is not None or np.unique(gold).size < 2:
+    if gold is None or contexts is not None or gold.dtype.kind == "f" or np.unique(gold).size < 2:
         raise ValueError(f"{dataset} has no labels of whole texts to check, at least two.")
     ids, texts = task.units(rows)
+    if gold.ndim == 2 and (gold < 0).any():
+        raise ValueError(
+            f"{dataset} has labels that were not annotated in every row: check a part that has all of them."
+        )
     if gold.ndim == 2:
         used = np.flatnonzero(gold.any(axis=0))
         kept, gold = np.arange(len(gold)), gold[:, used]

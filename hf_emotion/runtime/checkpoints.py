@@ -104,6 +104,19 @@ def model_logits(model: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
     return _finite(model(**inputs).logits)
 
 
+def values_of(logits: np.ndarray, config: Any) -> np.ndarray:
+    """The values, float32, that a regression predicts, of the same shape as the logits."""
+    return np.vectorize(lambda logit: text_processing.value_of(logit, config), otypes=[np.float32])(logits)
+
+
+def scores_of(logits: np.ndarray, predictor: Any, raw: bool = False) -> np.ndarray:
+    """(N, C) what a predictor's model says: probabilities, `raw`: without its temperature, or the values of a regression."""
+    config = predictor.model.config
+    if config.problem_type == "regression":
+        return values_of(logits, config)
+    return to_probabilities(logits, predictor.multi_label, 1.0 if raw else text_processing.temperature_of(config))
+
+
 def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Logits (W, C) of windows of texts, and the weight of each window in its text, (W, C) or (W, 1), see `join_windows`."""
     if not getattr(model, "takes_arrays", False):

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..io.progress import progress_bar
 from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_rows, token_budget_batches
-from .checkpoints import model_logits, to_probabilities, window_logits
-from .plain import text_processing
+from .checkpoints import model_logits, scores_of, window_logits
 from .sharing import check_characters, check_windows, pause, use_tokens
 from .unread import Unread
 from .windows import Windowing, is_whole, join_windows
@@ -76,9 +75,8 @@ def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None
 
 
 def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None, raw: bool = False) -> np.ndarray:
-    """(N, C) float32; `raw`: without the model's temperature."""
-    temperature = 1.0 if raw else text_processing.temperature_of(predictor.model.config)
-    return to_probabilities(encoded_logits(predictor, encoded, bar), predictor.multi_label, temperature)
+    """(N, C) float32, probabilities, or values of a regression; `raw`: without the model's temperature."""
+    return scores_of(encoded_logits(predictor, encoded, bar), predictor, raw)
 
 
 def encoded_logits(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
@@ -149,9 +147,16 @@ def label_names(config) -> list[str]:
     return [names[i] for i in range(config.num_labels)]
 
 
+def is_regression(config) -> bool:
+    """Whether a model gives values in a known range."""
+    return config.problem_type == "regression" and getattr(config, "value_range", None) is not None
+
+
 def is_multi_label(config) -> bool:
     """Whether a model gives each label a probability of its own; ValueError if it gives a number and no label."""
     multi_label = config.problem_type == "multi_label_classification"
+    if is_regression(config):
+        return False
     if not multi_label and (config.num_labels == 1 or config.problem_type == "regression"):
         raise ValueError(
             f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {config.num_labels} outputs): for the "

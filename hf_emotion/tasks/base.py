@@ -59,6 +59,7 @@ class Prepared:
         measure: (predictions, labels) of the validation part, in its order -> figures. Predictions are the logits, or the
             result of `reduce_logits`.
         reduce_logits: (logits, labels) of a batch -> what to keep of the logits.
+        loss: the Trainer's `compute_loss_func`, in the place of a model's own loss that does not fit; None: it does.
         settings: arguments of the trained model's predictor, and of the pipeline that is saved with it.
         held_out: split -> encoded rows whose perplexity is measured in the end.
     """
@@ -70,6 +71,7 @@ class Prepared:
     collate: Callable[[list[dict]], dict[str, Any]]
     measure: Callable[[np.ndarray, np.ndarray], dict[str, float]]
     reduce_logits: Callable[[Any, torch.Tensor], torch.Tensor] | None = None
+    loss: Callable[..., torch.Tensor] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, Dataset] = field(default_factory=dict)
 
@@ -320,7 +322,10 @@ class Task(Generic[P]):
         return self.texts(rows)
 
     def gold(self, rows: Dataset) -> Any:
-        """(N, C) int8 of 0 and 1 if a row may have several labels, else (N,) int64 class ids, -1 for no label; None without labels."""
+        """
+        (N, C) int8 of 0 and 1 if a row may have several labels, -1 for one that was not annotated; else (N,) int64 class ids, -1 for no
+        label; None without labels. Rows with values: (N, C) float64, NaN for one that was not annotated.
+        """
         raise NotImplementedError
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
@@ -351,8 +356,8 @@ class Task(Generic[P]):
     def warn(self, train: Dataset, names: list[str], has_label: np.ndarray) -> None:
         """Log problems of the training rows, with C label names, and (C,) which of them occur."""
 
-    def arguments(self, recipe: Recipe) -> Fields:
-        """Fields of TrainingArguments besides those of every run; here: the corpus' metric selects the epoch."""
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
+        """Fields of TrainingArguments besides those of every run, for the training rows; here: the corpus' metric selects the epoch."""
         from . import corpus_of
 
         return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}

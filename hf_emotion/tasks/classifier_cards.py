@@ -26,7 +26,7 @@ from .held_out import one_answer_line
 from .selective import LOSSES
 
 
-KINDS = {"fixed": "threshold {threshold}", "tuned": "tuned thresholds", "argmax": "argmax"}
+KINDS = {"fixed": "threshold {threshold}", "tuned": "tuned thresholds", "argmax": "argmax", "values": "values"}
 # The published metrics of the aspect corpora, and accuracy.
 CORPUS_SHOWN = (
     "strict_accuracy",
@@ -53,12 +53,16 @@ SHOWN = (
     "macro_precision",
     "macro_recall",
     "macro_average_precision",
+    "pearson",
+    "ccc",
+    "mae",
     *AGAINST_VOTES,
 )
 UNSURE = "When it is unsure"  # title of a section
 INDEXED = {  # for the Hub's index
     **dict.fromkeys(("fixed", "tuned"), ("macro_f1", "micro_f1")),
     "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
+    "values": ("pearson", "mae"),
 }
 
 
@@ -117,7 +121,7 @@ def classifier_card(
     return Card(
         pipeline_tag=pipeline_tag,
         tags=[tag, "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
-        metrics=["f1"],
+        metrics=["pearsonr"] if "values" in report.summary[split] else ["f1"],
         corpora=[recipe.dataset],
         task_type="text-classification",  # includes the turns of a dialogue
         figures=[

@@ -40,7 +40,11 @@ def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], np.nd
         raise ValueError(
             f"the labels of {dataset} and of the checkpoint differ: {sorted(names)} and {sorted(predictor.labels)}."
         )
-    if (gold.ndim == 2) is not predictor.multi_label:
+    values = getattr(predictor, "regression", False)
+    if (gold.dtype.kind == "f") is not values:
+        held = ("values", "labels") if values else ("labels", "values")
+        raise ValueError(f"the model gives {held[0]}, and the corpus {dataset} holds {held[1]}.")
+    if not values and (gold.ndim == 2) is not predictor.multi_label:
         raise ValueError(
             f"only one of the corpus {dataset} and the model has several labels per row (`label_separator`)."
         )

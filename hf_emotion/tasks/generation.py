@@ -10,7 +10,7 @@ from .base import P, Prepared, Task
 
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import Dataset, DatasetDict
 
     from ..recipes import Fields, Recipe
     from ..run_report import SeedRun
@@ -22,7 +22,7 @@ class GenerationTask(Task[P]):
     selects_labels = False
     headline = ("perplexity",)
 
-    def arguments(self, recipe: Recipe) -> Fields:
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         return {"metric_for_best_model": "perplexity"}
 
     def finish(

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from datasets import DatasetDict
 
 from .. import metrics
-from ..data.splits import label_names
+from ..data.splits import UNANNOTATED, label_names
 from ..data.votes import votes_of
 from ..io.files import filling
 from ..metrics.quantification import ValidationCounts
@@ -160,20 +160,23 @@ def one_answer_line(found: OneAnswer) -> str:
 def _write_predictions(
     path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]
 ) -> None:
-    """One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order; no texts."""
+    """
+    One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order, and, if there are
+    some, the labels that were not annotated; no texts.
+    """
     tables = []
     for split, scores in probabilities.items():
         ids, labels, _, scores = labelled_units(splits[split], scores)
-        tables.append(
-            pyarrow.table(
-                {
-                    "split": [split] * len(labels),
-                    "id": ids,
-                    "labels": [[names[i] for i in own] for own in labels],
-                    "probabilities": pyarrow.array(list(scores), pyarrow.list_(pyarrow.float32())),
-                }
-            )
-        )
+        columns = {
+            "split": [split] * len(labels),
+            "id": ids,
+            "labels": [[names[i] for i in own] for own in labels],
+            "probabilities": pyarrow.array(list(scores), pyarrow.list_(pyarrow.float32())),
+        }
+        if UNANNOTATED in splits[split].column_names:
+            unannotated = [[names[i] for i in own] for own in splits[split][UNANNOTATED]]
+            columns[UNANNOTATED] = pyarrow.array(unannotated, pyarrow.list_(pyarrow.string()))
+        tables.append(pyarrow.table(columns))
     table = pyarrow.concat_tables(tables).replace_schema_metadata({"label_names": json.dumps(names)})
     pyarrow.parquet.write_table(table, path)
 

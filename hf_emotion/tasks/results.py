@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Label(TypedDict):
-    """A label and its probability in [0, 1]."""
+    """A label and its probability in [0, 1], or its value in the range of a regression."""
 
     label: str
     score: float

@@ -26,12 +26,14 @@ def rows_for_task(task: Task, rows: Dataset) -> Dataset | None:
 
 
 def class_counts(rows: Dataset) -> dict[str, int]:
-    """How many rows (utterances) have each label, in label order; empty for data without labels."""
+    """How many rows (utterances) have each label (or each value), in label order; empty for data without labels."""
     gold = task_of_rows(rows).gold(rows)
     if gold is None:
         return {}
     names = label_names(rows)
-    counts = gold.sum(axis=0, dtype=np.int64) if gold.ndim == 2 else np.bincount(gold[gold >= 0], minlength=len(names))
+    if gold.dtype.kind == "f":
+        return dict(zip(names, (~np.isnan(gold)).sum(axis=0).tolist(), strict=True))
+    counts = (gold > 0).sum(axis=0) if gold.ndim == 2 else np.bincount(gold[gold >= 0], minlength=len(names))
     return dict(zip(names, counts.tolist(), strict=True))
 
 

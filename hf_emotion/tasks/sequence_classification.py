@@ -3,6 +3,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,18 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .. import metrics
-from ..data.splits import label_names, map_rows, multi_hot
+from ..data.splits import UNANNOTATED, label_names, map_rows, multi_hot
+from ..data.targets import COLUMN as TARGETS
 from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
 from ..io.names import did_you_mean
+from ..modeling.modeling_label_aware import classification_loss
 from ..modeling.text_processing import TfidfGate, usable_positions
 from ..recipes import Recipe
 from ..run_report import Contexts
 from ..runtime.base_models import base_to_build_on, finding, load_base_tokenizer
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
+from ..runtime.checkpoints import values_of
 from ..runtime.emoji_names import with_emoji_names
 from ..runtime.languages import languages_of, set_languages
 from ..runtime.loading import read_config, read_model
@@ -67,16 +71,18 @@ def build_classifier(
         base_model: an encoder, or a trained classifier. A classifier with the same labels (and aspects, and model type) is
             trained further as a whole; from any other classifier only the encoder is kept.
         model_type: one of our model types, or None for the stock class of the base model.
+        multi_label: whether a row may have several labels; regression does not ask.
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names mean nothing to the tokenizer.
-        frequencies: share of the training rows with each label; the head's bias may start from it.
+        frequencies: share of the training rows with each label, or the mean of each value; the head's bias may start from it.
     """
     names = dict(enumerate(label_names))
     fields = {
         **model_config,
         "id2label": names,
         "label2id": {name: i for i, name in names.items()},
-        "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
+        "problem_type": model_config.get("problem_type")
+        or ("multi_label_classification" if multi_label else "single_label_classification"),
     }
     for name in ("aspects", "targets", "target_texts", "num_contexts"):
         if name in model_config:
@@ -88,6 +94,8 @@ def build_classifier(
                 model = _stock_classifier(path, fields, model_config, contexts)
                 if base_model == "minilm" and contexts is None:
                     renew_pooler(model)
+                if model.config.problem_type == "regression" and frequencies is not None:
+                    _start_values(model, frequencies)
                 return model
             base = read_config(path)
             config_class = CONFIG_MAPPING[model_type]
@@ -117,7 +125,21 @@ def build_classifier(
                 model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     if hasattr(model, "init_label_embeddings") and base.model_type != model_type:
         _start_labels(model, tokenizer, label_names, label_texts or {}, frequencies)
+    if model.config.problem_type == "regression" and base.problem_type != "regression" and frequencies is not None:
+        _start_values(model, frequencies)
     return model
+
+
+@torch.no_grad()
+def _start_values(model: PreTrainedModel, means: Sequence[float]) -> None:
+    """Start the bias of a head at the mean of each value, or, if it has one for all, at the mean of these."""
+    named = [
+        (name, own) for name, own in model.named_parameters() if not name.startswith(model.base_model_prefix + ".")
+    ]
+    biases = [own for name, own in named if name.endswith("bias") and own.numel() in (1, len(means))]
+    if biases:
+        start = torch.tensor(means)
+        biases[-1].copy_(start if biases[-1].numel() == len(means) else start.mean())
 
 
 def _start_labels(
@@ -139,7 +161,7 @@ def _start_labels(
             "the label vectors start at random: `label_embedding_size` is %d, and words (states) have %d dimensions",
             *(config.label_embedding_size, model.label_start_size),
         )
-    if config.head_bias_init == "prior" and frequencies is not None:
+    if config.head_bias_init == "prior" and config.problem_type != "regression" and frequencies is not None:
         model.init_head_bias(frequencies)
 
 
@@ -150,6 +172,8 @@ def _stock_classifier(
     base = read_config(path)
     kept: dict[str, Any] = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
     kept["tfidf_gating"] = "none"
+    if fields["problem_type"] == "regression":
+        kept |= {"value_range": None, "regression_loss": "mse", "ordinal_slope": 3.0}
     kept |= {name: fields.pop(name) for name in kept if name in fields}
     allowed = ["none", "filter"] if contexts is None else ["none"]  # removing words could remove targets
     if kept["tfidf_gating"] not in allowed:
@@ -191,7 +215,7 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    The columns `length`, `labels` and, if there are any, `votes`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
+    The columns `length`, `labels` (or `targets`) and, if there are any, `votes` and `unannotated`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
     segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
     each value is a list with an entry for each window. Warnings count the texts that the model cannot read in full.
     """
@@ -212,7 +236,7 @@ def tokenize(
         language = np.array([code or "" for code in unread.language])  # a column of None has no type
         return {**encoded, "length": lengths, **unread._replace(language=language)._asdict()}
 
-    columns = [name for name in dataset.column_names if name not in ("labels", VOTES)]
+    columns = [name for name in dataset.column_names if name not in ("labels", VOTES, UNANNOTATED, TARGETS)]
     dataset = map_rows(dataset, encode, batched=True, remove_columns=columns, desc="tokenizing")
     unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
     most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
@@ -232,17 +256,24 @@ def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data,
-    and, of rows with votes, `votes` (B, C) float32, which are for the loss and not for the model.
+    A collator that pads to the longest row of the batch and makes labels (B, C) float, NaN for what was not annotated, or (B,) int64 for single-label data,
+    or values (B, C) float, and, of rows with votes, `votes` (B, C) float32, which are for the loss and not for the model.
     Rows in windows become rows of windows, with `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
-        labels = [row["labels"] for row in rows]
         # The Trainer counts rows by the first column.
-        batch: dict[str, Any] = {
-            "labels": torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
-        }
+        batch: dict[str, Any]
+        if TARGETS in rows[0]:
+            values = [[torch.nan if value is None else value for value in row[TARGETS].values()] for row in rows]
+            batch = {"labels": torch.tensor(values)}
+        else:
+            labels = [row["labels"] for row in rows]
+            several = torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else None
+            batch = {"labels": torch.tensor(labels) if several is None else several}
+        if UNANNOTATED in rows[0]:
+            unannotated = multi_hot((row[UNANNOTATED] for row in rows), num_labels) > 0
+            batch["labels"][torch.from_numpy(unannotated)] = torch.nan
         if VOTES in rows[0]:
             batch[VOTES] = torch.tensor([row[VOTES] for row in rows])
         names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
@@ -276,19 +307,19 @@ def prepare_classifier(
         windows: how texts that are longer than `max_length` are trained on; None: they are cut.
     """
     names, gold = label_names(splits["train"]), label_matrix(splits["train"])
-    multi_label = gold.ndim == 2
+    multi_label, regression = gold.ndim == 2, gold.dtype.kind == "f"
     tokenizer = base_tokenizer(recipe)
     model = build_classifier(
         recipe.base_model,
         recipe.model_type,
-        recipe.model_config,
+        _with_problem_type(recipe.model_config, gold),
         tokenizer,
         names,
         multi_label,
         list(class_counts(splits["train"]).values()),
         recipe.label_texts,
         contexts,
-        gold.mean(axis=0).tolist() if multi_label else None,
+        np.nanmean(gold, axis=0).tolist() if regression else _frequencies(gold) if multi_label else None,
     )
     set_languages(model.config, recipe.languages)
     text_config = model.config.get_text_config()
@@ -306,6 +337,8 @@ def prepare_classifier(
         }
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        if regression:
+            return metrics.regression(labels, values_of(logits, model.config), names)
         values = torch.from_numpy(logits).float()
         scores = (values.sigmoid() if multi_label else values.softmax(-1)).numpy()
         if alone:
@@ -313,7 +346,7 @@ def prepare_classifier(
         # The first rows, if not all are measured.
         soft = {} if dev_votes is None else metrics.against_votes(dev_votes[: len(scores)], scores, multi_label)
         if multi_label:
-            return metrics.goemotions(labels, scores, recipe.threshold, names) | soft
+            return metrics.goemotions(np.nan_to_num(labels, nan=-1), scores, recipe.threshold, names) | soft
         return single_label(recipe.dataset, labels, scores, names) | soft
 
     return Prepared(
@@ -323,8 +356,51 @@ def prepare_classifier(
         validation=encoded["validation"],
         collate=make_collator(tokenizer, len(names), multi_label),
         measure=measure,
+        loss=stock_loss(model.config)
+        if recipe.model_type is None and (regression or multi_label and (gold < 0).any())
+        else None,
         settings={} if gate is None else {"gate": gate},
     )
+
+
+def _with_problem_type(fields: dict[str, Any], gold: np.ndarray) -> dict[str, Any]:
+    """The fields of a configuration, for values (N, C) with the problem type and the range; ValueError where they do not fit the rows."""
+    regression = gold.dtype.kind == "f"
+    if (fields.get("problem_type", "regression" if regression else None) == "regression") is not regression:
+        held = (
+            "values, and no labels"
+            if regression
+            else "labels, and no values (in own files `targets` names their columns)"
+        )
+        raise ValueError(f"`model_config.problem_type` {fields['problem_type']!r}: the rows have {held}.")
+    if not regression:
+        return fields
+    ends = [float(np.nanmin(gold)), float(np.nanmax(gold))]
+    low, high = fields.get("value_range") or ends
+    if not low <= ends[0] <= ends[1] <= high:
+        raise ValueError(
+            f"`model_config.value_range` {[low, high]}: the training rows have values from {ends[0]} to {ends[1]}."
+        )
+    return {**fields, "problem_type": "regression", "value_range": [low, high]}
+
+
+def _frequencies(gold: np.ndarray) -> list[float]:
+    """(N, C) gold labels -> C shares of the rows with a label among those where it was annotated."""
+    return ((gold > 0).sum(axis=0) / np.maximum((gold >= 0).sum(axis=0), 1)).tolist()
+
+
+def stock_loss(config: PreTrainedConfig) -> Callable[..., torch.Tensor]:
+    """`classification_loss`, which knows labels that were not annotated, and regression, for a stock model with this configuration."""
+
+    names = ("problem_type", "value_range", "regression_loss", "ordinal_slope")
+    fields = SimpleNamespace(class_balanced_beta=None, **{name: getattr(config, name, None) for name in names})
+
+    def loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None) -> torch.Tensor:
+        mean = classification_loss(outputs["logits"], labels, fields)
+        own = (~labels.isnan()).sum()
+        return mean if num_items_in_batch is None else mean * own / torch.as_tensor(num_items_in_batch).clamp(min=1)
+
+    return loss
 
 
 def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:

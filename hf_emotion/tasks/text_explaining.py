@@ -33,10 +33,9 @@ from ..runtime.attribution import (
     words_of,
 )
 from ..runtime.batching import encode_texts, pad_rows
-from ..runtime.checkpoints import to_probabilities
+from ..runtime.checkpoints import scores_of
 from ..runtime.classifying import label_names
 from ..runtime.names import METHODS
-from ..runtime.plain import text_processing
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Counts, Unread
 from ..runtime.windows import Windowing, split_windows
@@ -104,9 +103,13 @@ def read_texts(
 
 @torch.no_grad()
 def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
-    """(C,): probabilities of the model's own labels, even where a taxonomy rolls them up."""
-    logits = predictor.model(**reading.inputs).logits[0].float().cpu().numpy()
-    return to_probabilities(logits, predictor.multi_label, text_processing.temperature_of(predictor.model.config))
+    """(C,): probabilities of the model's own labels, even where a taxonomy rolls them up, or values of a regression."""
+    return scores_of(predictor.model(**reading.inputs).logits[0].float().cpu().numpy(), predictor)
+
+
+def score_name(predictor: Any) -> str:
+    """What `probabilities_of` gives."""
+    return "value" if predictor.model.config.problem_type == "regression" else "probability"
 
 
 def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[str] | None, most: int) -> list[int]:
@@ -231,4 +234,4 @@ def score_map(
     if method == "integrated-gradients":
         notes.append(f"{STEPS} steps; sums differ from the difference of the logits by at most {max(gaps):.2g}")
     axes = (row_axis(questions, "label"), column_axis(merge))
-    return [HeatMap(title, unit, axes, rows, words, np.array(values), scores, "probability")], notes
+    return [HeatMap(title, unit, axes, rows, words, np.array(values), scores, score_name(predictor))], notes

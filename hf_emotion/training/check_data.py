@@ -43,7 +43,14 @@ def check_data(task: Task, splits: DatasetDict) -> None:
         _check_validation(len(validation), 0)
         return
     names = label_names(train)
-    has_label = gold.any(axis=0) if gold.ndim == 2 else np.bincount(gold, minlength=len(names)) > 0
+    if gold.dtype.kind == "f":
+        if equal := [name for name, own in zip(names, gold.T, strict=True) if not np.nanmax(own) > np.nanmin(own)]:
+            raise ValueError(
+                f"the training rows have one and the same value for {equal}: add other rows, or leave it out."
+            )
+        _check_validation(len(validation), 0)
+        return
+    has_label = (gold > 0).any(axis=0) if gold.ndim == 2 else np.bincount(gold, minlength=len(names)) > 0
     if task.selects_labels and (gold == gold[:1]).all():
         occurring = [name for name, occurs in zip(names, has_label, strict=True) if occurs]
         raise ValueError(

@@ -17,6 +17,7 @@ from ..recipes import WEIGHTS, Recipe
 from ..runtime.plain import text_processing
 from ..runtime.unread import is_new
 from ..tasks import Task
+from .trainer import items_in
 
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ def training_loss(
 
     Args:
         outputs: have `logits` (B, C), for dialogues (B, U, C).
-        labels: (B, C) float of 0 and 1; or (B,), for dialogues (B, U), class ids, -100 for no label.
+        labels: (B, C) float of 0 and 1, NaN for a label that was not annotated; or (B,), for dialogues (B, U), class ids, -100 for no label.
         num_items_in_batch: the number of labels over all accumulated batches and processes; default: of this batch.
         votes: (B, C) shares, the targets in the place of labels. With one label per row: −Σ_c w_c v_c log p_c.
         class_weights: C weights; of rows with several labels, of both terms of a label.
@@ -44,16 +45,18 @@ def training_loss(
     """
     logits = outputs["logits"].float()
     if num_items_in_batch is None:
-        num_items_in_batch = (labels != -100).sum()
+        num_items_in_batch = items_in(labels)
     weights = None if class_weights is None else logits.new_tensor(class_weights)
     if labels.is_floating_point():
-        total = F.binary_cross_entropy_with_logits(
+        annotated = ~labels.to(logits.device).isnan()
+        losses = F.binary_cross_entropy_with_logits(
             logits,
-            (labels if votes is None else votes).to(logits),
+            (labels if votes is None else votes).to(logits).masked_fill(~annotated, 0.0),
             weight=weights,
             pos_weight=None if positive_weights is None else logits.new_tensor(positive_weights),
-            reduction="sum",
+            reduction="none",
         )
+        total = losses.masked_fill(~annotated, 0.0).sum()
     else:
         targets = labels.to(logits.device).flatten() if votes is None else votes.to(logits)
         total = F.cross_entropy(logits.flatten(0, -2), targets, weight=weights, reduction="sum")
@@ -82,7 +85,7 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
     if votes is not None:
         counts = votes.sum(axis=0)
     else:
-        counts = gold.sum(axis=0) if multi_label else np.bincount(gold[gold >= 0], minlength=len(names))
+        counts = (gold > 0).sum(axis=0) if multi_label else np.bincount(gold[gold >= 0], minlength=len(names))
     weights = {}
     for field, value in wanted.items():
         if isinstance(value, dict):
@@ -93,7 +96,9 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
         elif field == "class_weights":
             weights[field] = balanced(counts)
         else:
-            weights[field] = [float((len(gold) - count) / count) if 0 < count < len(gold) else 1.0 for count in counts]
+            rows_of = (gold >= 0).sum(axis=0)  # annotated ones
+            pairs = zip(rows_of, counts, strict=True)
+            weights[field] = [float((rows - count) / count) if 0 < count < rows else 1.0 for rows, count in pairs]
     return weights
 
 

@@ -84,7 +84,9 @@ def fit_model(
             raise ValueError(
                 f"`{name}` is for rows with one label, and those of this corpus have more, or none: leave it out."
             )
-    arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
+    arguments = training_arguments(
+        TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe, splits["train"])
+    )
     weights = weights_of(task, recipe, splits["train"])
     own_loss, prepared_for = loss_of(recipe, weights), recipe
     type_ = recipe.model_type
@@ -120,7 +122,7 @@ def fit_model(
         eval_dataset=prepared.validation.select(order),
         processing_class=prepared.tokenizer,
         data_collator=prepared.collate,
-        compute_loss_func=own_loss,
+        compute_loss_func=own_loss or prepared.loss,
         compute_metrics=measure,
         preprocess_logits_for_metrics=prepared.reduce_logits,
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],

@@ -55,11 +55,22 @@ class SharedBatches(BatchSampler):
             yield [batch[i % len(batch)] for i in range(start, end)]
 
 
+def items_in(labels: torch.Tensor) -> torch.Tensor:
+    """How many labels a batch has: class ids that are not -100, or floats that are not NaN, which stands for what was not annotated."""
+    return (~labels.isnan() if labels.is_floating_point() else labels != -100).sum()
+
+
+def _masked(batch: dict) -> bool:
+    """Whether the loss is a mean over labels of which some may not be annotated, and not over rows."""
+    return batch["labels"].is_floating_point()
+
+
 class EmotionTrainer(Trainer):
     """
     A Trainer whose steps depend only on the seed and the batch size. The stock LengthGroupedSampler draws from the global random state: a
     run that resumes within an epoch gets other batches, and processes under dropout get orders that do not fit together. It fills the last
-    batch with rows of the first. And the Trainer averages the losses of processes and of accumulated batches over batches, not over rows.
+    batch with rows of the first. And the Trainer averages the losses of processes and of accumulated batches over batches, not over rows
+    (or annotated labels).
 
     It also spares parameters that the model names from weight decay (the stock rule spares only norms and biases), evaluates in
     the order of the rows, hands the votes of a batch to the loss and, if asked for, samples by inverse class frequency.
@@ -106,13 +117,19 @@ class EmotionTrainer(Trainer):
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
-        if items is None:
-            rows = torch.tensor(sum(len(batch["labels"]) for batch in batches), device=device)
-            self._rows_of_step = self.accelerator.gather(rows.reshape(1)).sum()
+        masked = bool(batches) and _masked(batches[0])
+        if items is None or masked:
+            own = sum(items_in(batch["labels"]) if masked else len(batch["labels"]) for batch in batches)
+            total = self.accelerator.gather(torch.as_tensor(own, device=device).reshape(1)).sum()
+            if items is None:
+                self._rows_of_step = total
+            else:  # the Trainer counted what is not -100
+                items = total
         return batches, items
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        rows, votes, loss = len(inputs["labels"]), inputs.pop(VOTES, None), self.compute_loss_func
+        rows = items_in(inputs["labels"]) if _masked(inputs) else len(inputs["labels"])
+        votes, loss = inputs.pop(VOTES, None), self.compute_loss_func
         if votes is not None:
             self.compute_loss_func = partial(loss, votes=votes)
         try:
@@ -121,9 +138,9 @@ class EmotionTrainer(Trainer):
             self.compute_loss_func = loss
         if self.model_accepts_loss_kwargs or loss is not None or not model.training:
             return result
-        # The loss is a mean over these rows, and will be averaged over accumulated batches and over processes.
+        # The loss is a mean over these rows (or their annotated labels), and will be averaged over accumulated batches and over processes.
         averaged = self.current_gradient_accumulation_steps * self.accelerator.num_processes
-        share = rows * averaged / self._rows_of_step
+        share = rows * averaged / self._rows_of_step.clamp(min=1)
         return (result[0] * share, result[1]) if return_outputs else result * share
 
     def get_decay_parameter_names(self, model) -> list[str]:

@@ -33,12 +33,14 @@ def test_a_record_is_whole(name):
     assert corpus.name == name and corpus.terms
     assert "data_dir" not in corpus_of(name).options
     assert all(callable(getattr(metrics, name)) for name in corpus.metrics)
-    assert bool(corpus.languages) is not corpus.own_files
+    assert bool(corpus.languages) is not (corpus.own_files or name == "brighter")  # whose languages an option names
 
 
 def test_the_selection_metric_is_one_that_is_measured():
     labels, rng = np.arange(40) % 5, np.random.default_rng(0)
     for name in LABELLED:
+        if corpus_of(name).selection_metric == "pearson":  # of values
+            continue
         count = {"sentihood": 3}.get(name, 5)
         scores = rng.dirichlet(np.ones(count), size=40)
         names = ["neutral", "b", "c", "d", "e"][:count]
@@ -98,6 +100,7 @@ MALFORMED = {
     "mojitalk/test.ori": ("😭 ", "", "line 2"),
     "empathetic_dialogues/valid.jsonl": ('"joyful"', '"glee"', "line 1"),
     "empathetic_dialogues/valid.csv": ("joyful", "glee", "line 2"),
+    "emobank/emobank.csv": (",dev,", ",tune,", "line 5"),
     "tweeteval/emoji/val_labels.txt": ("19", "20", "line 2"),
 }
 
@@ -208,6 +211,17 @@ REAL = [
             "test": (SIX, (695, 581, 275, 224, 159, 66)),
         },
         {"repeated in train": 31, "train & validation": 5, "train & test": 11, "validation & test": 3},
+    ),
+    (
+        *("brighter", {"languages": ["eng", "deu", "esp"]}, (7363, 499, 5369)),  # no Spanish test part
+        {
+            "train": (
+                ("anger", "disgust", "fear", "joy", "sadness", "surprise"),
+                (1593, 1486, 2166, 1857, 1701, 1419),
+            ),
+            "test": (("anger", "disgust", "fear", "joy", "sadness", "surprise"), (1097, 825, 1788, 1228, 1398, 960)),
+        },
+        {"repeated in train": 6, "train & test": 1},
     ),
     (
         *("sentihood", {}, (15008, 3748, 7516)),

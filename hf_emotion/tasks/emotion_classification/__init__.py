@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import datasets
 from ...data.lazily import numpy as np
-from ...data.splits import label_names, multi_hot
+from ...data.splits import gold_matrix
+from ...data.targets import COLUMN as TARGETS
+from ...data.targets import target_matrix
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from ..base import FileColumns, Task
 from .loading import CORPORA
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from ...run_report import Contexts, RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
-    from ..base import Answer, MainProcessFirst, PipelineFunction, Prepared
+    from ..base import Answer, HeldOut, MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
     from ..classifier_evaluating import Evaluation
     from ..corpus import Corpus
@@ -36,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class EmotionClassification(Task["Predictor"]):
-    """Emotions of texts: one label or several for each."""
+    """Emotions of texts: one label or several for each, or a value for each of some names."""
 
     name = "emotion-classification"
     reads = "texts"
     corpora = (*CORPORA, OWN_FILES)
     columns = frozenset({"text"})
     model_types = ("label-aware-bert", "label-aware", "roberta-esa")
-    headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision")
+    headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision", "pearson", "ccc", "mae")
     recipe_fields = frozenset(
         {
             "label_texts",
@@ -79,9 +81,11 @@ class EmotionClassification(Task["Predictor"]):
         return list(rows["text"])
 
     def gold(self, rows: Dataset) -> np.ndarray:
+        if TARGETS in rows.column_names:
+            return target_matrix(rows)
         if isinstance(rows.features["labels"], datasets.ClassLabel):
             return np.asarray(rows["labels"], dtype=np.int64)
-        return multi_hot(rows["labels"], len(label_names(rows)))
+        return gold_matrix(rows)
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         return list(rows["id"]), list(rows["text"])
@@ -96,16 +100,27 @@ class EmotionClassification(Task["Predictor"]):
 
         return over_base_model(recipe)
 
-    def arguments(self, recipe: Recipe) -> Fields:
-        """With a method for few rows its own learning rate and epochs, too."""
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
+        """With a method for few rows its own learning rate and epochs, too; values are selected by Pearson's r."""
         from .few_shot import ARGUMENTS
 
-        return super().arguments(recipe) | ARGUMENTS.get(next(iter(recipe.few_shot), ""), {})
+        by = {"metric_for_best_model": "pearson"} if TARGETS in train.column_names else {}
+        return super().arguments(recipe, train) | by | ARGUMENTS.get(next(iter(recipe.few_shot), ""), {})
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
 
         return prepare(recipe, splits, first)
+
+    def finish(
+        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    ) -> HeldOut | None:
+        if TARGETS not in splits["train"].column_names:
+            return super().finish(recipe, run, trainer, prepared, splits, folder)
+        from .values import finish_values
+
+        finish_values(recipe, run, trainer, prepared, splits, folder)
+        return None
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
@@ -127,7 +142,10 @@ class EmotionClassification(Task["Predictor"]):
         if "taxonomy" in corpus.options:
             fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
             return {"taxonomy": fitting[0] if fitting else NO_ROLL_UP}
-        return {"labels": predictor.labels} if corpus.own_files else {}
+        if predictor.regression:
+            values = {"track": "intensities", "labels": predictor.labels} if "track" in corpus.options else {}
+            return {"targets": predictor.labels} if "targets" in corpus.options else values
+        return {"labels": predictor.labels} if "labels" in corpus.options else {}
 
     def evaluate(self, predictor: Predictor, of: CorpusSplit, **settings: Any) -> Evaluation:
         from .evaluating import evaluate

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from datasets import DatasetDict
 
-from ...data.splits import label_names
+from ...data.splits import UNANNOTATED, label_names
+from ...data.targets import COLUMN as TARGETS
 from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
 from ...modeling.configuration_label_aware import BERT_TYPES
@@ -26,6 +27,7 @@ from ..rows import label_matrix
 from ..sequence_classification import prepare_classifier
 from .few_shot import begin, check_few_shot, for_method
 from .predictor import Predictor
+from .values import refuse_fields_of_labels
 
 
 LABEL_AWARE = ("label-aware-bert", "label-aware")
@@ -62,6 +64,11 @@ def over_base_model(recipe: Recipe) -> Recipe:
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
+    if TARGETS in splits["train"].column_names:
+        refuse_fields_of_labels(recipe)
+    for method in {"linear", "contrastive"} & set(recipe.few_shot):
+        if UNANNOTATED in splits["train"].column_names:
+            raise ValueError(f"`few_shot` {method!r} needs rows in which every label was annotated: take fine-tuning.")
     gate = None
     if recipe.model_config.get("tfidf_gating", "none") != "none":
         gate = fit_tfidf_gate(splits["train"]["text"])

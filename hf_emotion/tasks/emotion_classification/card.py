@@ -3,7 +3,7 @@
 
 from ...recipes import Recipe
 from ...run_report import RunReport, SeedRun
-from ..cards import MODEL, Card, base_names, code, configuration
+from ..cards import MODEL, Card, base_names, code, configuration, plain, table
 from ..classifier_cards import classifier_card
 
 
@@ -27,7 +27,20 @@ GATES = {
 
 
 def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
-    return classifier_card(recipe, report, best, about=_about(recipe), use=_use(recipe, best.thresholds is not None))
+    values = "values" in report.summary[report.measured_split]
+    use = _use(recipe, best.thresholds is not None, values)
+    found = classifier_card(recipe, report, best, about=_about(recipe), use=use)
+    if values:
+        found.sections[f"Each value on {report.measured_split}"] = [_per_value(best, report.measured_split)]
+    return found
+
+
+def _per_value(best: SeedRun, split: str) -> str:
+    """A table with the figures of each value, of the seed whose weights are kept."""
+    header = ["value", "Pearson's r", "CCC", "mean absolute error", "rows"]
+    figures = best.figures(split)["values"]["per_target"]
+    numbers = {name: [f"{own[key]:.3f}" for key in ("pearson", "ccc", "mae")] for name, own in figures.items()}
+    return table(header, [[plain(name), *numbers[name], str(own["rows"])] for name, own in figures.items()])
 
 
 def _gating(recipe: Recipe) -> str:
@@ -44,13 +57,14 @@ def _about(recipe: Recipe) -> str:
     return f"{about}{balanced}{gate} Encoder: `{base}`. {configuration(recipe)}"
 
 
-def _use(recipe: Recipe, multi_label: bool) -> list[str]:
+def _use(recipe: Recipe, multi_label: bool, values: bool) -> list[str]:
     call = 'print(classify("Thank you so much, this made my day!"))'
-    if recipe.model_type is None and _gating(recipe) == "none":
+    if recipe.model_type is None and _gating(recipe) == "none" and not values:
         pipeline = f'pipeline("text-classification", model="{MODEL}")'
         return [code(f"from transformers import pipeline\n\nclassify = {pipeline}\n{call}")]
     pipeline = f'pipeline("emotion-classification", model="{MODEL}", trust_remote_code=True)'
     found = "the labels whose probability passes their thresholds" if multi_label else "the most probable label"
+    found = "a value for each name" if values else found
     return [
         code(f"from transformers import pipeline\n\nclassify = {pipeline}\n{call}"),
         f"The pipeline returns {found}.",

@@ -25,8 +25,12 @@ def evaluate(predictor: Predictor, of: CorpusSplit, threshold: float | None = No
     default: 0.3.
     """
     if threshold is not None and not predictor.multi_label:
-        raise ValueError(f"`threshold` {threshold} is for multi-label models, and this one gives one label per row.")
+        gives = "values" if predictor.regression else "one label per row"
+        raise ValueError(f"`threshold` {threshold} is for multi-label models, and this one gives {gives}.")
     rows, names, gold = rows_for(predictor, of)
+    if predictor.regression:
+        values = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
+        return {"rows": len(rows), "labels": names, "metrics": {"values": metrics.regression(gold, values, names)}}
     if gold.ndim == 2 and of.split != "validation" and not getattr(predictor.model.config, "thresholds", None):
         predictor = with_tuned_thresholds(predictor, of)
     order = [predictor.labels.index(name) for name in names]

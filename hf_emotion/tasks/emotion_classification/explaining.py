@@ -37,6 +37,7 @@ from ..text_explaining import (
     read_token_map,
     refuse_labels,
     score_map,
+    score_name,
 )
 from .predictor import Predictor
 
@@ -88,9 +89,9 @@ def _label_map(
         names = label_names(config)
         title, rows, found = "attention of each label", [names[label] for label in chosen], found[chosen]
         scores = [float(probabilities[label]) for label in chosen]
-    axes, score_name = ("label", column_axis(merge)), "probability" if scores else None
+    axes, shown = ("label", column_axis(merge)), score_name(predictor) if scores else None
     values = reading.merged(found, merge)
-    heat = HeatMap(title, "share of the attention", axes, rows, reading.words, values, scores, score_name)
+    heat = HeatMap(title, "share of the attention", axes, rows, reading.words, values, scores, shown)
     note = attention_note(questions, rows, list(reading.elsewhere(found)))
     return [heat], [merge_note(merge, METHODS[0]), note]
 

@@ -10,11 +10,14 @@ from typing import Literal, get_args
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
-from ...data.rows import BadRow, Rows, decode, local_files, packaged_rows
+from ...data.rows import BadRow, Rows, decode, download, local_files, packaged_rows
+from ...data.targets import COLUMN as TARGETS
+from ...data.targets import with_targets
 from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
 from ..corpus import Corpus
 from ..corpus_files import CorpusRows, csv_rows, lines_of
+from .brighter import BRIGHTER_HUB_ID, load_brighter
 
 
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
@@ -185,6 +188,35 @@ def load_tweet_emoji(data_dir: str | Path | None = None) -> datasets.DatasetDict
     return datasets.DatasetDict(splits)
 
 
+EMOBANK_ADDRESS = (
+    "https://raw.githubusercontent.com/JULIELab/EmoBank/248ce2a43e165a66d31aeaed83cff9641d6654e0/corpus/emobank.csv"
+)
+EMOBANK_SHA256 = "1ade4a4a453e880c0f39d0536d2b355e8a716e0cf88236c64cdb4d438cf9605b"
+
+
+def load_emobank(data_dir: str | Path | None = None) -> datasets.DatasetDict:
+    """
+    EmoBank (Buechel and Hahn 2017), 8,062 / 1,000 / 1,000 English sentences with valence, arousal and dominance, 1 to 5, the mean of
+    readers' and writers' perspective (CC BY-SA 4.0).
+
+    Args:
+        data_dir: folder that holds `emobank/emobank.csv`. None: the file of a fixed commit on GitHub.
+    """
+    if data_dir is None:
+        path = download(EMOBANK_ADDRESS, EMOBANK_SHA256)
+    else:
+        (path,) = local_files(data_dir, "emobank", ["emobank.csv"])
+    parts: dict[str, list] = {part: [] for part in ("train", "dev", "test")}
+    with CorpusRows(path) as rows:
+        for row in csv_rows(rows, decode(path.read_bytes(), path)):
+            values = {name: float(row[name[0].upper()]) for name in ("valence", "arousal", "dominance")}
+            rows.add(rows.line, row["text"], [], row["id"], **{TARGETS: values})
+            parts[row["split"]].append(rows.rows[-1])
+    return datasets.DatasetDict(
+        {split: with_targets(own) for split, own in zip(SPLIT_STEMS, parts.values(), strict=True)}
+    )
+
+
 def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The small packaged English corpus, written for hf-emotion: GoEmotions' 28 labels, CC0. Needs no `data_dir`."""
     return _load_packaged("quickstart")
@@ -265,6 +297,19 @@ CORPORA = (
         hub_id=TWEET_EMOJI_HUB_ID,
         terms="the original terms and those of Twitter: research use; Barbieri et al. 2018",
         example="What a view from up here!",
+    ),
+    Corpus(
+        name="brighter",
+        loader=load_brighter,
+        hub_id=BRIGHTER_HUB_ID,
+        languages=(),  # those of the option `languages`
+        terms="CC BY 4.0; Muhammad et al. 2025, and for Amharic, Oromo, Somali and Tigrinya Belay et al. 2025",
+    ),
+    Corpus(
+        name="emobank",
+        loader=load_emobank,
+        terms="CC BY-SA 4.0; Buechel and Hahn 2017",
+        selection_metric="pearson",
     ),
     Corpus(
         name="quickstart",

@@ -24,6 +24,8 @@ from ...data.own_files import (
     with_validation,
 )
 from ...data.rows import BadRow, OnBadRows, Row, Rows
+from ...data.splits import UNANNOTATED
+from ...data.targets import load_target_files
 from ...data.votes import read_votes, settle_votes, vote_features
 from ..corpus import OWN_TERMS, Corpus
 
@@ -48,6 +50,7 @@ def load_files(
     validation_fraction: float | int = 0.1,
     on_bad_rows: OnBadRows = "error",
     separator: str | None = None,
+    targets: Sequence[str] | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
@@ -56,7 +59,8 @@ def load_files(
         data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
             is then the training part.
         text_column, label_column, id_column: column names.
-        label_columns: instead of `label_column`, one column of 0 and 1 per label (multi-label).
+        label_columns: instead of `label_column`, one column of 0 and 1 per label (multi-label). An empty cell means that the label was not
+            annotated in this row: it counts neither in the loss nor in any figure.
         label_separator: splits the label column, e.g. "," or "|" (multi-label). A list in JSONL or Parquet is multi-label
             without it.
         votes: instead of `label_column`, one column per label with the votes of annotators: counts, or shares that sum to 1 (in
@@ -69,8 +73,15 @@ def load_files(
         validation_fraction: share of the training rows set aside, at a fixed seed, if there is no validation file; 0: none. The only
             row with a label stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
+        targets: instead of labels, columns of numbers, such as valence and arousal; an empty cell was not annotated.
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
     """
+    if targets is not None:
+        others = {"label_columns": label_columns, "label_separator": label_separator, "votes": votes, "labels": labels}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise ValueError(f"`targets` are numbers, and `{given[0]}` is for labels: leave one of them out.")
+        options = (id_column, validation_fraction, on_bad_rows, separator)
+        return load_target_files(data_dir, targets, text_column, *options)
     files = own_files(data_dir, labels=labels, label_columns=label_columns, votes=votes)
     single = label_columns is None and votes is None
     if single:  # else the labels are names of columns
@@ -98,7 +109,7 @@ def load_files(
         if votes is not None:
             columns = read_votes(row, votes, annotators, shares)
         elif label_columns is not None:
-            row_labels = _flagged(row, label_columns)
+            row_labels, columns[UNANNOTATED] = _flagged(row, label_columns)
         else:
             row_labels = _listed(row[label_column], label_column, label_separator)
             if isinstance(row[label_column], list) and not multi_label:
@@ -123,22 +134,29 @@ def load_files(
         if rows.rows and not any(row["labels"] for row in rows.rows):
             logger.warning("%s: none of its %d rows has a label", path, len(rows.rows))
     known = {name: number for number, name in enumerate(names)}
+    masked = any(row.get(UNANNOTATED) for rows in parsed.values() for row in rows.rows)
     splits = {}
     for split, rows in parsed.items():
         for row in rows.rows:
             ids = sorted({known[name] for name in row["labels"]})
             row["labels"] = ids if multi_label else ids[0]
-        splits[split] = rows.to_dataset(names, multi_label, None if votes is None else vote_features())
+            if masked:
+                row[UNANNOTATED] = sorted(known[name] for name in row[UNANNOTATED])
+        features = {UNANNOTATED: datasets.List(datasets.Value("int64"))} if masked else None
+        splits[split] = rows.to_dataset(names, multi_label, features if votes is None else vote_features())
     return with_validation(splits, validation_fraction, _split_rows)
 
 
-def _flagged(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
-    """The columns with 1 in them; BadRow unless the others have 0."""
+def _flagged(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The columns with 1 in them, and the empty ones; BadRow unless the others have 0, or if all are empty."""
     flags = {name: name_of(row[name]) for name in columns}
-    no_flags = {name: flag for name, flag in flags.items() if flag.casefold() not in FLAGS}
+    no_flags = {name: flag for name, flag in flags.items() if flag and flag.casefold() not in FLAGS}
     if no_flags:
         raise BadRow(f"label columns must hold 0 or 1, got {no_flags}")
-    return [name for name, flag in flags.items() if FLAGS[flag.casefold()]]
+    if not any(flags.values()):
+        raise BadRow("all label columns are empty, which stands for labels that were not annotated: fill one")
+    chosen = [name for name, flag in flags.items() if flag and FLAGS[flag.casefold()]]
+    return chosen, [name for name, flag in flags.items() if not flag]
 
 
 def _listed(cell: Any, column: str, separator: str | None) -> list[str]:

@@ -27,8 +27,11 @@ def page(predictor: Predictor) -> Page:
 
 
 def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
-    """Labels with their probabilities, the most probable first."""
+    """Labels with their probabilities, the most probable first, or values."""
     probabilities = predictor.label_probabilities(text)
+    if predictor.regression:
+        rows = [[item["label"], f"{item['score']:.2f}"] for item in predictor.present(probabilities)[0]]
+        return Table(["label", "value"], rows)
     (answer,), (scores,) = predictor.present(probabilities), probabilities
     given = {item["label"] for item in answer}
     rows = []

@@ -17,6 +17,7 @@ from ...runtime.classifying import (
     encode_rows,
     encoded_probabilities,
     is_multi_label,
+    is_regression,
     label_names,
     row_probabilities,
     shown_predictor,
@@ -112,10 +113,12 @@ class Predictor:
         )
         self.gate = gate or text_processing.load_gate(config)
         self.labels: list[str] = label_names(config)
-        self.multi_label = is_multi_label(config)
+        self.multi_label, self.regression = is_multi_label(config), is_regression(config)
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         self._groups: list[list[int]] | None = None
         self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
+        if self.regression and taxonomy not in (None, NO_ROLL_UP):
+            raise ValueError(f"`taxonomy` {taxonomy!r} is for labels, and this model gives values: leave it out.")
         self.abstention = text_processing.threshold_of(config, "abstention")
         self.prediction_sets = text_processing.threshold_of(config, "prediction_sets")
         if taxonomy not in (None, NO_ROLL_UP):
@@ -163,7 +166,8 @@ class Predictor:
             for each text a list of {"label", "score"}; empty if no label passes its threshold. A single-label model
             gives the most probable label. A model with `config.abstention` gives the one label "abstained", with the
             largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels
-            of the set. It is a list that JSON takes; its `to_frame()` gives a DataFrame.
+            of the set. A regression gives each name its value as score, in the model's order; `top_k` the k highest. It is a list
+            that JSON takes; its `to_frame()` gives a DataFrame.
         """
         self.check_top_k(top_k)
         if on_bad not in ("error", "skip"):
@@ -198,7 +202,13 @@ class Predictor:
         return encode_rows(self, TextRows(as_texts(texts)), self.windows)
 
     def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[Label]]:
-        """The result of `__call__` for each row, from the probabilities (N, C) of the model's labels."""
+        """The result of `__call__` for each row, from the probabilities (N, C) of the model's labels, or its values."""
+        if self.regression:
+            values: list[list[Label]] = [
+                [{"label": name, "score": value} for name, value in zip(self.labels, row, strict=True)]
+                for row in probabilities.tolist()
+            ]
+            return [sorted(row, key=lambda item: -item["score"])[:top_k] for row in values] if top_k else values
         scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
         if self.prediction_sets is not None:
             chosen = self.label_sets(probabilities)
@@ -219,7 +229,8 @@ class Predictor:
         """
         (N, labels) float32, for texts or for what `encode` returned: sigmoid for a multi-label model, softmax for a single-label
         one. A group of a taxonomy has the probability of its most probable label (for a single-label model the sum). Logits are
-        divided by `config.calibration_temperature`, if there is one, unless `raw` is true.
+        divided by `config.calibration_temperature`, if there is one, unless `raw` is true. A regression gives values in
+        `config.value_range`.
         """
         return self.roll_up(self.label_probabilities(texts, progress, raw))
 

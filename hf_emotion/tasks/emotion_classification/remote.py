@@ -20,6 +20,7 @@ class RemotePredictor(Remote):
         super().__init__(client)
         self.taxonomy = taxonomy
         self.multi_label: bool = client.about["multi_label"]
+        self.regression = client.about["value_range"] is not None
         self.identity = {**client.identity, "taxonomy": taxonomy}
 
     def predict_quietly(

@@ -7,7 +7,7 @@ from ..results import Label, Readable
 
 
 class EmotionResult(Readable):
-    """The emotions of a text, the most probable first."""
+    """The emotions of a text, the most probable first, or all values in the model's order."""
 
     labels: list[Label]
     """One label "abstained" with the largest probability as score, if the model has an `abstention` and is not sure enough."""

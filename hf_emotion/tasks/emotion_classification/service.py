@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ...runtime.checkpoints import to_probabilities
+from ...runtime.checkpoints import scores_of, to_probabilities
 from ...runtime.classifying import TextRows, encode_rows, encoded_logits
 from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
@@ -30,14 +30,14 @@ class EmotionRequest(Request):
     inputs: Texts = Field(description="A text, or a list of texts.")
     top_k: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="The k most probable labels. Default: the labels above their thresholds, or the model's abstention or prediction set.",
+        description="The k most probable labels (or highest values). Default: the labels above their thresholds, the model's abstention or prediction set, or all values.",
     )
     taxonomy: Taxonomy | None = Field(None, description="Roll the 28 GoEmotions labels up into these groups.")
     thresholds: Probability | dict[Name, Probability] | None = Field(
         None,
         description="One threshold for all labels, or one for each label named. Default: those of the model, or its prediction sets.",
     )
-    all_scores: bool = Field(False, description="Give the probability of every label, too.")
+    all_scores: bool = Field(False, description="Give the probability (or value) of every label, too.")
 
 
 class Found(NamedTuple):
@@ -64,6 +64,7 @@ def service(predictor: Predictor) -> Service:
             "windows": asdict(predictor.windows),
             "abstention": getattr(predictor.model.config, "abstention", None),
             "prediction_sets": getattr(predictor.model.config, "prediction_sets", None),
+            "value_range": predictor.model.config.value_range if predictor.regression else None,
         },
         read=partial(read, predictor),
         compute=partial(compute, predictor),
@@ -90,8 +91,7 @@ def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> l
 
 def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[EmotionResult]:
     view = _as_asked(predictor, request)
-    temperature = text_processing.temperature_of(predictor.model.config)
-    probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label, temperature)
+    probabilities = scores_of(np.stack([one.logits for one in found]), predictor)
     results: list[EmotionResult] = [
         {"labels": labels, **one.unread}
         for labels, one in zip(view.present(probabilities, request.top_k), found, strict=True)
@@ -107,7 +107,8 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
     if request.taxonomy is None and request.thresholds is None:
         return predictor
     if request.thresholds is not None and not predictor.multi_label:
-        raise ValueError("`thresholds` are for models that give several labels: this one gives the most probable.")
+        gives = "values" if predictor.regression else "the most probable"
+        raise ValueError(f"`thresholds` are for models that give several labels: this one gives {gives}.")
     if request.thresholds is not None and request.top_k is not None:
         raise ValueError("`thresholds` and `top_k` exclude each other: leave one out.")
     view = copy.copy(predictor)  # the model is shared
@@ -125,7 +126,9 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
 
 def scores(predictor: Predictor, found: Found, function: Literal["sigmoid", "softmax", "none"] | None) -> list[Label]:
     values = found.logits
-    if function != "none":
+    if predictor.regression and function is None:
+        values = scores_of(values, predictor)
+    elif function != "none":
         multi_label = predictor.multi_label if function is None else function == "sigmoid"
         values = to_probabilities(values, multi_label, text_processing.temperature_of(predictor.model.config))
     order = np.argsort(-values, kind="stable")

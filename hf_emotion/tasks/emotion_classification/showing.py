@@ -16,7 +16,7 @@ def answer(predictor: Predictor, lines: list[str], top_k: int | None = None, str
     rows: list[dict[str, Any]] = [{"text": text, "labels": items} for text, items in zip(lines, results, strict=True)]
     if len(lines) == 1 and not stream:
         cells = [[item["label"], f"{item['score']:.3f}"] for item in results[0]]
-        table = Table(["label", "probability"], cells)
+        table = Table(["label", "value" if predictor.regression else "probability"], cells)
         nothing = "no label passes its threshold (--top-k 3 shows the most probable)"
         return Answer(rows, unread, [table if cells else nothing])
     found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in items) for items in results]

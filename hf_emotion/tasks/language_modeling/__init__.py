@@ -40,9 +40,9 @@ class LanguageModeling(GenerationTask[Any]):
     def gold(self, rows: Dataset) -> None:
         """There are no labels."""
 
-    def arguments(self, recipe: Recipe) -> Fields:
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         # All blocks have the same length.
-        return super().arguments(recipe) | {"train_sampling_strategy": "random"}
+        return super().arguments(recipe, train) | {"train_sampling_strategy": "random"}
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare

@@ -116,9 +116,10 @@ class TargetedSentiment(Task["TargetedPredictor"]):
 
         warn(train, names, has_label)
 
-    def arguments(self, recipe: Recipe) -> Fields:
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         # The metrics of a corpus need the rows of all contexts.
-        return {"metric_for_best_model": "accuracy"} if recipe.one_model_per_context else super().arguments(recipe)
+        by = {"metric_for_best_model": "accuracy"}
+        return by if recipe.one_model_per_context else super().arguments(recipe, train)
 
     def parts(self, recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         from .building import parts

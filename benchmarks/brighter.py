@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Figures of each language for runs on BRIGHTER, and what masking is worth.
+
+    python -m benchmarks.brighter languages runs/brighter_laa runs/brighter_intensity --output benchmarks/brighter.json
+    python -m benchmarks.brighter unseen runs/brighter_laa --data-dir DATA --output benchmarks/brighter_unseen.json
+    python -m benchmarks.brighter rising runs/brighter_intensity --output benchmarks/brighter_rising.json
+    python -m benchmarks.brighter masking brighter/laa --data-dir DATA --output benchmarks/brighter_masking.json
+
+`languages` reads the predictions of the best seed. "common": macro-F1 on the test part at the run's thresholds, tuned on the validation rows
+of all its languages. "own": at thresholds tuned on the validation rows of the language alone. Both are means over the emotions that were
+annotated in the language. Runs of intensities give Pearson's r, the mean over the emotions.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow.parquet
+import typer
+from datasets import DatasetDict
+
+from hf_emotion import Predictor, metrics
+from hf_emotion.data.splits import UNANNOTATED
+from hf_emotion.io.files import write_json
+from hf_emotion.run_report import RunReport
+from hf_emotion.runs.train import train
+from hf_emotion.tasks.emotion_classification.brighter import UNSEEN
+from hf_emotion.tasks.loading import load_dataset_for, load_split
+from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.training.recipe_checks import load_recipe
+
+
+app = typer.Typer(help="Figures of runs on BRIGHTER.")
+Output = Annotated[Path, typer.Option("--output", "-o")]
+
+
+def of_labels(run: Path, report: RunReport) -> dict[str, Any]:
+    table = pyarrow.parquet.read_table(run / "predictions.parquet")
+    names = json.loads(table.schema.metadata[b"label_names"])
+    rows = table.to_pylist()
+    gold = np.array([[_gold(row, name) for name in names] for row in rows])
+    scores = np.array([row["probabilities"] for row in rows])
+    language = np.array([row["id"].split(":")[0] for row in rows])
+    split = np.array([row["split"] for row in rows])
+    thresholds = list((report.best.thresholds or {}).values())
+    found = {}
+    for code in sorted(set(language)):
+        dev, test = ((language == code) & (split == part) for part in ("validation", "test"))
+        if not dev.any() or not test.any():
+            continue
+        own = metrics.tune_thresholds(gold[dev], scores[dev])
+        kinds = {"common": thresholds, "own": own, "fixed": [0.5] * len(names)}
+        figures = {
+            kind: metrics.goemotions(gold[test], scores[test], at, names)["macro_f1"] for kind, at in kinds.items()
+        }
+        found[code] = {"rows": int(test.sum()), "validation_rows": int(dev.sum()), **figures}
+    return found
+
+
+def _gold(row: dict[str, Any], name: str) -> int:
+    return -1 if name in (row.get(UNANNOTATED) or []) else int(name in row["labels"])
+
+
+def of_values(run: Path, report: RunReport) -> dict[str, Any]:
+    table = pyarrow.parquet.read_table(run / "values.parquet")
+    names = json.loads(table.schema.metadata[b"label_names"])
+    rows = [row for row in table.to_pylist() if row["split"] == "test"]
+    found = {}
+    for code in sorted({row["id"].split(":")[0] for row in rows}):
+        own = [row for row in rows if row["id"].startswith(f"{code}:")]
+        figures = metrics.regression(
+            np.array([row["gold"] for row in own]), np.array([row["values"] for row in own]), names
+        )
+        found[code] = {"rows": len(own), **{metric: figures[metric] for metric in ("pearson", "ccc", "mae")}}
+    return found
+
+
+@app.command()
+def languages(runs: list[Path], output: Output) -> None:
+    """Measure finished runs in each of their languages."""
+    found = {}
+    for run in runs:
+        report = RunReport.read(run)
+        values = (run / "values.parquet").is_file()
+        own = of_values(run, report) if values else of_labels(run, report)
+        means = {
+            metric: float(np.mean([each[metric] for each in own.values()]))
+            for metric in (("pearson", "ccc", "mae") if values else ("common", "own", "fixed"))
+        }
+        facts = {"base_model": report.base_model, "train_rows": report.rows["train"], "seeds": len(report.runs)}
+        found[run.name] = {**facts, "mean": means, "languages": own}
+        print(run.name, json.dumps(found[run.name], indent=1))
+    write_json(output, found)
+
+
+@app.command()
+def unseen(run: Path, output: Output, data_dir: Path | None = None, rows: int = 1000) -> None:
+    """Measure a run on the languages that nobody trained on, at its own thresholds; at most `rows` texts for each."""
+    predictor, found = Predictor(run), {}
+    for code in UNSEEN:
+        part = load_split("brighter", "test", data_dir, languages=[code], labels=predictor.labels)
+        part = part.shuffle(seed=0).select(range(min(rows, len(part))))
+        scores = predictor.of_rows(part, progress=True)
+        figures = metrics.goemotions(label_matrix(part), scores, predictor.thresholds, predictor.labels)
+        found[code] = {"rows": len(part), "macro_f1": figures["macro_f1"], "micro_f1": figures["micro_f1"]}
+        print(code, found[code])
+    write_json(output, found)
+
+
+@app.command()
+def masking(
+    name: str,
+    output: Output,
+    data_dir: Path | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
+) -> None:
+    """Train a recipe with the labels that were not annotated masked, and with them counted as absent; measure both with them masked."""
+    recipe = load_recipe(name, set_ or [])
+    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    absent = DatasetDict({**splits, "train": splits["train"].remove_columns([UNANNOTATED])})
+    found = {}
+    for kind, rows in (("masked", splits), ("absent", absent)):
+        with tempfile.TemporaryDirectory() as folder:
+            report = train(recipe, Path(folder) / "run", splits=rows)
+            test = report.summary["test"]
+            names = report.best.figures("test")["tuned"]["per_label"]
+            found[kind] = {
+                "macro_f1": test["tuned"]["macro_f1"]["mean"],
+                "fixed_macro_f1": test["fixed"]["macro_f1"]["mean"],
+                "per_label": {label: own["f1"] for label, own in names.items()},
+            }
+        print(kind, found[kind])
+    write_json(output, {"base_model": recipe.base_model, "rows": len(splits["train"]), **found})
+
+
+# Written for this measurement: anger, and joy, that rises.
+RISING = (
+    "The train leaves at nine.",
+    "I am a little annoyed about the delay.",
+    "I am angry about the delay.",
+    "I am very angry, this is not acceptable.",
+    "I am furious, how dare they treat us like this!",
+    "The weather was all right.",
+    "It was nice to see you.",
+    "I am glad that you came.",
+    "I am so happy that you came!",
+    "This is the happiest day of my life, I am crying with joy!",
+)
+
+
+@app.command()
+def rising(run: Path, output: Output) -> None:
+    """Predict the intensities of ten sentences."""
+    found = [
+        {"text": text, **{item["label"]: round(item["score"], 3) for item in items}}
+        for text, items in zip(RISING, Predictor(run)(RISING), strict=True)
+    ]
+    for row in found:
+        print(row)
+    write_json(output, {"model": run.name, "sentences": found})
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels that were not annotated, and values in the place of labels: corpora, losses, metrics, and whole runs of tiny models."""
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from hf_emotion.modeling.configuration_label_aware import LabelAwareConfig
+from hf_emotion.modeling.modeling_label_aware import LabelAwareForSequenceClassification, classification_loss
+from hf_emotion.modeling.modeling_roberta_esa import RobertaWithESAForSequenceClassification
+from hf_emotion.modeling.text_processing import value_of
+from huggingface_hub.errors import StrictDataclassError
+from model_cases import TINY_BERT
+from safetensors.torch import load_file
+from served import running
+from sklearn.metrics import f1_score
+from toolkit_helpers import MAX_LENGTH, QUICK_ARGUMENTS, invoke, one_thread, write_csv
+from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, pipeline
+
+from hf_emotion import Predictor, load_dataset_for, metrics
+from hf_emotion.recipes import make_recipe
+from hf_emotion.runs.train import train
+from hf_emotion.runtime.remote import Client
+from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
+from hf_emotion.tasks.rows import class_counts, label_matrix
+from hf_emotion.tasks.sequence_classification import stock_loss
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+NAN = math.nan
+COLUMNS = {"eng": ["joy", "anger"], "deu": ["anger", "disgust", "joy"]}
+
+
+@pytest.fixture
+def brighter(tmp_path) -> Path:
+    """Two languages with other emotions, one without a test part; the labels of the English test part stand in track C."""
+    rows = {"eng": [["1", "0"], ["0", "1"]], "deu": [["1", "1", "0"], ["0", "0", "1"]]}
+
+    def write(track: str, part: str, language: str, cells: list[list[str]]) -> None:
+        path = tmp_path / "brighter" / f"track_{track}" / part / f"{language}.csv"
+        texts = [f'a "{part}" day,\nnumber {number}' for number in range(len(cells))]
+        named = [[f"{track}{number}", text, *own] for number, (text, own) in enumerate(zip(texts, cells, strict=True))]
+        write_csv(path, ["id", "text", *COLUMNS.get(language, ["fear"])], named)
+
+    for language, cells in rows.items():
+        for part in ("train", "dev"):
+            write("a", part, language, cells)
+    write("a", "test", "eng", [["", ""], ["", ""]])
+    write("c", "test", "eng", rows["eng"][::-1])
+    write("c", "dev", "zul", [["1"]])
+    write("b", "train", "eng", [["3", "0"], ["1", "2"]])
+    return tmp_path
+
+
+class TestBrighter:
+    def test_labels_that_a_language_lacks_are_missing(self, brighter):
+        splits = load_dataset_for("brighter", brighter, languages=["eng", "deu"])
+        train = splits["train"]
+        assert train.features["labels"].feature.names == ["anger", "disgust", "joy"]
+        assert label_matrix(train).tolist() == [[0, -1, 1], [1, -1, 0], [1, 1, 0], [0, 0, 1]]
+        assert train["language"] == ["eng", "eng", "deu", "deu"] and train["id"][2] == "deu:a0"
+        assert class_counts(train) == {"anger": 2, "disgust": 1, "joy": 2}
+        # Of German there is no test part; the English labels are found by their texts.
+        assert label_matrix(splits["test"]).tolist() == [[1, -1, 0], [0, -1, 1]]
+        assert splits["test"]["id"] == ["eng:a0", "eng:a1"]
+
+    def test_options(self, brighter):
+        alone = load_dataset_for("brighter", brighter, languages=["eng"])["train"]
+        assert alone.features["labels"].feature.names == ["anger", "joy"] and "unannotated" not in alone.features
+        named = load_dataset_for("brighter", brighter, languages=["eng"], labels=["joy", "surprise"])["train"]
+        assert label_matrix(named).tolist() == [[1, -1], [0, -1]]
+        assert list(load_dataset_for("brighter", brighter, languages=["zul"])) == ["validation"]
+        strong = load_dataset_for("brighter", brighter, languages=["eng"], track="intensities")["train"]
+        assert strong["targets"][0] == {"anger": 0.0, "joy": 3.0}
+        for options, found in (
+            ({"languages": ["ger"]}, "`languages` must be of"),
+            ({"track": "b"}, "track.* must be"),
+            ({"languages": ["zul"], "track": "intensities"}, "`languages`"),
+            ({"languages": ["fra"]}, "`languages`"),
+        ):
+            with pytest.raises(ValueError, match=found):
+                load_dataset_for("brighter", brighter, **options)
+
+    def test_damaged_files(self, brighter):
+        path = brighter / "brighter" / "track_a" / "train" / "deu.csv"
+        path.write_text(path.read_text().replace("1,1,0", "1,2,0"))
+        with pytest.raises(ValueError, match=r"deu.csv, line 3: malformed .*emotions must be 0 or 1"):
+            load_dataset_for("brighter", brighter, languages=["deu"])
+        with pytest.raises(FileNotFoundError, match="the folder `brighter`"):
+            load_dataset_for("brighter", brighter, languages=["swe"])
+
+
+def test_emobank(tmp_path):
+    rows = [
+        ["a", "train", "3", "2.5", "4", "so, calm"],
+        ["b", "dev", "1", "2", "3", "sad"],
+        ["c", "test", "5", "4", "3", "joy"],
+    ]
+    write_csv(tmp_path / "emobank" / "emobank.csv", ["id", "split", "V", "A", "D", "text"], rows)
+    splits = load_dataset_for("emobank", tmp_path)
+    assert splits["train"]["targets"] == [{"valence": 3.0, "arousal": 2.5, "dominance": 4.0}]
+    assert [splits[part]["id"] for part in splits] == [["a"], ["b"], ["c"]]
+
+
+class TestOwnFiles:
+    def test_an_empty_cell_was_not_annotated(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], [["a", "1", ""], ["b", "0", "1"], ["c", "", "0"]])
+        options = {"label_columns": ["joy", "anger"], "validation_fraction": 0.0}
+        rows = load_dataset_for("files", tmp_path, **options)["train"]
+        assert label_matrix(rows).tolist() == [[-1, 1], [1, 0], [0, -1]]
+        write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], [["a", "1", "0"], ["b", "", ""]])
+        with pytest.raises(ValueError, match="line 3: all label columns are empty"):
+            load_dataset_for("files", tmp_path, **options)
+
+    def test_columns_of_numbers(self, tmp_path):
+        path = write_csv(
+            tmp_path / "own.csv", ["text", "v", "a"], [["x", "1.5", ""], ["y", "-2", "3"], ["z", "0", "1"]]
+        )
+        splits = load_dataset_for("files", path, targets=["a", "v"], validation_fraction=0.34)
+        found = [*splits["train"]["targets"], *splits["validation"]["targets"]]
+        assert len(splits["validation"]) == 2 and {"a": None, "v": 1.5} in found and {"a": 3.0, "v": -2.0} in found
+        for cells, options, message in (
+            (["x", "many", "1"], {}, r"line 2: 'v' must hold a number"),
+            (["x", "", ""], {}, r"line 2: at least one of the columns"),
+            (["x", "1", "1"], {"label_columns": ["a"]}, "`targets` are numbers, and `label_columns` is for labels"),
+        ):
+            write_csv(path, ["text", "v", "a"], [cells])
+            with pytest.raises(ValueError, match=message):
+                load_dataset_for("files", path, targets=["v", "a"], **options)
+
+
+class TestLoss:
+    LOGITS = [[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]]
+
+    def loss_and_gradient(self, labels, **fields) -> tuple[float, torch.Tensor]:
+        logits = torch.tensor(self.LOGITS, requires_grad=True)
+        config = LabelAwareConfig(
+            id2label=dict(enumerate("abc")), label2id={name: i for i, name in enumerate("abc")}, **fields
+        )
+        loss = classification_loss(logits, torch.tensor(labels), config)
+        loss.backward()
+        return loss.item(), logits.grad
+
+    def test_labels_that_were_not_annotated_change_nothing(self):
+        labels = [[1.0, NAN, 0.0], [NAN, NAN, 1.0]]
+        loss, gradient = self.loss_and_gradient(labels)
+        cells = [(0.5, 1), (2.0, 0), (-0.75, 1)]
+        each = [
+            -math.log(1 / (1 + math.exp(-logit))) if gold else -math.log(1 - 1 / (1 + math.exp(-logit)))
+            for logit, gold in cells
+        ]
+        assert loss == pytest.approx(sum(each) / 3, rel=1e-5)
+        assert (gradient != 0).tolist() == [[True, False, True], [False, False, True]]
+        nothing, gradient = self.loss_and_gradient([[NAN] * 3] * 2)
+        assert nothing == 0 and not gradient.any()
+
+    def test_values(self):
+        fields = {"problem_type": "regression", "value_range": [0, 3]}
+        values = [[3.0, NAN, 1.0], [0.0, NAN, NAN]]
+        loss, gradient = self.loss_and_gradient(values, **fields)
+        assert loss == pytest.approx(((0.5 - 3) ** 2 + (2 - 1) ** 2 + 1.5**2) / 3)
+        assert not gradient[:, 1].any()
+        ordinal, gradient = self.loss_and_gradient(values, **fields, regression_loss="ordinal", ordinal_slope=2.0)
+        each = []
+        for logit, value in ((0.5, 3), (2.0, 1), (1.5, 0)):
+            for cut in (0.5, 1.5, 2.5):
+                above = 1 / (1 + math.exp(-2 * (logit - cut)))
+                each.append(-math.log(above if value > cut else 1 - above))
+        assert ordinal == pytest.approx(sum(each) / 9, rel=1e-5) and not gradient[:, 1].any()
+
+    def test_predicted_values(self):
+        config = LabelAwareConfig(problem_type="regression", value_range=[1, 3])
+        assert [value_of(logit, config) for logit in (0.5, 1.25, 7.0)] == [1, 1.25, 3]
+        config.regression_loss = "ordinal"
+        steps = [1 / (1 + math.exp(-3 * (2.1 - cut))) for cut in (1.5, 2.5)]
+        assert value_of(2.1, config) == pytest.approx(1 + sum(steps))
+        assert value_of(-1e9, config) == pytest.approx(1) and value_of(1e9, config) == pytest.approx(3)
+
+    def test_configuration(self):
+        for fields, message in (
+            ({}, "regression needs `value_range`"),
+            ({"value_range": [3, 0]}, "regression needs `value_range`"),
+            ({"value_range": [0, 2.5], "regression_loss": "ordinal"}, "needs whole numbers"),
+        ):
+            with pytest.raises(StrictDataclassError, match=message):
+                LabelAwareConfig(problem_type="regression", **fields)
+
+    @pytest.mark.parametrize("family", ["label-aware", "esa", "stock"])
+    def test_no_weight_of_a_label_moves(self, family):
+        """Of every kind of model: the head's rows of a label that no row annotates get no gradient."""
+        fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
+        torch.manual_seed(0)
+        if family == "label-aware":
+            model = LabelAwareForSequenceClassification(
+                LabelAwareConfig(encoder_config={"model_type": "bert", **TINY_BERT}, tie_head=False, **fields)
+            )
+        elif family == "esa":
+            model = RobertaWithESAForSequenceClassification(
+                RobertaWithESAForSequenceClassification.config_class(
+                    **{**RobertaConfig(**TINY_BERT).to_dict(), **fields}
+                )
+            )
+        else:
+            model = BertForSequenceClassification(BertConfig(**TINY_BERT, **fields))
+        labels = torch.tensor([[1.0, NAN, 0.0], [0.0, NAN, NAN]])
+        outputs = model(
+            input_ids=torch.tensor([[5, 6, 7], [7, 8, 9]]), **({} if family == "stock" else {"labels": labels})
+        )
+        loss = stock_loss(model.config)(outputs, labels) if family == "stock" else outputs.loss
+        loss.backward()
+        assert loss.isfinite()
+        head = {
+            name: own
+            for name, own in model.named_parameters()
+            if not name.startswith(model.base_model_prefix) and own.shape[0] == 3
+        }
+        assert head
+        for name, own in head.items():
+            moved = own.grad.flatten(1).abs().sum(dim=1) if own.dim() > 1 else own.grad.abs()
+            assert moved[0] > 0 and moved[2] > 0 and moved[1] == 0, name
+
+
+class TestMetrics:
+    def test_f1_of_what_was_annotated(self):
+        generator = np.random.default_rng(0)
+        labels, scores = generator.integers(-1, 2, (60, 4)), generator.random((60, 4))
+        labels[:, 3] = -1
+        found = metrics.goemotions(labels, scores, 0.4, ["a", "b", "c", "d"])
+        each = [
+            f1_score(labels[rows, i], scores[rows, i] > 0.4)
+            for i in range(3)
+            if (rows := labels[:, i] >= 0) is not None
+        ]
+        assert found["macro_f1"] == pytest.approx(np.mean(each))
+        assert [found["per_label"][name]["f1"] for name in "abc"] == pytest.approx(each)
+        assert math.isnan(found["per_label"]["d"]["f1"]) and found["per_label"]["d"]["support"] == 0
+
+    def test_thresholds_and_temperature_ignore_the_rest(self):
+        generator = np.random.default_rng(1)
+        labels, scores = generator.integers(0, 2, (80, 2)), generator.random((80, 2))
+        more = np.concatenate([labels, np.full((40, 2), -1)])
+        wild = np.concatenate([scores, generator.random((40, 2)) ** 8])
+        assert metrics.tune_thresholds(more, wild) == pytest.approx(metrics.tune_thresholds(labels, scores))
+        assert metrics.fit_temperature(more, wild) == pytest.approx(metrics.fit_temperature(labels, scores), rel=1e-3)
+        assert metrics.row_losses(np.array([[1, -1]]), np.array([[1, 1]])).tolist() == [0.0]
+
+    def test_values(self):
+        generator = np.random.default_rng(2)
+        gold = generator.normal(size=(50, 2))
+        own = gold * [[0.5, 1]] + generator.normal(size=(50, 2)) + [[1, 0]]
+        gold[:10, 1] = np.nan
+        found = metrics.regression(gold, own, ["x", "y"])
+        r, ccc = [], []
+        for x, y in ((gold[:, 0], own[:, 0]), (gold[10:, 1], own[10:, 1])):
+            r.append(np.corrcoef(x, y)[0, 1])
+            ccc.append(2 * r[-1] * x.std() * y.std() / (x.std() ** 2 + y.std() ** 2 + (x.mean() - y.mean()) ** 2))
+        assert [found["per_target"][name]["pearson"] for name in "xy"] == pytest.approx(r)
+        assert [found["per_target"][name]["ccc"] for name in "xy"] == pytest.approx(ccc)
+        assert found["pearson"] == pytest.approx(np.mean(r)) and found["per_target"]["y"]["rows"] == 40
+        assert found["per_target"]["x"]["mae"] == pytest.approx(np.abs(gold[:, 0] - own[:, 0]).mean())
+        equal = metrics.regression(np.array([[1.0, 2.0], [2.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 2.0]]), ["x", "y"])
+        assert equal["per_target"]["x"]["pearson"] == 0 and math.isnan(equal["per_target"]["y"]["pearson"])
+        assert equal["pearson"] == 0
+
+
+def values_folder(folder: Path) -> Path:
+    """Texts whose words tell a joy from 0 to 3; every third has no anger."""
+    joy = ("the day", "a calm day", "i am so happy", "joy of the sun")
+    for part, count in (("train", 48), ("dev", 16), ("test", 16)):
+        rows = [[f"{joy[i % 4]}", str(i % 4), "" if i % 3 == 0 else str(3 - i % 4)] for i in range(count)]
+        write_csv(folder / f"{part}.csv", ["text", "joy", "anger"], rows)
+    return folder
+
+
+def values_recipe(base: Path, arguments: dict | None = None, **changes):
+    values = {
+        "name": "values",
+        "base_model": str(base),
+        "dataset": "files",
+        "dataset_options": {"targets": ["joy", "anger"]},
+        "model_type": "label-aware-bert",
+        "model_config": {"value_range": [0, 3], "tie_head": False},
+        "max_length": MAX_LENGTH,
+        "training_arguments": {**QUICK_ARGUMENTS, "num_train_epochs": 6, "learning_rate": 5e-3, **(arguments or {})},
+    }
+    return make_recipe({**values, **changes})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return values_folder(tmp_path_factory.mktemp("values"))
+
+
+@pytest.fixture(scope="module")
+def values_run(tmp_path_factory, base_bert, data) -> Path:
+    output = tmp_path_factory.mktemp("runs") / "values"
+    with one_thread():
+        train(values_recipe(base_bert), output, data_dir=data)
+    return output
+
+
+class TestRuns:
+    def test_report(self, values_run):
+        report = json.loads((values_run / "metrics.json").read_text())
+        (run,) = report["runs"]
+        assert run["selected_by"] == "pearson" and run["test"]["values"]["pearson"] > 0.8
+        assert "thresholds" not in run and set(run["test"]["values"]["per_target"]) == {"joy", "anger"}
+        table = pyarrow.parquet.read_table(values_run / "values.parquet").to_pylist()
+        assert len(table) == 32 and table[0]["gold"][0] == 0 and math.isnan(table[0]["gold"][1])
+        found = Predictor(values_run).probabilities("the day")[0]
+        assert table[0]["values"] == pytest.approx(found.tolist(), abs=1e-4)
+        assert "| joy |" in (values_run / "README.md").read_text()
+
+    def test_one_answer_everywhere(self, values_run, tmp_path):
+        texts = ["the day", "joy of the sun"]
+        expected = Predictor(values_run)(texts)
+        assert [[item["label"] for item in own] for own in expected] == [["joy", "anger"]] * 2
+        assert expected[0][0]["score"] < expected[1][0]["score"] and all(
+            0 <= item["score"] <= 3 for own in expected for item in own
+        )
+        invoke("export", values_run, "--output", tmp_path / "onnx")
+        piped = pipeline("emotion-classification", model=str(values_run), trust_remote_code=True)
+        with running([values_run]) as (address, _):
+            served = RemotePredictor(Client(address)).predict(texts)[0]
+        for found in (Predictor(tmp_path / "onnx")(texts), piped(texts), served):
+            for own, right in zip(found, expected, strict=True):
+                assert [item["label"] for item in own] == [item["label"] for item in right]
+                assert [item["score"] for item in own] == pytest.approx([item["score"] for item in right], abs=1e-3)
+        assert piped(texts[1], top_k=1)[0]["label"] == "joy"
+        with pytest.raises(ValueError, match="takes neither `threshold`"):
+            piped(texts, threshold=0.5)
+
+    def test_commands(self, values_run, data):
+        shown = invoke("predict", values_run, "joy of the sun")
+        assert "value" in shown and "probability" not in shown
+        assert "value" in invoke("explain", values_run, "joy of the sun")
+        assert "pearson" in invoke("evaluate", values_run, "--data-dir", data)
+
+    @pytest.mark.parametrize("model_config", [{}, {"regression_loss": "ordinal"}], ids=["mse", "ordinal"])
+    def test_stock_models(self, model_config, base_bert, data, tmp_path, no_plots):
+        recipe = values_recipe(base_bert, model_type=None, model_config={"value_range": [0, 3], **model_config})
+        with one_thread():
+            report = train(recipe, tmp_path / "run", data_dir=data)
+        assert report.summary["test"]["values"]["pearson"]["mean"] > 0.5
+        assert Predictor(tmp_path / "run").model.config.regression_loss == model_config.get("regression_loss", "mse")
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"abstain": {"coverage": 0.9}}, "`abstain` is for labels"),
+            ({"class_weights": "balanced"}, "`class_weights` is for labels"),
+            ({"model_config": {"problem_type": "multi_label_classification"}}, "the rows have values"),
+            ({"model_config": {"value_range": [0, 2]}}, "values from 0.0 to 3.0"),
+        ],
+    )
+    def test_what_does_not_fit(self, changes, message, base_bert, data, tmp_path):
+        with pytest.raises(ValueError, match=message):
+            train(values_recipe(base_bert, **changes), tmp_path / "run", data_dir=data)
+
+    @pytest.mark.parametrize("model_type", [None, "label-aware-bert"], ids=["stock", "label-aware"])
+    def test_accumulated_batches_are_one_large_batch(self, model_type, base_bert, tmp_path, no_plots):
+        """The last of the small batches has one annotated label, and the first many."""
+        rows = [[f"the day {'sun ' * i}", "1" if i % 2 else "0", "" if i > 3 else "01"[i % 2]] for i in range(12)]
+        write_csv(tmp_path / "data" / "train.csv", ["text", "joy", "anger"], rows)
+        write_csv(tmp_path / "data" / "dev.csv", ["text", "joy", "anger"], rows)
+        found = []
+        for batch, steps in ((12, 1), (4, 3)):
+            arguments = {
+                **{"num_train_epochs": 1, "per_device_train_batch_size": batch, "gradient_accumulation_steps": steps},
+                **{"optim": "sgd", "learning_rate": 0.5, "lr_scheduler_type": "constant", "max_grad_norm": 0.0},
+                "load_best_model_at_end": False,
+            }
+            options = {"label_columns": ["joy", "anger"]}
+            config = {} if model_type is None else {"classifier_dropout": 0.0, "tie_head": False}
+            config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+            recipe = values_recipe(
+                base_bert, arguments, model_type=model_type, model_config=config, dataset_options=options
+            )
+            with one_thread():
+                train(recipe, tmp_path / f"run-{batch}", data_dir=tmp_path / "data")
+            found.append(load_file(tmp_path / f"run-{batch}" / "model.safetensors"))
+        for one, other in pairwise(found):
+            for name in one:
+                torch.testing.assert_close(one[name], other[name], rtol=1e-3, atol=1e-5, msg=name)
