@@ -13,7 +13,7 @@ _HOMES = {
     for home, names in {
         ".inference.explain": "explain",
         ".modeling": (
-            "BertForLabelAwareClassification BertModLNConfig BertModLNForConditionalGeneration BertModLNModel "
+            "AspectExtractionPipeline BertForLabelAwareClassification BertModLNConfig BertModLNForConditionalGeneration BertModLNModel "
             "CGBertConfig CGBertForSequenceClassification CGBertModel DialogueBiLSTMConfig "
             "DialogueBiLSTMForEmotionRecognition DialogueBiLSTMModel DialogueEmotionPipeline "
             "EmotionClassificationPipeline EmotionModulatedConfig EmotionModulatedForCausalLM "
@@ -29,6 +29,7 @@ _HOMES = {
         ".runs.sweep": "sweep",
         ".runs.train": "train",
         ".serving.threads": "BatchingPredictor",
+        ".tasks.aspect_extraction.predictor": "AspectPredictor",
         ".tasks.dialogue_emotion.predictor": "DialoguePredictor",
         ".tasks.emotion_classification.predictor": "Predictor",
         ".tasks.emotional_response.folding": "fold",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from .runs.sweep import sweep  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
+    from .tasks.aspect_extraction.predictor import AspectPredictor  # noqa: F401
     from .tasks.dialogue_emotion.predictor import DialoguePredictor  # noqa: F401
     from .tasks.emotion_classification.predictor import Predictor  # noqa: F401
     from .tasks.emotional_response.folding import fold  # noqa: F401

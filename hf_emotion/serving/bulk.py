@@ -25,7 +25,6 @@ from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
-    PREDICTED,
     TURNS,
     UNREAD,
     Columns,
@@ -79,6 +78,7 @@ def predict_file(
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
     `predicted_scores` (lists; in CSV joined by "|"), `truncated`, `unknown` and `predicted_language`; see `hf_emotion.runtime.unread`.
+    For terms it has a row for each term, with `predicted_terms`, `predicted_starts` and `predicted_ends`, too.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
     Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list.
@@ -109,7 +109,7 @@ def predict_file(
     parts = _Parts(output)
     of_task = file_columns(predictor)
     columns = Columns(text_column or of_task.text)
-    layout = Layout(escaped=escape_formulas)
+    layout = Layout(escaped=escape_formulas, places=of_task.places)
 
     def start() -> _Plan:
         """Plan the job; called once, by the first process."""
@@ -133,7 +133,7 @@ def predict_file(
             "model": fingerprint(predictor),
             "labels": predictor.labels,
             "columns": asdict(columns),
-            "predicted": list(PREDICTED),
+            "predicted": list(layout.predicted),
             "top_k": top_k,
             "on_bad_rows": on_bad_rows,
             "rows_per_part": rows_per_part,
@@ -343,8 +343,9 @@ def predict_rows(
 ) -> pyarrow.Table:
     """The columns `PREDICTED` for some rows, null for rows without a valid text."""
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
-    values: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
-    grouped = file_columns(predictor).grouped
+    of_task = file_columns(predictor)
+    grouped, schema = of_task.grouped, prediction_schema(columns.nested, of_task.places)
+    values: list[tuple] = [(None,) * len(schema)] * len(rows)
     for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
         items: list = [rows[number].get(columns.text) for number in numbers]
         if columns.nested:
@@ -361,12 +362,12 @@ def predict_rows(
             else:
                 labels, *more = next(each)
             values[number] = ([one["label"] for one in labels], [one["score"] for one in labels], *more)
+            if of_task.places:
+                values[number] += tuple([one[name] for one in labels] for name in ("term", "start", "end"))
         advance(len(numbers))
     advance(len(rows) - len(usable))
-    by_column = zip(*values, strict=True) if values else [[]] * len(PREDICTED)
-    return pyarrow.table(
-        dict(zip(PREDICTED, map(list, by_column), strict=True)), schema=prediction_schema(columns.nested)
-    )
+    by_column = zip(*values, strict=True) if values else [[]] * len(schema)
+    return pyarrow.table(dict(zip(schema.names, map(list, by_column), strict=True)), schema=schema)
 
 
 def _merge(source: str | Path, columns: Columns, parts: _Parts, target: Path, layout: Layout) -> None:

@@ -28,6 +28,7 @@ ROWS_PER_CHUNK = 20_000  # rows read or written at once
 # Many files have a column `language` of their own.
 UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
 LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
+PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
 CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
@@ -97,8 +98,14 @@ class Layout:
     columns: list[str] = field(default_factory=list)
     schema: pyarrow.Schema | None = None
     nested: bool = False  # a row holds one prediction for each of its turns
+    places: bool = False  # there is a row for each find
     separator: str | None = None  # for CSV; None: the usual one for the ending
     escaped: bool = False  # in CSV, what a spreadsheet would take for a formula
+
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The names of the new columns."""
+        return (*PREDICTED, *PLACES) if self.places else PREDICTED
 
 
 def check_labels(predictor: Any, output: str | Path) -> None:
@@ -210,7 +217,7 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path, m
                 else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
             )
             raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}")
-    if taken := [name for name in PREDICTED if name in row]:
+    if taken := [name for name in (*PREDICTED, *PLACES) if name in row]:
         raise ValueError(f"{where}: the file has a column {taken[0]!r} already: rename it first.")
 
 
@@ -220,14 +227,25 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     return ValueError(f"{where}: {columns.problem(row)} {remedy}")
 
 
-def prediction_schema(nested: bool) -> pyarrow.Schema:
-    """The types of the columns `PREDICTED`: one value per row, or with `nested` one per turn."""
+def prediction_schema(nested: bool, places: bool = False) -> pyarrow.Schema:
+    """The types of the columns `PREDICTED`: one value per row, or with `nested` one per turn; with `places` also of `PLACES`."""
     kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
     unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
     if nested:
         unread = [pyarrow.list_(kind) for kind in unread]
     types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), *unread
-    return pyarrow.schema(list(zip(PREDICTED, types, strict=True)))
+    found = pyarrow.list_(pyarrow.string()), *[pyarrow.list_(pyarrow.int64())] * 2
+    return pyarrow.schema([*zip(PREDICTED, types, strict=True), *(zip(PLACES, found, strict=True) if places else ())])
+
+
+def _each_find(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each find of a row with `PLACES`; the row itself if there is none."""
+    lists = (LABELS, SCORES, *PLACES)
+    finds = list(zip(*(row[name] or () for name in lists), strict=True))
+    for values in finds:
+        yield row | {name: [value] for name, value in zip(lists, values, strict=True)}
+    if not finds:
+        yield row
 
 
 def unread_counts(table: pyarrow.Table) -> Counts:
@@ -245,7 +263,9 @@ def unread_counts(table: pyarrow.Table) -> Counts:
 
 
 def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
-    """Write rows with their predictions in the format that the ending of `target` names."""
+    """Write rows with their predictions in the format that the ending of `target` names; with `places` a row for each find."""
+    if layout.places:
+        rows = itertools.chain.from_iterable(map(_each_find, rows))
     kind = FORMATS[ending(target)]
     if kind == "jsonl":
         with open_file(target, "w", encoding="utf-8", newline="\n") as file:
@@ -256,7 +276,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             delimiter = layout.separator or default_separator(target)
-            names = [*layout.columns, *PREDICTED]
+            names = [*layout.columns, *layout.predicted]
             cell = (
                 (lambda value: as_text(value) if isinstance(value, str) else value)
                 if layout.escaped
@@ -265,12 +285,12 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             writer = csv.writer(file, delimiter=delimiter)
             writer.writerow(map(cell, names))
             for row in rows:
-                cells = row | {name: _csv_cell(row[name]) for name in PREDICTED}
+                cells = row | {name: _csv_cell(row[name]) for name in layout.predicted}
                 writer.writerow([cell(_as_json(cells.get(name, ""))) for name in names])
     else:
         schema = layout.schema
         assert schema is not None  # from `check_rows`
-        for prediction in prediction_schema(layout.nested):
+        for prediction in prediction_schema(layout.nested, layout.places):
             schema = schema.append(prediction)
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
             while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
@@ -290,7 +310,7 @@ def _as_json(value: Any) -> Any:
 
 def _csv_cell(value: Any) -> str:
     if isinstance(value, list):
-        return CSV_SEPARATOR.join(map(_csv_cell, value))
+        return CSV_SEPARATOR.join(str(_csv_cell(one)) for one in value)
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value

@@ -172,8 +172,11 @@ def _write(
     """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
-    own = pyarrow.schema([]) if first is None else first.drop_columns(list(file_rows.PREDICTED)).schema
-    layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, columns.nested, escaped=escaped)
+    places = first is not None and set(file_rows.PLACES) <= set(first.column_names)
+    new = file_rows.prediction_schema(columns.nested, places).names
+    own = pyarrow.schema([]) if first is None else first.drop_columns(new).schema
+    names = own.names or columns_of(source, columns.separator)
+    layout = file_rows.Layout(names, own, columns.nested, places, escaped=escaped)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator
     found = []

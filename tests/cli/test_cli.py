@@ -627,6 +627,8 @@ class TestPackage:
 
     def test_what_is_public(self):
         assert {
+            "AspectExtractionPipeline",
+            "AspectPredictor",
             "BertForLabelAwareClassification",
             "CGBertForSequenceClassification",
             "LabelAwareBertConfig",
