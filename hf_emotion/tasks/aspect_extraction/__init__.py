@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
 from ...runtime.plain import text_processing
 from ..base import FileColumns, Task
-from .corpora import CORPORA
+from .loading import CORPORA
 
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
     from ...recipes import Recipe
-    from ...run_report import RunReport, SeedRun
+    from ...run_report import Contexts, RunReport, SeedRun
     from ...runtime.attribution import Explained, Merge
     from ...runtime.remote import Client
-    from ..base import Answer, HeldOut, MainProcessFirst, Page, PipelineFunction, Prepared
+    from ..base import Answer, HeldOut, MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
+    from ..corpus import Corpus
     from ..exporting import Exporter
+    from ..loading import CorpusSplit
     from ..service import Service
     from .predictor import AspectPredictor
     from .remote import RemotePredictor
@@ -62,25 +64,21 @@ class AspectExtraction(Task["AspectPredictor"]):
 
         return units(rows)
 
-    def prepare(
-        self, recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: MainProcessFirst
-    ) -> Prepared:
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
 
         return prepare(recipe, splits)
 
     def finish(
-        self,
-        recipe: Recipe,
-        run: SeedRun,
-        trainer: Any,
-        prepared: Prepared,
-        splits: DatasetDict,
-        folder: Path | None,
+        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
-        from .building import finish
+        """As for classifiers, whose figures are those of the tags here; beside them the figures of the terms."""
+        from .evaluating import with_terms
 
-        return finish(recipe, run, trainer, prepared, splits, folder)
+        found = super().finish(recipe, run, trainer, prepared, splits, folder)
+        for split, probabilities in {} if found is None else found.probabilities.items():
+            setattr(run, split, with_terms(run.figures(split), splits[split], probabilities))
+        return found
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card
@@ -97,23 +95,14 @@ class AspectExtraction(Task["AspectPredictor"]):
 
         return answer(predictor, lines, stream=stream, **options)
 
-    def loader_options(self, predictor: AspectPredictor, dataset: str) -> dict[str, Any]:
-        from .evaluating import loader_options
+    def loader_options(self, predictor: AspectPredictor, corpus: Corpus) -> Mapping[str, Any]:
+        """A file need not have every label of the model."""
+        return {"labels": text_processing.tag_labels(predictor.labels)} if "labels" in corpus.options else {}
 
-        return loader_options(predictor, dataset)
-
-    def evaluate(
-        self,
-        predictor: AspectPredictor,
-        dataset: str,
-        split: str,
-        data_dir: str | Path | None,
-        options: dict[str, Any],
-        **settings: Any,
-    ) -> dict[str, Any]:
+    def evaluate(self, predictor: AspectPredictor, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
         from .evaluating import evaluate_terms
 
-        return evaluate_terms(predictor, dataset, split, data_dir, options)
+        return evaluate_terms(predictor, of)
 
     def explain(
         self, predictor: AspectPredictor, text: str | Sequence[Any], merge: Merge, **options: Any
@@ -131,11 +120,6 @@ class AspectExtraction(Task["AspectPredictor"]):
         from .service import service
 
         return service(predictor)
-
-    def page(self, predictor: AspectPredictor) -> Page:
-        from .page import page
-
-        return page(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

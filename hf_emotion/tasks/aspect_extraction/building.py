@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds and trains the model of terms of a recipe: the stock token classifier of transformers."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
@@ -11,17 +8,15 @@ from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from ...data.splits import label_names
 from ...recipes import Recipe
-from ...run_report import SeedRun
-from ...runtime.base_models import base_to_build_on, not_found
+from ...runtime.base_models import base_to_build_on, finding
 from ...runtime.batching import pad_rows
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.languages import set_languages
 from ...runtime.loading import read_config, read_model
 from ...runtime.plain import text_processing
-from ..base import HeldOut, Prepared
-from ..held_out import finish_classifier
+from ..base import Prepared
 from ..sequence_classification import base_tokenizer, check_length
-from .evaluating import term_figures, term_figures_of
+from .evaluating import term_figures
 from .predictor import AspectPredictor
 
 
@@ -31,22 +26,16 @@ IGNORED = -100  # the label of a token that does not begin a word
 def build(recipe: Recipe, names: list[str]) -> PreTrainedModel:
     """The stock token classifier over a base model, or over the encoder of a trained classifier, in float32."""
     numbered = dict(enumerate(names))
-    try:
-        with base_to_build_on(recipe.base_model, None, numbered) as path:
-            known = read_config(path)
-            for name in recipe.model_config:
-                if not hasattr(known, name):
-                    raise ValueError(
-                        f"`model_config.{name}`: a {known.model_type!r} model has no such field, leave it out."
-                    )
-            fields = {
-                **recipe.model_config,
-                "id2label": numbered,
-                "label2id": {name: i for i, name in numbered.items()},
-            }
-            model = read_model(AutoModelForTokenClassification, path, dtype=torch.float32, **fields)
-    except OSError as error:
-        raise OSError(not_found(recipe.base_model, error)) from error
+    with finding(recipe.base_model), base_to_build_on(recipe.base_model, None, numbered) as path:
+        known = read_config(path)
+        for name in recipe.model_config:
+            if not hasattr(known, name):
+                raise ValueError(
+                    f"`model_config.{name}`: a {known.model_type!r} model has no such field, leave it out."
+                )
+        labels = {"id2label": numbered, "label2id": {name: i for i, name in numbered.items()}}
+        fields = {**recipe.model_config, **labels, "dtype": torch.float32}
+        model = read_model(AutoModelForTokenClassification, path, **fields)
     model.accepts_loss_kwargs = False  # as for sequence classifiers: the loss is a mean over the batch
     return model
 
@@ -91,15 +80,3 @@ def encode(predictor: AspectPredictor, rows: Dataset) -> Dataset:
             if token >= 0 and own[token] == IGNORED:
                 own[token] = tag
     return Dataset.from_dict({"input_ids": encoded.input_ids, "labels": labels, "length": list(map(len, labels))})
-
-
-def finish(
-    recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
-) -> HeldOut | None:
-    """As for classifiers, whose figures are those of the tags here; beside them the figures of the terms."""
-    found = finish_classifier(AspectPredictor, recipe, run, trainer, prepared, splits, folder)
-    for split, probabilities in {} if found is None else found.probabilities.items():
-        figures = run.figures(split)["argmax"]
-        run_figures = term_figures_of(splits[split], probabilities)
-        setattr(run, split, {"argmax": {**run_figures, **figures}})
-    return found

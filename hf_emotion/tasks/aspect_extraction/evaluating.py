@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures models of terms on a corpus."""
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ from datasets import Dataset
 
 from ...data.splits import label_names
 from ...runtime.plain import text_processing
-from .. import options_of
-from ..classifier_evaluating import result_of, rows_for
+from ..classifier_evaluating import Evaluation, result_of, rows_for
+from ..loading import CorpusSplit
 from .predictor import AspectPredictor, by_text
 
 
@@ -57,17 +56,14 @@ def term_figures_of(rows: Dataset, probabilities: np.ndarray) -> dict[str, float
     return term_figures(gold, by_text(probabilities, rows["words"]), label_names(rows))
 
 
-def loader_options(predictor: AspectPredictor, dataset: str) -> dict[str, Any]:
-    """A file need not have every label of the model."""
-    return {"labels": text_processing.tag_labels(predictor.labels)} if "labels" in options_of(dataset) else {}
+def with_terms(figures: Mapping[str, Mapping[str, Any]], rows: Dataset, probabilities: np.ndarray) -> dict[str, Any]:
+    """The figures of the tags, and before them those of the terms."""
+    return {"argmax": {**term_figures_of(rows, probabilities), **figures["argmax"]}}
 
 
-def evaluate_terms(
-    predictor: AspectPredictor, dataset: str, split: str, data_dir: str | Path | None, options: dict[str, Any]
-) -> dict[str, Any]:
+def evaluate_terms(predictor: AspectPredictor, of: CorpusSplit) -> Evaluation:
     """The figures of the terms, and those of the tags."""
-    rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
+    rows, names, gold = rows_for(predictor, of)
     probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
-    result = result_of(dataset, gold, probabilities, names)
-    figures = {**term_figures_of(rows, probabilities), **result["metrics"]["argmax"]}
-    return {**result, "rows": len(rows), "metrics": {"argmax": figures}}
+    result = result_of(of.dataset, gold, probabilities, names)
+    return {**result, "rows": len(rows), "metrics": with_terms(result["metrics"], rows, probabilities)}

@@ -11,9 +11,11 @@ from xml.etree import ElementTree
 from ...data.lazily import datasets
 from ...data.rows import packaged_rows
 from ...data.splits import split_by_text
+from ..corpus import OWN_TERMS, Corpus
 from ..corpus_files import CorpusRows, corpus_files
 from ..targeted_sentiment.loading import DOWNLOAD_FROM, FILES, NoDoctype
 from ..targeted_sentiment.rows import to_aspect_dataset
+from .own_files import load_term_files
 from .rows import add_text, to_dataset
 
 
@@ -77,3 +79,30 @@ def load_review_terms(data_dir: str | Path | None = None) -> datasets.DatasetDic
                 add_text(rows, line, review["text"], terms, f"{split}-{line}")
         splits[split] = to_dataset(rows, LABELS)
     return datasets.DatasetDict(splits)
+
+
+CORPORA = (
+    Corpus(
+        name="semeval2014_terms",
+        loader=load_semeval2014_terms,
+        selection_metric="pair_f1",
+        terms="terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014",
+        example="The pizza was cold but our waiter was lovely.",
+    ),
+    Corpus(
+        name="review_terms",
+        loader=load_review_terms,
+        selection_metric="pair_f1",
+        terms="CC0 1.0; texts of the corpus reviews with terms marked for hf-emotion, the test part twice",
+        example="The pizza was cold but our waiter was lovely.",
+        packaged=True,
+    ),
+    Corpus(
+        name="term_files",
+        loader=load_term_files,
+        languages=(),
+        terms=OWN_TERMS,
+        selection_metric="pair_f1",
+        own_files=True,
+    ),
+)

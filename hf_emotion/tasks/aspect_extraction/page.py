@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ...runtime.names import METHODS
 from ..base import Page, Table
@@ -18,13 +17,9 @@ EXAMPLES = (
 
 
 def page(predictor: AspectPredictor) -> Page:
-    return Page("Text", EXAMPLES, partial(table, predictor), question, METHODS[1:], METHODS[1])
+    return Page("Text", EXAMPLES, partial(table, predictor), METHODS[1:], METHODS[1])
 
 
 def table(predictor: AspectPredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """A row for each term."""
     return Table(HEADER, cells(predictor(text)[0]))
-
-
-def question(text: str, method: str, emotions: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    return text, {"method": method}

@@ -10,7 +10,7 @@ from pydantic import Field
 from ...runtime.plain import text_processing
 from ..results import Readable
 from ..service import Request, Service, Texts
-from .page import EXAMPLES
+from .page import EXAMPLES, page
 from .predictor import AspectPredictor
 from .results import AspectTerm, TermsResult
 
@@ -26,6 +26,7 @@ class TermsRequest(Request):
 
 def service(predictor: AspectPredictor) -> Service:
     return Service(
+        page=page(predictor),
         request=TermsRequest,
         result=TermsResult,
         example={"inputs": EXAMPLES[0]},
@@ -33,7 +34,6 @@ def service(predictor: AspectPredictor) -> Service:
         read=read,
         compute=partial(compute, predictor),
         present=present,
-        from_page=from_page,
     )
 
 
@@ -49,7 +49,3 @@ def compute(predictor: AspectPredictor, texts: list[str]) -> list[Found]:
 
 def present(found: Sequence[Found], request: TermsRequest) -> list[TermsResult]:
     return [{"terms": terms, **unread} for terms, unread in found]
-
-
-def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
-    return {"inputs": text}
