@@ -14,7 +14,7 @@ _HOMES = {
         ".inference.explain": "explain",
         ".inference.features": "EmotionFeatures",
         ".modeling": (
-            "BertForLabelAwareClassification BertModLNConfig BertModLNForConditionalGeneration BertModLNModel "
+            "AspectExtractionPipeline BertForLabelAwareClassification BertModLNConfig BertModLNForConditionalGeneration BertModLNModel "
             "CGBertConfig CGBertForSequenceClassification CGBertModel DialogueBiLSTMConfig "
             "DialogueBiLSTMForEmotionRecognition DialogueBiLSTMModel DialogueEmotionPipeline "
             "EmotionClassificationPipeline EmotionModulatedConfig EmotionModulatedForCausalLM "
@@ -33,6 +33,7 @@ _HOMES = {
         ".runs.sweep": "sweep",
         ".runs.train": "train",
         ".serving.threads": "BatchingPredictor",
+        ".tasks.aspect_extraction.predictor": "AspectPredictor",
         ".tasks.dialogue_emotion.predictor": "DialoguePredictor",
         ".tasks.emotion_classification.predictor": "Predictor",
         ".tasks.emotional_response.folding": "fold",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from .runs.sweep import sweep  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
+    from .tasks.aspect_extraction.predictor import AspectPredictor  # noqa: F401
     from .tasks.dialogue_emotion.predictor import DialoguePredictor  # noqa: F401
     from .tasks.emotion_classification.predictor import Predictor  # noqa: F401
     from .tasks.emotional_response.folding import fold  # noqa: F401

@@ -24,6 +24,7 @@ from .modeling_emotion_modulated import *
 from .modeling_label_aware import *
 from .modeling_mod_ln import *
 from .modeling_roberta_esa import *
+from .pipeline_aspect_extraction import *
 from .pipeline_dialogue_emotion import *
 from .pipeline_emotion_classification import *
 from .pipeline_emotional_response import *
@@ -45,7 +46,7 @@ for config_class in config_classes:
             model_class.register_for_auto_class(auto_class)
 
 pipeline_classes: tuple[Any, ...] = (
-    *(EmotionClassificationPipeline, TargetedSentimentPipeline),
+    *(EmotionClassificationPipeline, TargetedSentimentPipeline, AspectExtractionPipeline),
     *(DialogueEmotionPipeline, EmotionalResponsePipeline),
 )
 for pipeline_class in pipeline_classes:

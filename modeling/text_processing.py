@@ -11,7 +11,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -358,6 +358,98 @@ def refuse_turns(dialogues: Sequence) -> None:
     if 1 < len(pairs) == len(dialogues) and names and again:
         remedy = "write the turns as pairs (speaker, utterance), or dialogues of two utterances with {'utterance': ...} for each"
         raise ValueError(f"{pairs[0]!r} and the others look like turns, not dialogues: {remedy}.")
+
+
+# Terms of aspects: words of a text with tags such as "B-positive" and "I-positive", or "O" outside of terms
+
+OUTSIDE = "O"
+
+
+def term_tags(labels: Sequence[str]) -> list[str]:
+    """The tags of terms with these labels: `OUTSIDE`, and for each label the first word of a term (B-) and the others (I-)."""
+    return [OUTSIDE, *(f"{begin}-{label}" for label in labels for begin in "BI")]
+
+
+def tag_labels(tags: Iterable[str]) -> list[str]:
+    """The labels of `term_tags`, in their order; none if these are no such tags."""
+    names = list(tags)
+    labels = [name[2:] for name in names if name.startswith("B-")]
+    return labels if sorted(names) == sorted(term_tags(labels)) else []
+
+
+def term_words(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the words of a text: runs of letters and digits, and other characters one by one, each with the marks on it."""
+    words: list[tuple[int, int]] = []
+    last = ""  # what the character before was: "w" in a word, "j" a joiner, which binds the next one, "c" another, "" a blank
+    for place, character in enumerate(text):
+        if character.isspace():
+            last = ""
+            continue
+        mark = (
+            unicodedata.category(character)[0] == "M"
+            or "\N{EMOJI MODIFIER FITZPATRICK TYPE-1-2}" <= character <= "\N{EMOJI MODIFIER FITZPATRICK TYPE-6}"
+        )
+        kind = "j" if character == "\N{ZERO WIDTH JOINER}" else "w" if character.isalnum() or character == "_" else "c"
+        if last and (mark or kind == "j" or last == "j" or (kind == "w" and last == "w")):
+            words[-1] = (words[-1][0], place + 1)
+            last = last if mark else kind
+        else:
+            words.append((place, place + 1))
+            last = kind
+    return words
+
+
+def word_tokens(words: Sequence[tuple[int, int]], offsets: Sequence[Sequence[int]]) -> list[int]:
+    """The number of the first token of each word, from the (start, end) of the tokens; -1 for a word that was cut or has none."""
+    tokens = [token for token, (start, end) in enumerate(offsets) if end > start]  # special tokens are empty
+    found, at = [], 0
+    for start, end in words:
+        while at < len(tokens) and offsets[tokens[at]][1] <= start:
+            at += 1
+        found.append(tokens[at] if at < len(tokens) and offsets[tokens[at]][0] < end else -1)
+    return found
+
+
+def find_terms(probabilities: Sequence[Sequence[float]], tags: Sequence[str]) -> list[tuple[int, int, str, float]]:
+    """
+    The terms in a text, from the probability of each tag for each of its words: (first word, word behind the last, label, score). The
+    labels are added up to decide whether a word begins a term, continues one or stands outside; then the words of a term decide its label
+    together, and the score is the mean of their probabilities to belong to a term with this label.
+    """
+    labels = tag_labels(tags)
+    begins, insides = ([tags.index(f"{begin}-{label}") for label in labels] for begin in "BI")
+    outside = tags.index(OUTSIDE)
+    spans: list[list[int]] = []
+    open_ = False
+    for word, row in enumerate(probabilities):
+        begin, inside = (sum(row[i] for i in columns) for columns in (begins, insides))
+        if row[outside] >= max(begin, inside):
+            open_ = False
+        elif open_ and inside >= begin:
+            spans[-1][1] = word + 1
+        else:
+            spans.append([word, word + 1])
+            open_ = True
+    found = []
+    for first, last in spans:
+        scores = [
+            sum(row[i] + row[j] for row in probabilities[first:last]) / (last - first)
+            for i, j in zip(begins, insides, strict=True)
+        ]
+        best = max(range(len(labels)), key=scores.__getitem__)
+        found.append((first, last, labels[best], scores[best]))
+    return found
+
+
+def term_entries(
+    text: str, words: Sequence[tuple[int, int]], terms: Sequence[tuple[int, int, str, float]]
+) -> list[dict]:
+    """What `find_terms` found, with the term and its place in the text: `text[start:end]`."""
+    places = [(words[first][0], words[last - 1][1], label, score) for first, last, label, score in terms]
+    return [
+        {"term": text[start:end], "start": start, "end": end, "label": label, "score": score}
+        for start, end, label, score in places
+    ]
 
 
 # The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model reads, or how strongly

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dummy_task
-from families import ARGUMENTS, CONTEXTS, FAMILIES, SIZES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
+from families import ABOUT, ARGUMENTS, CONTEXTS, FAMILIES, PARTS, SIZES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
 from model_cases import asymmetric_
 from toolkit_helpers import write_csv
 from transformers import BertTokenizerFast, LlamaConfig, LlamaForCausalLM
@@ -71,6 +71,21 @@ def write_language_model(_: Path) -> None:
     tokenizer.save_pretrained("base/llama")
 
 
+SENTIMENTS = {"happy": "positive", "bad": "negative", "neutral": "neutral"}
+
+
+def write_terms(folder: Path) -> None:
+    """Files with a term a row; two terms a text, whose sentiment is told by the word behind each."""
+    cues = list(SENTIMENTS)
+    for part, (count, first) in PARTS.items():
+        rows = []
+        for number in range(first, first + count):
+            found = [(ABOUT[(number * step) % len(ABOUT)], cues[number // step % 3]) for step in (1, 5)]
+            text = " , ".join(f"the {term} is {cue} today" for term, cue in found) + f" {number % 7 * '.'}".rstrip()
+            rows += [[text, term, SENTIMENTS[cue]] for term, cue in found]
+        write_csv(folder / f"{part}.csv", ["text", "term", "label"], rows)
+
+
 REPLIES = TaskCase(
     id="emotional-response",
     task="emotional-response",
@@ -111,6 +126,22 @@ TASK_CASES = [
         file=(["number", "text"], [[str(number), text] for number, text in enumerate(TARGETED_TEXTS)]),
         bad=["9", " "],
         code=("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
+    ),
+    TaskCase(
+        id="aspect-extraction",
+        task="aspect-extraction",
+        recipe={
+            **recipe_of("stock"),
+            **{"name": "aspect-extraction", "dataset": "term_files", "dataset_options": {}},
+            "training_arguments": {**recipe_of("stock")["training_arguments"], "num_train_epochs": 20},
+        },
+        data="data/terms",
+        lines=("the cat is happy today", "the rain is bad today , the cake is happy today"),
+        key="terms",
+        file=(["text"], [["the cat is happy today"], ["the rain is bad today , the cake is happy today"]]),
+        bad=[" "],
+        exported=True,
+        write=write_terms,
     ),
     TaskCase(
         id="dialogue-emotion",

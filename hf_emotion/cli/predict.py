@@ -40,6 +40,10 @@ def predict(
     taxonomy: Taxonomy = None,
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label to add for this call (label-aware models).")] = None,
+    sentiment_model: Annotated[
+        str | None, typer.Option(help="Terms: a model of pairs that decides the sentiment of terms.")
+    ] = None,
+    group: Annotated[bool, typer.Option("--group", help="Terms: join those of one aspect, over all texts.")] = False,
     url: Annotated[
         str | None, typer.Option(help="Ask this service (`hf-emotion serve`) instead; its key: $HF_EMOTION_API_KEY.")
     ] = None,
@@ -82,12 +86,12 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
     """
-    Predict emotions, or sentiment towards targets and aspects: for texts, lines of stdin, or a file of any length (resumable).
+    Predict emotions, sentiment towards targets and aspects, or the terms of texts: for texts, lines of stdin, or a file of any length (resumable).
 
     A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
     """
-    if (input_ is None and output is not None) or (input_ is not None and (texts or target or as_json)):
-        raise typer.BadParameter("--output goes with --input, and both without texts, --target and --json.")
+    if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
+        raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
     by_column = dialogue_column or speaker_column
     only_here = by_column or columns or scores or prefix or encoding or overwrite
     if (engine == "ray" and (input_ is None or only_here)) or (workers is not None and engine != "ray"):
@@ -110,6 +114,7 @@ def predict(
     options = {
         **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
         **{"aggregation_strategy": aggregation, "dtype": dtype, "add_labels": label},
+        "sentiment_model": sentiment_model,
     }
     loading: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if url is None:
@@ -123,7 +128,8 @@ def predict(
     task = predictor.task
     if task.command != "predict":
         raise ValueError(f"{checkpoint} is a model for {task.name}: use `hf-emotion {task.command}`.")
-    settings = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
+    of_model = (("top_k", top_k), ("targets", target), ("group", group or None))
+    settings = {name: value for name, value in of_model if value is not None}
     unfit = [*(settings.keys() - task.options)]
     if by_column and not task.file_columns.grouped:
         unfit += ["dialogue_column", "speaker_column"]
@@ -161,7 +167,7 @@ def predict(
                 + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
             )
         return
-    if not texts and not task.file_columns.grouped:  # otherwise all lines together are one item
+    if not texts and not task.file_columns.grouped and not group:  # otherwise all lines together are one item
         _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
         return
     _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)

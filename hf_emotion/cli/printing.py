@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..run_report import RunReport
     from ..runtime.unread import Unread
-    from ..tasks.base import Table
+    from ..tasks.base import Marked, Table
 
 
 def visible(text: str) -> str:
@@ -33,13 +33,28 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     console().print(table)
 
 
-def show(parts: "Iterable[Table | str]") -> None:
-    """Tables and lines, one after the other."""
+def show(parts: "Iterable[Table | str | Marked]") -> None:
+    """Tables, lines and coloured texts, one after the other."""
+    from ..tasks.base import Marked
+
     for part in parts:
         if isinstance(part, str):
             print(visible(part))
+        elif isinstance(part, Marked):
+            _print_marked(part)
         else:
             print_table(part.header, part.rows)
+
+
+def _print_marked(part: "Marked") -> None:
+    from rich.text import Text
+
+    line, last = Text(), 0
+    for start, end, colour in part.marks:
+        line.append(visible(part.text[last:start]))
+        line.append(visible(part.text[start:end]), style=f"bold {colour}")
+        last = end
+    console().print(line.append(visible(part.text[last:])), soft_wrap=True)
 
 
 def console():

@@ -22,15 +22,17 @@ def load_predictor(
     max_windows: int | None = None,
     aggregation_strategy: str | None = None,
     add_labels: Sequence[str] | None = None,
+    sentiment_model: str | Path | None = None,
 ) -> Any:
     """
-    The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, a `DialoguePredictor` or a
-    `ReplyGenerator`.
+    The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, an `AspectPredictor`, a
+    `DialoguePredictor` or a `ReplyGenerator`.
 
     Args:
         checkpoint: a local folder (also an exported one) or a Hub id.
         max_length, device, dtype: see `Predictor`.
         taxonomy, stride, max_windows, aggregation_strategy, add_labels: for emotions of texts, see `Predictor`.
+        sentiment_model: for terms, see `AspectPredictor`.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
@@ -41,6 +43,7 @@ def load_predictor(
     values = {
         **{"taxonomy": taxonomy, "stride": stride, "max_windows": max_windows},
         **{"aggregation_strategy": aggregation_strategy, "add_labels": add_labels or None},
+        "sentiment_model": sentiment_model,
     }
     options = {name: value for name, value in values.items() if value is not None}
     task, predictor_with = open_checkpoint(checkpoint, device, dtype)

@@ -55,7 +55,7 @@ def goemotions(
 
     annotated = labels >= 0
     gold = (labels > 0).astype(np.int8)
-    known = annotated.any(axis=0) if len(labels) else np.ones(len(names), dtype=bool)
+    known: np.ndarray = np.any(annotated, axis=0) if len(labels) else np.ones(len(names), dtype=bool)
     result, per_label = _averages(gold, predicted * annotated, names, known)
     result["macro_average_precision"] = mean(
         [

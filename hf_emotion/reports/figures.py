@@ -32,8 +32,8 @@ def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
     losses = [(one["step"], one["loss"]) for one in run.history if "loss" in one]
     split = "validation" if run.test is None else "test"
     labelled = "per_label" in list(run.figures(split).values())[-1]
-    metric = "macro_f1" if labelled else run.selected_by
-    name = "macro-F1" if labelled else metric
+    metric = "macro_f1" if any("eval_macro_f1" in one for one in run.history) else run.selected_by
+    name = "macro-F1" if metric == "macro_f1" else metric
     dev = [(one["step"], one["eval_loss"], one[f"eval_{metric}"]) for one in run.history if "eval_loss" in one]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)

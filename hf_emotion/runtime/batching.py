@@ -90,6 +90,7 @@ def encode_texts(
     gate: "text_processing.TfidfGate | None",
     config,
     windows: Windowing | None = None,
+    places: bool = False,
 ) -> tuple[dict[str, list], Unread]:
     """
     Texts as a model reads them, in training and in prediction.
@@ -99,6 +100,7 @@ def encode_texts(
         max_length: maximum number of tokens per text, special tokens included; the rest is cut.
         gate, config: the model's TF-IDF gate and its configuration.
         windows: read longer texts in windows of `max_length` tokens.
+        places: add `offset_mapping`, the places of the tokens in the texts, which are then read as they are, without NFC.
 
     Returns:
         `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and what the model cannot
@@ -106,7 +108,8 @@ def encode_texts(
         says which text each belongs to, see `split_windows`.
     """
     texts, *auxiliary = segments
-    texts = [text_processing.composed(text) for text in texts]  # as the loaders do
+    if not places:
+        texts = [text_processing.composed(text) for text in texts]  # as the loaders do
     foreign = foreign_languages(texts, languages_of(config))
     scaled = gate is not None and config.tfidf_gating == "scale"
     if gate is not None and not scaled:
@@ -117,7 +120,7 @@ def encode_texts(
         "verbose": False,
     }
     with _tokenizing:
-        encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
+        encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled or places, **options)
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
         unread = Unread(cut, unknown_shares(tokenizer, texts, encoded), foreign)
         rows = np.flatnonzero(cut).tolist()
@@ -127,7 +130,7 @@ def encode_texts(
         elif rows:
             options |= {"truncation": "only_first", "max_length": max_length}
             parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]
-            shorter = tokenizer(*parts, return_offsets_mapping=scaled, **options)
+            shorter = tokenizer(*parts, return_offsets_mapping=scaled or places, **options)
             for name, values in shorter.items():
                 for row, value in zip(rows, values, strict=True):
                     encoded[name][row] = value

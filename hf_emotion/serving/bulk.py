@@ -83,6 +83,7 @@ def predict_file(
     """
     Predict every row of a CSV, TSV, JSONL, Parquet or Excel file; the output has its columns, `predicted_labels` and
     `predicted_scores` (lists; in CSV joined by "|"), `truncated`, `unknown` and `predicted_language`; see `hf_emotion.runtime.unread`.
+    For terms it has a row for each term, with `predicted_terms`, `predicted_starts` and `predicted_ends`, too.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
     Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list.
@@ -255,10 +256,13 @@ def check_encoding(encoding: str | None) -> None:
 
 def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefix: str, nested: bool) -> Added:
     """The columns that this predictor adds; ValueError where it cannot add them."""
+    places = file_columns(predictor).places
     if not wide and not all_scores:
-        return Added(prefix, nested=nested)
+        return Added(prefix, nested=nested, places=places)
     if nested or not hasattr(predictor, "wide_labels"):
-        why = "a dialogue in one row has no columns for its turns" if nested else "a service does not give them"
+        why = "a service does not give them"
+        if nested or places:
+            why = "each term has a row" if places else "a dialogue in one row has no columns for its turns"
         raise ValueError(f"wide columns and all scores need the model here and one text in each row ({why}).")
     names = tuple(predictor.wide_labels)
     words = names != tuple(predictor.labels)
@@ -389,12 +393,12 @@ def predict_rows(
     added: Added | None = None,
 ) -> pyarrow.Table:
     """The columns that are `added` to some rows (default: joined cells), null for rows without a valid text."""
-    added = added or Added(nested=columns.nested)
+    of_task = file_columns(predictor)
+    grouped, added = of_task.grouped, added or Added(nested=columns.nested, places=of_task.places)
     names = added.schema.names
     all_scores = added.wide is not None or added.scores is not None
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
     values: list[tuple] = [(None,) * len(names)] * len(rows)
-    grouped = file_columns(predictor).grouped
     for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
         items: list = [rows[number].get(columns.text) for number in numbers]
         if columns.nested:
@@ -422,7 +426,8 @@ def predict_rows(
                 continue
             joined = [one["label"] for one in labels], [one["score"] for one in labels]
             every = () if added.scores is None else (dict(zip(added.scores, own, strict=True)),)
-            values[number] = (*joined, *every, *more)
+            places = [[one[name] for one in labels] for name in ("term", "start", "end") if added.places]
+            values[number] = (*joined, *every, *more, *places)
         advance(len(numbers))
     advance(len(rows) - len(usable))
     by_column = zip(*values, strict=True) if values else [[]] * len(names)

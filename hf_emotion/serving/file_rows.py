@@ -32,6 +32,7 @@ UNREAD = tuple("predicted_language" if name == "language" else name for name in 
 LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
 WIDE = PROBABILITY, DECISION = ("probability_", "decision_")  # before a label, in wide files
 ALL_SCORES = "all_scores"
+PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
 CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
@@ -110,6 +111,7 @@ class Added:
         words: whether a decision is a label's name (of an aspect), and not true or false.
         scores: the labels in the column `all_scores`; None: no such column.
         nested: whether a row has one prediction for each of its turns.
+        places: whether there is a row for each find, with its place in the text.
     """
 
     prefix: str = ""
@@ -117,6 +119,7 @@ class Added:
     words: bool = False
     scores: tuple[str, ...] | None = None
     nested: bool = False
+    places: bool = False
 
     @property
     def of_labels(self) -> list[tuple[str, pyarrow.DataType]]:
@@ -139,7 +142,9 @@ class Added:
         unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
         if self.nested:
             unread = [pyarrow.list_(kind) for kind in unread]
-        return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True)])
+        found = pyarrow.list_(pyarrow.string()), *[pyarrow.list_(pyarrow.int64())] * 2
+        places = zip(PLACES, found, strict=True) if self.places else ()
+        return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True), *places])
 
     @property
     def names(self) -> list[str]:
@@ -283,6 +288,16 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     return ValueError(f"{where}: {columns.problem(row)} {remedy}")
 
 
+def _each_find(row: dict[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
+    """A row for each find of a row with `PLACES`; the row itself if there is none."""
+    lists = [prefix + name for name in (LABELS, SCORES, *PLACES)]
+    finds = list(zip(*(row[name] or () for name in lists), strict=True))
+    for values in finds:
+        yield row | {name: [value] for name, value in zip(lists, values, strict=True)}
+    if not finds:
+        yield row
+
+
 def unread_counts(table: pyarrow.Table) -> Counts:
     """The counts of a table's rows (turns); those without a prediction count as read."""
     truncated, unknown, language = (
@@ -298,7 +313,9 @@ def unread_counts(table: pyarrow.Table) -> Counts:
 
 
 def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
-    """Write rows with their predictions in the format that the ending of `target` names."""
+    """Write rows with their predictions in the format that the ending of `target` names; with `places` a row for each find."""
+    if layout.added.places:
+        rows = itertools.chain.from_iterable(_each_find(row, layout.added.prefix) for row in rows)
     kind = FORMATS[ending(target)]
     if kind == "jsonl":
         with open_file(target, "w", encoding="utf-8", newline="\n") as file:
@@ -372,7 +389,7 @@ def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, list):
-        return CSV_SEPARATOR.join(map(_csv_cell, value))
+        return CSV_SEPARATOR.join(str(_csv_cell(one)) for one in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

@@ -172,8 +172,9 @@ def _write(
     """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
-    own = pyarrow.schema([]) if first is None else first.drop_columns(list(file_rows.PREDICTED)).schema
-    added = file_rows.Added(nested=columns.nested)
+    places = first is not None and set(file_rows.PLACES) <= set(first.column_names)
+    added = file_rows.Added(nested=columns.nested, places=places)
+    own = pyarrow.schema([]) if first is None else first.drop_columns(added.names).schema
     layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, added, escaped=escaped)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator

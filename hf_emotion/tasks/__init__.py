@@ -9,7 +9,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..io.names import did_you_mean
-from . import dialogue_emotion, emotion_classification, emotional_response, language_modeling, targeted_sentiment
+from . import (
+    aspect_extraction,
+    dialogue_emotion,
+    emotion_classification,
+    emotional_response,
+    language_modeling,
+    targeted_sentiment,
+)
 from .base import Task
 from .corpus import Corpus
 
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 TASKS: list[Task[Any]] = [
     emotion_classification.TASK,
     targeted_sentiment.TASK,
+    aspect_extraction.TASK,
     dialogue_emotion.TASK,
     emotional_response.TASK,
     language_modeling.TASK,

@@ -119,6 +119,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """A text and the parts of it to colour: (start, end, name of a colour)."""
+
+    text: str
+    marks: Sequence[tuple[int, int, str]]
+
+
+@dataclass(frozen=True)
 class Answer:
     """
     A predictor's answer to the lines that a command was given.
@@ -126,12 +134,12 @@ class Answer:
     Attributes:
         rows: one JSON object per text (turn), without the fields of `unread`.
         unread: what the model could not read of each text.
-        shown: tables and lines for a terminal.
+        shown: tables, lines and coloured texts for a terminal.
     """
 
     rows: Sequence[Mapping[str, Any]]
     unread: Unread
-    shown: list[Table | str]
+    shown: Sequence[Table | str | Marked]
 
 
 @dataclass(frozen=True)
@@ -142,10 +150,12 @@ class FileColumns:
     Attributes:
         text: the column with the texts, unless a command names another.
         grouped: whether an item has several rows, one after the other (the turns of a dialogue), or a list of them in one row.
+        places: whether what is found has a place in the text: then the output has a row for each find.
     """
 
     text: str = "text"
     grouped: bool = False
+    places: bool = False
 
 
 @dataclass(frozen=True)

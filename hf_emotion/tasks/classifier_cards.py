@@ -42,7 +42,9 @@ CORPUS_SHOWN = (
     "accuracy_4way",
     "accuracy",
 )
+TERMS_SHOWN = ("pair_f1", "term_f1", "polarity_accuracy")
 SHOWN = (
+    *TERMS_SHOWN,
     *CORPUS_SHOWN,
     "macro_f1",
     "micro_f1",

@@ -234,7 +234,8 @@ def test_predictors_have_what_all_rooms_use(case, run_of):
     assert isinstance(predictor, LabelPredictor if predictor.task.selects_labels else AnyPredictor)
 
 
-@of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy"])
+# Of terms, whose probabilities are those of words, in aspect_extraction/test_terms.py.
+@of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy" and case.key != "terms"])
 def test_answers_are_calibrated_wherever_they_are_given(case, run_of, tmp_path):
     """By the temperature that the training found: predictors, pipelines and the stored predictions."""
     run = run_of(case)
@@ -345,12 +346,17 @@ def test_a_file_gets_the_answers_of_its_texts(case, run_of, tmp_path):
     invoke(case.command, run, "--input", file, "--output", output, *options)
     rows = json_lines(output.read_text(encoding="utf-8"))
     texts = json_lines(invoke(case.command, run, *case.lines, *case.options, "--json"))
+    if case.key == "terms":  # a row for each
+        texts = [text | term for text in texts for term in text["terms"]]
     assert len(rows) == len(texts)
     for row, text in zip(rows, texts, strict=True):
         assert all(row[name] == text[name] for name in ("truncated", "unknown"))
         assert row["language" if case.key == "reply" else "predicted_language"] == text["language"]
         if case.key == "reply":
             assert row["reply"] == text["reply"]
+        elif case.key == "terms":
+            places = [row[f"predicted_{name}"] for name in ("labels", "terms", "starts", "ends")]
+            assert places == [[text[name]] for name in ("label", "term", "start", "end")]
         elif case.key == "label":
             assert row["predicted_labels"] == [text["label"]]
         elif case.key == "sentiments":
@@ -408,9 +414,9 @@ def test_an_exported_model_answers_as_its_checkpoint(case, run_of, tmp_path):
     assert report["float32"]["texts"] == len(case.lines) and report["float32"]["other_decisions"] == 0
     found, expected = (json_lines(invoke("predict", place, *case.lines, "--json")) for place in (folder, run))
     for row, other in zip(found, expected, strict=True):
-        labels = [item["label"] for item in row["labels"]]
-        assert labels == [item["label"] for item in other["labels"]]
-        scores = [[item["score"] for item in one["labels"]] for one in (row, other)]
+        labels = [item["label"] for item in row[case.key]]
+        assert labels == [item["label"] for item in other[case.key]]
+        scores = [[item["score"] for item in one[case.key]] for one in (row, other)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-5)
 
 

@@ -114,7 +114,7 @@ def load_semeval2014(
     parts = {}
     for split, path in zip(("train", "test"), paths, strict=True):
         with CorpusRows(path, "sentence") as rows:
-            root = ElementTree.parse(path, ElementTree.XMLParser(target=_NoDoctype())).getroot()
+            root = ElementTree.parse(path, ElementTree.XMLParser(target=NoDoctype())).getroot()
             for rows.line, sentence in enumerate(root.iterfind("sentence"), 1):
                 (categories,) = sentence.findall("aspectCategories")  # which a file without gold labels lacks
                 opinions = {
@@ -129,7 +129,7 @@ def load_semeval2014(
     return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
 
 
-class _NoDoctype(ElementTree.TreeBuilder):
+class NoDoctype(ElementTree.TreeBuilder):
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         raise ValueError("a DOCTYPE, and with it any entity declaration, is not allowed: remove it.")
 

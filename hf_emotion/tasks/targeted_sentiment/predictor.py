@@ -2,6 +2,7 @@
 """Predicts targeted sentiment: every target and aspect of many texts, length-sorted in large batches."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -185,7 +186,10 @@ class TargetedPredictor:
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
         pairs = list(zip(range(len(rows)), of, names, strict=True))
-        probabilities, unread = row_probabilities(self, self._rows(list(rows["text"]), pairs), progress)
+        asked = self._rows(list(rows["text"]), pairs)
+        if asked.auxiliaries is not None:  # of terms, which are all one aspect, each row has its own
+            asked = replace(asked, auxiliaries=list(rows["auxiliary"]))
+        probabilities, unread = row_probabilities(self, asked, progress)
         self.warn_unread(unread.counts)
         return probabilities
 

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The terms that a text speaks of, and the sentiment towards each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...data.lazily import numpy as np
+from ...runtime.plain import text_processing
+from ..base import FileColumns, Task
+from .loading import CORPORA
+
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+    from ...recipes import Recipe
+    from ...run_report import Contexts, RunReport, SeedRun
+    from ...runtime.attribution import Explained, Merge
+    from ...runtime.remote import Client
+    from ..base import Answer, HeldOut, MainProcessFirst, PipelineFunction, Prepared
+    from ..cards import Card
+    from ..corpus import Corpus
+    from ..exporting import Exporter
+    from ..loading import CorpusSplit
+    from ..service import Service
+    from .predictor import AspectPredictor
+    from .remote import RemotePredictor
+
+
+class AspectExtraction(Task["AspectPredictor"]):
+    """The terms that a text speaks of, and the sentiment towards each. Its models give every word a tag, see `term_tags`."""
+
+    name = "aspect-extraction"
+    reads = "texts with terms"
+    corpora = CORPORA
+    columns = frozenset({"words"})
+    headline = ("pair_f1", "term_f1", "polarity_accuracy")
+    recipe_fields = frozenset({"languages"})
+    stock = True
+    auto_class = "AutoModelForTokenClassification"
+    predictor_class = "AspectPredictor"
+    file_columns = FileColumns(places=True)
+    predictor_options = frozenset({"sentiment_model"})
+    options = frozenset({"group"})
+    explains = frozenset({"targets", "method"})
+
+    def owns(self, config: Any) -> bool:
+        return bool(text_processing.tag_labels((getattr(config, "id2label", None) or {}).values()))
+
+    def ran(self, report: RunReport) -> bool:
+        return bool(text_processing.tag_labels(report.class_counts))
+
+    def texts(self, rows: Dataset) -> list[str]:
+        return list(rows["text"])
+
+    def gold(self, rows: Dataset) -> np.ndarray:
+        return np.array([tag for tags in rows["labels"] for tag in tags], dtype=np.int64)
+
+    def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
+        from .rows import units
+
+        return units(rows)
+
+    def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
+        from .building import prepare
+
+        return prepare(recipe, splits)
+
+    def finish(
+        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    ) -> HeldOut | None:
+        """As for classifiers, whose figures are those of the tags here; beside them the figures of the terms."""
+        from .evaluating import with_terms
+
+        found = super().finish(recipe, run, trainer, prepared, splits, folder)
+        for split, probabilities in {} if found is None else found.probabilities.items():
+            setattr(run, split, with_terms(run.figures(split), splits[split], probabilities))
+        return found
+
+    def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
+        from .card import card
+
+        return card(recipe, report, best)
+
+    def predictor(self, model: Any, tokenizer: Any, **options: Any) -> AspectPredictor:
+        from .predictor import AspectPredictor
+
+        return AspectPredictor(model, tokenizer, **options)
+
+    def answer(self, predictor: AspectPredictor, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        from .showing import answer
+
+        return answer(predictor, lines, stream=stream, **options)
+
+    def loader_options(self, predictor: AspectPredictor, corpus: Corpus) -> Mapping[str, Any]:
+        """A file need not have every label of the model."""
+        return {"labels": text_processing.tag_labels(predictor.labels)} if "labels" in corpus.options else {}
+
+    def evaluate(self, predictor: AspectPredictor, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
+        from .evaluating import evaluate_terms
+
+        return evaluate_terms(predictor, of)
+
+    def explain(
+        self, predictor: AspectPredictor, text: str | Sequence[Any], merge: Merge, **options: Any
+    ) -> Explained:
+        from .explaining import explain
+
+        return explain(predictor, text, merge, **options)
+
+    def remote(self, client: Client, **options: Any) -> RemotePredictor:
+        from .remote import RemotePredictor
+
+        return RemotePredictor(client)
+
+    def service(self, predictor: AspectPredictor) -> Service:
+        from .service import service
+
+        return service(predictor)
+
+    def exporter(self) -> Exporter:
+        from .exporting import exporter
+
+        return exporter()
+
+    def respond(self) -> PipelineFunction:
+        from .hub_programs import respond
+
+        return respond
+
+
+TASK = AspectExtraction()

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the terms of many texts, length-sorted in large batches, and the sentiment towards each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ...io.progress import progress_bar
+from ...runtime.batching import (
+    TOKENS_PER_BATCH,
+    as_list,
+    as_texts,
+    check_max_length,
+    chunks,
+    encode_texts,
+    pad_rows,
+    token_budget_batches,
+)
+from ...runtime.checkpoints import model_probabilities
+from ...runtime.classifying import TextRows, label_names, row_probabilities
+from ...runtime.languages import languages_of
+from ...runtime.plain import text_processing
+from ...runtime.sharing import pause, use_tokens
+from ...runtime.unread import Counts, Unread, warn_unread
+from ..checkpoints import load_for
+from . import TASK
+from .results import AspectTerm
+
+
+if TYPE_CHECKING:
+    import torch
+    from datasets import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class AspectPredictor:
+    """
+    The terms that texts speak of, and the sentiment towards each, from a checkpoint. Threads and forked processes may share it.
+
+    >>> predictor = AspectPredictor("runs/ready_aspects")  # doctest: +SKIP
+    >>> predictor(["The pizza was cold but our waiter was lovely."])  # doctest: +SKIP
+    [[{'term': 'pizza', 'start': 4, 'end': 9, 'label': 'negative', 'score': 0.97}, ...]]
+    """
+
+    task = TASK
+    multi_label = False
+    gate = None  # a TF-IDF gate could remove the terms
+
+    def __init__(
+        self,
+        checkpoint: "str | Path | PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase | None" = None,
+        device: "str | int | torch.device | None" = None,
+        max_length: int | None = None,
+        dtype: str | None = None,
+        sentiment_model: "str | Path | None" = None,
+    ):
+        """
+        Args:
+            sentiment_model: a checkpoint that decides the sentiment of the terms in the place of the tags; it reads pairs of a text and a
+                term (the corpus option `as_pairs`).
+
+        Other arguments and errors as for `Predictor`; ValueError also for a tokenizer that does not tell the places of its tokens.
+        """
+        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+        if not self.tokenizer.is_fast:
+            raise ValueError(
+                f"{type(self.tokenizer).__name__} does not tell the places of its tokens: use a fast tokenizer."
+            )
+        self.model.eval()
+        self.max_length = check_max_length(
+            max_length, text_processing.usable_positions(self.model.config), "model", self.tokenizer.model_max_length
+        )
+        self.labels: list[str] = label_names(self.model.config)
+        self.sentiments: Any = None
+        if sentiment_model is not None:
+            from ..targeted_sentiment.predictor import TargetedPredictor
+
+            self.sentiments = TargetedPredictor(sentiment_model, device=device, dtype=dtype)
+            known = set(text_processing.tag_labels(self.labels))
+            if not self.sentiments.model.config.auxiliary_sentence or not (
+                known == {"term"} or known <= set(self.sentiments.labels)
+            ):
+                raise ValueError(
+                    f"`sentiment_model` must read a term beside the text (`as_pairs`, `model_config.auxiliary_sentence`) and know {sorted(known)}; "
+                    f"{sentiment_model} knows {self.sentiments.labels}."
+                )
+
+    def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> list[list[AspectTerm]]:
+        """
+        The terms of each text, in its order: {"term", "start", "end", "label", "score"}, where `text[start:end]` is the term.
+
+        Args:
+            texts: the texts; a single string counts as a list of one.
+            progress: show a progress bar.
+
+        Raises:
+            ValueError: an empty text.
+        """
+        return self.predict(texts, progress)[0]
+
+    def predict(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[list[list[AspectTerm]], Unread]:
+        """The results of a call, and what the model cannot read of each text."""
+        results, unread = self.predict_quietly(texts, progress)
+        self.warn_unread(unread.counts)
+        return results, unread
+
+    def predict_quietly(
+        self, texts: Sequence[str] | str, progress: bool = False
+    ) -> tuple[list[list[AspectTerm]], Unread]:
+        """As `predict`, without warnings."""
+        texts = readable(texts)
+        results: list[list[AspectTerm]] = []
+        unread = Unread.nothing(len(texts))
+        with progress_bar(progress, total=len(texts), unit="texts") as bar:
+            for part in chunks(texts):
+                encoded = self.encode(texts[part])
+                unread.put(part, encoded.unread)
+                results += self.present(self._run(encoded, bar), encoded)
+        return results, unread
+
+    def encode(self, texts: Sequence[str] | str) -> "EncodedTexts":
+        """Texts as the model reads them."""
+        texts = readable(texts)
+        encoded, unread = encode_texts(self.tokenizer, [texts], self.max_length, None, self.model.config, places=True)
+        words = [text_processing.term_words(text) for text in texts]
+        tokens = [text_processing.word_tokens(*pair) for pair in zip(words, encoded["offset_mapping"], strict=True)]
+        use_tokens(sum(map(len, encoded["input_ids"])))
+        return EncodedTexts(texts, encoded["input_ids"], words, tokens, unread)
+
+    def probabilities(
+        self, texts: "Sequence[str] | str | EncodedTexts", progress: bool = False, raw: bool = False
+    ) -> np.ndarray:
+        """
+        (N, C) float32 for the N words of texts, or of what `encode` returned for them, one text after the other: the probability of each
+        tag; of a word that was cut it is 1 for "O". `raw`: without the model's temperature.
+        """
+        encoded = texts if isinstance(texts, EncodedTexts) else self.encode(texts)
+        with progress_bar(progress, total=len(encoded.texts), unit="texts") as bar:
+            return self._run(encoded, bar, raw)
+
+    def _run(self, encoded: "EncodedTexts", bar: Any, raw: bool = False) -> np.ndarray:
+        self.model.eval()  # it may be in training
+        temperature = 1.0 if raw else text_processing.temperature_of(self.model.config)
+        starts = np.cumsum([0, *map(len, encoded.words)])
+        output = np.zeros((starts[-1], len(self.labels)), np.float32)
+        output[:, self.labels.index(text_processing.OUTSIDE)] = 1
+        budget = TOKENS_PER_BATCH * (1 if self.model.device.type == "cpu" else 16)
+        for rows in token_budget_batches([len(ids) for ids in encoded.input_ids], budget):
+            pause()
+            inputs = pad_rows(self.tokenizer, {"input_ids": [encoded.input_ids[row] for row in rows]}, "right")
+            scores = model_probabilities(self.model, inputs, multi_label=False, temperature=temperature)  # (B, L, C)
+            for row, of_tokens in zip(rows, scores, strict=True):
+                tokens = np.array(encoded.tokens[row], dtype=int)
+                read = tokens >= 0
+                output[starts[row] : starts[row + 1]][read] = of_tokens[tokens[read]]
+            bar.update(len(rows))
+        return output
+
+    def present(self, probabilities: np.ndarray, encoded: "EncodedTexts") -> list[list[AspectTerm]]:
+        """The result of a call, from the probabilities (N, C) of the words of texts."""
+        results = []
+        for text, words, rows in zip(encoded.texts, encoded.words, by_text(probabilities, encoded.words), strict=True):
+            found = text_processing.find_terms(rows.tolist(), self.labels)
+            results.append(cast(list[AspectTerm], text_processing.term_entries(text, words, found)))
+        if self.sentiments is not None:
+            self._decide(encoded.texts, results)
+        return results
+
+    def _decide(self, texts: Sequence[str], results: list[list[AspectTerm]]) -> None:
+        """Put the sentiments of the `sentiment_model` into the results."""
+        pairs = [(text, term) for text, terms in zip(texts, results, strict=True) for term in terms]
+        contexts = [0] * len(pairs) if hasattr(self.sentiments.model.config, "num_contexts") else None
+        asked = TextRows([text for text, _ in pairs], [term["term"] for _, term in pairs], contexts)
+        scores, _ = row_probabilities(self.sentiments, asked)
+        for (_, term), row in zip(pairs, scores, strict=True):
+            term["label"], term["score"] = self.sentiments.labels[int(row.argmax())], float(row.max())
+
+    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+        """(N, C) for all words of the rows of a corpus."""
+        encoded = self.encode(list(rows["text"]))
+        self.warn_unread(encoded.unread.counts)
+        return self.probabilities(encoded, progress)
+
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[AspectTerm]], Unread]:
+        """The terms of each text of a file, without warnings."""
+        self.check_top_k(top_k)
+        return self.predict_quietly(texts)
+
+    @staticmethod
+    def check_top_k(top_k: int | None) -> None:
+        if top_k is not None:
+            raise ValueError("`top_k` is for emotions: a term has one sentiment.")
+
+    def warn_unread(self, counts: Counts) -> None:
+        """Warn, with these counts, of the texts that the model cannot read in full."""
+        warn_unread(counts, f"{self.max_length} tokens (`max_length`)", languages_of(self.model.config))
+
+
+@dataclass(frozen=True)
+class EncodedTexts:
+    """
+    Texts as a model reads them.
+
+    Attributes:
+        texts: the texts.
+        input_ids: the tokens of each text.
+        words: (start, end) of the words of each text.
+        tokens: the number of the first token of each word, -1 for one that was cut.
+        unread: what the model cannot read of each text.
+    """
+
+    texts: list[str]
+    input_ids: list[list[int]]
+    words: list[list[tuple[int, int]]]
+    tokens: list[list[int]]
+    unread: Unread
+
+
+def readable(texts: Sequence[str] | str) -> list[str]:
+    """A list of texts as they are, so that places in them stay true. Errors and warnings as of `as_texts`."""
+    texts = as_list(texts)
+    as_texts(texts)
+    return texts
+
+
+def by_text(values: np.ndarray, words: Sequence[Sequence[Any]]) -> Iterator[np.ndarray]:
+    """Split (N, ...) for the words of texts into the part of each text."""
+    ends = np.cumsum([len(own) for own in words])
+    return iter(np.split(values, ends[:-1])) if len(words) else iter(())

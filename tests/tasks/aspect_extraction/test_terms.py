@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Terms: words and tags of a text, own files, figures, and the predictor with the ways that lead to it."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from hf_emotion.modeling import text_processing as tp
+from model_cases import asymmetric_
+from served import running
+from toolkit_helpers import invoke, save_base_bert
+from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, pipeline
+
+from hf_emotion import AspectPredictor, explain, load_dataset_for
+from hf_emotion.runtime.remote import Client
+from hf_emotion.tasks.aspect_extraction import TASK, grouping
+from hf_emotion.tasks.aspect_extraction.evaluating import term_figures
+from hf_emotion.tasks.saving import save_model
+
+
+pytest_plugins = ["toolkit_fixtures"]
+LABELS = ["positive", "negative", "neutral"]
+TAGS = tp.term_tags(LABELS)
+TEXTS = [
+    "The pizza was cold but our waiter was lovely.",
+    "the sun, the sun and the sun again",
+    "so happy 🍕🍕 and 👩\u200d🍳 👍🏽 today!",
+    "cafe\u0301 x\u0302y is na\u00efve \u0939\u093f\u0928\u094d\u0926\u0940",
+    " \t a day \u00a0 at home\n",
+    "wait-staff's ‘menu’ (fish&chips)",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A checkpoint with random weights so large that it finds many terms."""
+    base = save_base_bert(tmp_path_factory.mktemp("base") / "bert")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.model_max_length = 24
+    sizes = BertConfig.from_pretrained(base).to_dict() | {
+        "id2label": dict(enumerate(TAGS)),
+        "label2id": {t: i for i, t in enumerate(TAGS)},
+    }
+    model = asymmetric_(BertForTokenClassification(BertConfig(**sizes)), seed=3).eval()
+    with torch.no_grad():
+        model.classifier.weight.mul_(8)
+    model.config.calibration_temperature = 2.0
+    place = tmp_path_factory.mktemp("terms") / "run"
+    save_model(model, tokenizer, place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def predictor(folder):
+    return AspectPredictor(folder)
+
+
+def test_words_are_runs_of_letters_with_their_marks():
+    found = [[text[start:end] for start, end in tp.term_words(text)] for text in TEXTS[2:]]
+    assert found == [
+        ["so", "happy", "🍕", "🍕", "and", "👩\u200d🍳", "👍🏽", "today", "!"],
+        ["cafe\u0301", "x\u0302y", "is", "na\u00efve", "\u0939\u093f\u0928\u094d\u0926\u0940"],
+        ["a", "day", "at", "home"],
+        ["wait", "-", "staff", "'", "s", "‘", "menu", "’", "(", "fish", "&", "chips", ")"],
+    ]
+
+
+def test_the_words_of_a_term_decide_its_label_together():
+    def row(**probabilities):
+        return [probabilities.get(tag.replace("-", "_"), 0.0) for tag in TAGS]
+
+    rows = [
+        row(B_negative=0.5, B_positive=0.4, O=0.1),
+        row(I_positive=0.8, I_negative=0.2),
+        row(O=0.45, B_positive=0.3, B_neutral=0.25),  # begins one only if the labels are added up
+        row(O=0.9, I_positive=0.1),
+        row(I_negative=0.6, O=0.4),  # nothing is open to be continued
+        row(B_negative=1.0),
+    ]
+    found = [(first, last, label, round(score, 3)) for first, last, label, score in tp.find_terms(rows, TAGS)]
+    assert found == [
+        (0, 2, "positive", 0.6),
+        (2, 3, "positive", 0.3),
+        (4, 5, "negative", 0.6),
+        (5, 6, "negative", 1.0),
+    ]
+
+
+def conlleval(tags: list[str]) -> set[tuple[int, int, str]]:
+    """The chunks of BIO tags, as conlleval and seqeval read them."""
+    chunks, start, kind = set(), None, None
+    for place, tag in enumerate([*tags, "O"]):
+        ends = tag == "O" or tag[0] == "B" or tag[2:] != kind
+        if start is not None and ends:
+            chunks.add((start, place, kind))
+            start = None
+        if tag != "O" and start is None:
+            start, kind = place, tag[2:]
+    return chunks
+
+
+def test_figures_equal_those_of_strict_chunks():
+    draw = random.Random(1)
+
+    def sequence(words: int) -> list[str]:
+        tags: list[str] = []
+        for _ in range(words):
+            inside = tags and tags[-1] != "O" and draw.random() < 0.5
+            tags.append(f"I-{tags[-1][2:]}" if inside else draw.choice(["O", *(f"B-{label}" for label in LABELS)]))
+        return tags
+
+    gold, found = ([sequence(12) for _ in range(40)] for _ in range(2))
+    ids = [np.array([TAGS.index(tag) for tag in tags]) for tags in gold]
+    scores = [np.eye(len(TAGS))[[TAGS.index(tag) for tag in tags]] for tags in found]
+    figures = term_figures(ids, scores, TAGS)
+    for name, part in (("pair", slice(3)), ("term", slice(2))):
+        true, ours = (
+            {(row, *chunk[part]) for row, tags in enumerate(all_) for chunk in conlleval(tags)}
+            for all_ in (gold, found)
+        )
+        precision, recall = len(true & ours) / len(ours), len(true & ours) / len(true)
+        assert figures[f"{name}_precision"] == pytest.approx(precision) and figures[f"{name}_recall"] == pytest.approx(
+            recall
+        )
+        assert figures[f"{name}_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert 0 < figures["pair_f1"] < figures["term_f1"] < 1
+
+
+def test_polarity_is_asked_at_the_gold_places():
+    """Of a gold term that is not found, too: what its words say most among the labels."""
+    scores = np.zeros((2, len(TAGS)))
+    scores[:, 0] = 0.9
+    scores[0, TAGS.index("B-neutral")], scores[1, TAGS.index("I-negative")] = 0.04, 0.06
+    gold = [np.array([TAGS.index("B-negative"), TAGS.index("I-negative")])]
+    figures = term_figures(gold, [scores], TAGS)
+    assert figures["polarity_accuracy"] == 1 and figures["term_recall"] == 0
+
+
+ROWS = [
+    {"text": "the sun, the sun is joy", "terms": [{"start": 13, "end": 16, "label": "positive"}]},
+    {
+        "text": "☕ cafe\u0301 food is bad",
+        "terms": [{"start": 2, "end": 12, "term": "cafe\u0301 food", "label": "negative"}],
+    },
+    {"text": "a day", "terms": []},
+]
+
+
+def write(folder, name: str, content: str):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+def test_all_forms_of_own_files_give_the_same_rows(tmp_path):
+    text = ROWS[0]["text"]
+    spans = write(tmp_path / "spans", "train.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = f'text,term,label,start\n"{text}",sun,positive,13\n☕ cafe\u0301 food is bad,cafe\u0301 food,negative,2\na day,,,\n'
+    a_term = write(tmp_path / "rows", "train.csv", rows)
+    tokens = "the O\nsun O\n, O\nthe O\nsun B-positive\nis O\njoy O\n\n☕ O\ncafe\u0301 B-negative\nfood I-negative\nis O\nbad O\n\na O\nday O\n"
+    conll = write(tmp_path / "conll", "train.conll", tokens)
+    options = {"validation_fraction": 0.0, "labels": LABELS}
+    first = load_dataset_for("term_files", spans, **options)["train"]
+    second = load_dataset_for("term_files", a_term, start_column="start", **options)["train"]
+    third = load_dataset_for("term_files", conll, **options)["train"]
+    assert first["labels"] == second["labels"] == third["labels"] and first["text"] == second["text"]
+    names = first.features["labels"].feature.names
+    assert names == TAGS
+    found = [
+        (row["text"][row["words"][i][0] : row["words"][i][1]], names[tag])
+        for row in first
+        for i, tag in enumerate(row["labels"])
+        if tag
+    ]
+    assert found == [("sun", "B-positive"), ("cafe\u0301", "B-negative"), ("food", "I-negative")]
+    # Without a start the second row of a term means its second place.
+    again = f'text,term,label\n"{text}",sun,neutral\n"{text}",sun,positive\n'
+    (row,) = load_dataset_for("term_files", write(tmp_path / "again", "train.csv", again), **options)["train"]
+    assert [names[tag] for tag in row["labels"]] == ["O", "B-neutral", "O", "O", "B-positive", "O", "O"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ([{"start": 0, "end": 7, "label": "a"}, {"start": 4, "end": 7, "label": "a"}], "'sun' \\(4 to 7\\) overlaps"),
+        ([{"start": 4, "end": 99, "label": "a"}], "must lie in the text \\(0 to 14\\), got start 4, end 99"),
+        ([{"start": 4, "end": 4, "label": "a"}], "must lie in the text"),
+        ([{"start": 3, "end": 4, "label": "a"}], "blank"),
+        ([{"start": 4, "end": 7, "term": "rain", "label": "a"}], "has 'sun', and not the term 'rain'"),
+        ([{"start": "4", "end": 7, "label": "a"}], "must lie in the text"),
+        ([{"start": 4, "label": "a"}], "start, end and label"),
+        ("sun", "must be a list"),
+    ],
+)
+def test_bad_spans_are_named_with_their_line(terms, message, tmp_path):
+    rows = [
+        {"text": "the sun is joy", "terms": [{"start": 4, "end": 7, "label": "a"}]},
+        {"text": "the sun is joy", "terms": terms},
+    ]
+    folder = write(tmp_path, "train.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=f"train.jsonl, line 2: .*{message}"):
+        load_dataset_for("term_files", folder, validation_fraction=0.0)
+    kept = load_dataset_for("term_files", folder, validation_fraction=0.0, on_bad_rows="skip")["train"]
+    assert len(kept) == 1
+
+
+def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
+    folder = write(tmp_path, "train.csv", "text,term,label\nthe sun is joy,sun,a\nthe sun is joy,rain,a\n")
+    with pytest.raises(ValueError, match="line 3: the text does not hold the term 'rain'"):
+        load_dataset_for("term_files", folder, validation_fraction=0.0)
+    folder = write(tmp_path / "conll", "train.conll", "the O\nsun B-a\n\nthe sun\n")
+    with pytest.raises(ValueError, match="line 4: a line must be a token and its tag"):
+        load_dataset_for("term_files", folder, validation_fraction=0.0)
+
+
+def test_a_term_is_what_stands_in_its_place(predictor, caplog):
+    draw = random.Random(2)
+    parts = [*" ".join(TEXTS).split(), "🍕", "\u0301", "\u200d", "\u0085", "zebra" * 9]
+    texts = [
+        *TEXTS,
+        *(
+            "".join(draw.choice(parts) + draw.choice(["", " ", "  "]) for _ in range(draw.randint(1, 60)))
+            for _ in range(60)
+        ),
+    ]
+    texts = [text for text in texts if tp.is_readable(text)]
+    results, unread = predictor.predict(texts)
+    assert unread.truncated.any() and not unread.truncated.all()
+    terms = [(text, term) for text, own in zip(texts, results, strict=True) for term in own]
+    assert len(terms) > 100 and {term["label"] for _, term in terms} == set(LABELS)
+    for text, term in terms:
+        assert text[term["start"] : term["end"]] == term["term"] and term["term"].strip() == term["term"] != ""
+        assert 0 < term["score"] <= 1
+    for own in results:
+        assert all(one["end"] <= other["start"] for one, other in zip(own, own[1:], strict=False))
+    # One text alone gets the same answer, and so does the pipeline.
+    pipe = pipeline("aspect-extraction", model=predictor.model, tokenizer=predictor.tokenizer)
+    for text, own in zip(texts[:12], results, strict=False):
+        for found in (predictor(text)[0], pipe(text)):
+            assert [(one["start"], one["end"], one["label"]) for one in found] == [
+                (one["start"], one["end"], one["label"]) for one in own
+            ]
+            assert [one["score"] for one in found] == pytest.approx([one["score"] for one in own], abs=1e-5)
+
+
+def test_a_long_text_is_cut_and_says_so(predictor):
+    text = "the sun is joy. " * 6_250  # 100,000 characters
+    (terms,), unread = predictor.predict(text)
+    assert unread.truncated.tolist() == [True] and all(term["end"] < 200 for term in terms)
+    raw = predictor.probabilities([text], raw=True)
+    assert len(raw) == len(tp.term_words(text)) and (raw[-1] == np.eye(len(TAGS))[0]).all()
+
+
+def test_probabilities_have_the_temperature(predictor):
+    raw, calibrated = predictor.probabilities(TEXTS[:2], raw=True), predictor.probabilities(TEXTS[:2])
+    powers = np.sqrt(np.float64(raw))  # of the temperature 2
+    np.testing.assert_allclose(calibrated, powers / powers.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_transformers_reads_the_model_without_our_code(folder):
+    found = pipeline("token-classification", model=str(folder))(TEXTS[0])
+    assert {item["entity"] for item in found} <= set(TAGS)
+
+
+def test_an_empty_text_and_other_models_are_refused(predictor, tiny_run):
+    with pytest.raises(ValueError, match="text 2 of 2 is empty"):
+        predictor(["a day", " "])
+    with pytest.raises(ValueError, match="`top_k` is for emotions"):
+        predictor.of_items(["a day"], top_k=2)
+    with pytest.raises(ValueError, match="model for emotion-classification"):
+        AspectPredictor(tiny_run)
+
+
+def test_gradients_are_those_of_the_term_that_is_asked_for(predictor):
+    terms = [term["term"] for term in predictor(TEXTS[0])[0]]
+    assert terms
+    found = explain(predictor, TEXTS[0], targets=terms[:1], method="occlusion")
+    assert [row.split(":")[0] for row in found.maps[0].rows] == terms[:1]
+    for heat in explain(predictor, TEXTS[0]).maps:
+        assert len(heat.rows) == len(terms) and np.isfinite(heat.values).all() and heat.values.max() == 1
+    with pytest.raises(ValueError, match="targets"):
+        explain(predictor, TEXTS[0], targets=["nothing"])
+
+
+def test_groups_are_named_by_their_most_frequent_term(monkeypatch):
+    monkeypatch.setattr(
+        grouping, "_clusters", lambda terms: [0 if term in ("staff", "waiter") else 1 for term in terms]
+    )
+    make = lambda *pairs: [{"term": term, "label": label} for term, label in pairs]  # noqa: E731
+    results = [make(("waiter", "negative"), ("Staff", "positive")), make(("staff", "positive"), ("soup", "negative"))]
+    table = grouping.group_terms(results)
+    assert table.header == ["group", "terms", "positive", "negative", "its terms"]
+    assert table.rows == [["staff", "3", "2", "1", "staff, waiter"], ["soup", "1", "0", "1", "soup"]]
+    assert [[term["group"] for term in terms] for terms in results] == [["staff", "staff"], ["staff", "soup"]]
+
+
+def test_the_service_gives_what_the_predictor_gives(folder, predictor):
+    expected = predictor(TEXTS)
+    with running([folder]) as (url, _):
+        client = Client(url)
+        assert client.about["labels"] == LABELS
+        found, unread = TASK.remote(client).predict_quietly(TEXTS)
+    for own, other in zip(found, expected, strict=True):
+        for names in ("term", "start", "end", "label"):
+            assert [term[names] for term in own] == [term[names] for term in other]
+    assert not unread.truncated.any()
+
+
+def test_a_model_of_pairs_may_decide_the_sentiment(folder, predictor, tmp_path):
+    """It reads the text and the term."""
+    base = save_base_bert(tmp_path / "base")
+    rows = [
+        f"the {term} is {cue},term,{label}"
+        for term in ("sun", "day", "home", "rain")
+        for cue, label in (("joy", "positive"), ("sad", "negative"), ("neutral", "neutral"))
+    ]
+    data = write(tmp_path / "data", "train.csv", "\n".join(["text,aspect,label", *rows * 3]) + "\n")
+    recipe = tmp_path / "pair.yaml"
+    recipe.write_text(
+        f"name: pair\nbase_model: {base}\ndataset: aspect_files\nmodel_type: null\nmodel_config: {{auxiliary_sentence: true}}\nmax_length: 24\n"
+        "training_arguments: {max_steps: 2, use_cpu: true, disable_tqdm: true}\n"
+    )
+    invoke("train", recipe, "-o", tmp_path / "pair", "--data-dir", data)
+    two = AspectPredictor(folder, sentiment_model=tmp_path / "pair")
+    for text, ours, theirs in zip(TEXTS, predictor(TEXTS), two(TEXTS), strict=True):
+        assert [(one["start"], one["end"]) for one in ours] == [(one["start"], one["end"]) for one in theirs]
+        for term in theirs:
+            encoded = two.sentiments.tokenizer(text, term["term"], return_tensors="pt")
+            logits = two.sentiments.model(**encoded).logits[0] / tp.temperature_of(two.sentiments.model.config)
+            assert term["score"] == pytest.approx(logits.softmax(0).max().item(), abs=1e-4)
+    with pytest.raises(ValueError, match="is a model for aspect-extraction"):
+        AspectPredictor(folder, sentiment_model=folder)
