@@ -55,7 +55,8 @@ def goemotions(
 
     annotated = labels >= 0
     gold = (labels > 0).astype(np.int8)
-    result, per_label = _averages(gold, predicted * annotated, names, annotated.any(axis=0) | (not len(labels)))
+    known = annotated.any(axis=0) if len(labels) else None
+    result, per_label = _averages(gold, predicted * annotated, names, known)
     result["macro_average_precision"] = mean(
         [
             average_precision_score(own[rows], scores[rows])
