@@ -55,7 +55,7 @@ def goemotions(
 
     annotated = np.asarray(labels >= 0)
     gold = (labels > 0).astype(np.int8)
-    known = annotated.any(axis=0) if len(labels) else None
+    known = np.asarray(annotated.any(axis=0)) if len(labels) else None
     result, per_label = _averages(gold, predicted * annotated, names, known)
     result["macro_average_precision"] = mean(
         [
