@@ -53,9 +53,9 @@ def goemotions(
         check_decisions(decisions, "decisions")
         predicted = decisions.astype(np.int8)
 
-    annotated = labels >= 0
+    annotated = np.asarray(labels >= 0)
     gold = (labels > 0).astype(np.int8)
-    known: np.ndarray = np.any(annotated, axis=0) if len(labels) else np.ones(len(names), dtype=bool)
+    known = np.asarray(annotated.any(axis=0)) if len(labels) else None
     result, per_label = _averages(gold, predicted * annotated, names, known)
     result["macro_average_precision"] = mean(
         [
@@ -176,7 +176,7 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
     positive rows gets the threshold that is best for all labels pooled. Rows where a label was not annotated, -1, do not count for it.
     """
     labels, probabilities = _check(labels, probabilities)
-    annotated = labels >= 0
+    annotated = np.asarray(labels >= 0)
     pooled = None
     thresholds = []
     for every, scores, rows in zip(labels.T, probabilities.T, annotated.T, strict=True):
