@@ -18,9 +18,9 @@ from measuring import interleaved, parse, ratio, save
 from texts import save_untrained, synthetic_texts
 
 from hf_emotion import load_dataset_for
+from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets
-from hf_emotion.tasks.targeted_sentiment.rows import contexts as contexts_of
 
 
 TARGETS = ["LOCATION1", "LOCATION2"]
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     if arguments.checkpoint is None:
         rows, source = synthetic_rows(arguments.rows), "synthetic rows"
         with tempfile.TemporaryDirectory() as folder:
-            save_untrained(folder, arguments.base_model, "qacg-bert", contexts_of(rows), auxiliary_sentence=True)
+            save_untrained(folder, arguments.base_model, "qacg-bert", TASK.contexts(rows), auxiliary_sentence=True)
             predictor = TargetedPredictor(folder)
     else:
         predictor = TargetedPredictor(arguments.checkpoint)

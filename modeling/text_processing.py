@@ -372,7 +372,7 @@ def term_tags(labels: Sequence[str]) -> list[str]:
 
 def tag_labels(tags: Iterable[str]) -> list[str]:
     """The labels of `term_tags`, in their order; none if these are no such tags."""
-    names = list(tags)
+    names = list(map(str, tags))
     labels = [name[2:] for name in names if name.startswith("B-")]
     return labels if sorted(names) == sorted(term_tags(labels)) else []
 

@@ -426,7 +426,7 @@ ID_INPUTS = ("input_ids", "token_type_ids", "context_ids", "speaker_ids", "emoti
 def models_point() -> EntryPoint:
     fields = {"model": MODELS, "padded": ("as it is", "all", "one row", "none"), "which": ID_INPUTS}
     fields |= {"length": [0, 1, 2, 7, 19, 20, 31, 32, 33, 40, 41, 512, 513], "embeds": [None, "nan", "inf", "zero"]}
-    fields |= {"ids": [None, None, -1, 0, 10**6, 2**62, -(2**62)], "batch": range(4), "labels": [False, True]}
+    fields |= {"ids": [None, 0], "batch": range(4), "labels": [False, True]}
     cases = st.fixed_dictionaries(
         {"seed": st.integers(0, 1000), **{name: st.sampled_from(choices) for name, choices in fields.items()}}
     )

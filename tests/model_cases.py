@@ -836,7 +836,7 @@ HUB_CASES = (
 
 # (arguments, what the message says), for each rule of each `validate_*` method.
 BAD_CLASSIFIER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (  # of emotions
-    ({"problem_type": "regression"}, "`problem_type` .* 'multi_label_classification', got 'regression'"),
+    ({"problem_type": "regression"}, "regression needs `value_range`, .* got None"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"add_cross_attention": True}, "`add_cross_attention`"),
     ({"head_hidden_size": 0}, "`head_hidden_size` must be at least 1, got 0"),

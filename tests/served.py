@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from model_cases import BY_ID
+from hf_emotion.modeling import text_processing
+from model_cases import BY_ID, asymmetric_
 from toolkit_helpers import one_thread
+from transformers import BertConfig, BertForTokenClassification
 
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
@@ -42,7 +44,14 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
             model.generation_config.update(do_sample=True, top_k=10, suppress_tokens=[0, 1, 2, 3, 4])
         model.save_pretrained(root / name)
         tokenizer.save_pretrained(root / name)
-    return {name: root / name for name in CHECKPOINTS}
+    tags = dict(enumerate(text_processing.term_tags(["positive", "negative"])))
+    terms = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = BertConfig(
+        vocab_size=len(tokenizer), id2label=tags, label2id={tag: i for i, tag in tags.items()}, **terms
+    )
+    asymmetric_(BertForTokenClassification(config), seed=3).save_pretrained(root / "terms")
+    tokenizer.save_pretrained(root / "terms")
+    return {name: root / name for name in (*CHECKPOINTS, "terms")}
 
 
 @contextmanager

@@ -141,6 +141,7 @@ TASK_CASES = [
         file=(["text"], [["the cat is happy today"], ["the rain is bad today , the cake is happy today"]]),
         bad=[" "],
         exported=True,
+        code=("pipeline_aspect_extraction",),
         write=write_terms,
     ),
     TaskCase(

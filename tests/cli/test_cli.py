@@ -92,7 +92,6 @@ class TestExitCodes:
             ),
             (["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"], "--threshold"),
             (["evaluate", "{single}", "--dataset", "quickstart", "--option", "dedupe"], "--option"),
-            (["evaluate", "{single}", "--dataset", "quickstart", "--contexts", "5"], "--contexts"),
             (["generate", "run", "sun", "-e", "joy", "--num-beams", "4", "--top-k", "5"], "--num-beams"),
             (["convert", "model.bin"], "output"),
             (["convert", "model.bin", "output", "--set", "aspects"], "--set"),
@@ -305,7 +304,12 @@ class TestEvaluate:
     def test_what_does_not_fit(self, argv, tiny_run, single_run, feelings, single_label, corpus):
         for run, data, options, message in (
             (tiny_run, corpus, "taxonomy=ekman", "the labels of goemotions and of the checkpoint differ"),
-            (single_run, feelings, "label_separator='|'", "the corpus has several labels per row"),
+            (
+                single_run,
+                feelings,
+                "label_separator='|'",
+                "only one of the corpus files and the model has several labels per row",
+            ),
             (single_run, single_label, "label_separatr=x", "Did you mean 'label_separator'"),
             (single_run, single_label, "validation_fraction=0", "files has no split 'validation'"),
         ):

@@ -65,11 +65,6 @@ def test_a_ranking_holds_each_id_once():
         metrics.hits_at_k(np.array([[0, 1, 1]]), [0])
 
 
-def test_no_utterance_has_a_label():
-    with pytest.raises(ValueError, match="none of the 2 utterances has a label"):
-        metrics.dialogue(np.array([-1, -100]), ROWS, NAMES)
-
-
 @pytest.mark.parametrize(
     ("metric", "module", "classes", "several"),
     [

@@ -448,7 +448,7 @@ def test_the_files_are_shown_before_they_are_sent(api, run, monkeypatch):
 
 def test_every_corpus_of_the_package_names_its_terms():
     unnamed = {name for name, corpus in corpora().items() if corpus.terms == OWN_TERMS}
-    assert unnamed == {"files", "aspect_files", "dialogue_files", "reply_files"}
+    assert unnamed == {"files", "aspect_files", "term_files", "dialogue_files", "reply_files"}
 
 
 # Models

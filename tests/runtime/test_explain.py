@@ -320,7 +320,7 @@ class TestDialogues:
 
     def test_gradient(self, dialogue, inputs, tokenizer):
         plain = DialoguePredictor(dialogue_model(num_attention_heads=0), tokenizer)
-        with pytest.raises(ValueError, match="attention does not fit.*use gradient, integrated-gradients or occ"):
+        with pytest.raises(ValueError, match="without attention heads.*use gradient, integrated-gradients, occlusion"):
             explain(plain, TALK)
         heat = only_map(explain(dialogue, TALK, labels=["joy"], method="gradient"))
         embeds = inputs["utterance_embeds"].requires_grad_()
@@ -392,13 +392,13 @@ def test_a_long_text_is_cut_with_a_warning(predictor, caplog):
         ("label-aware", {"emotions": ["joy"]}, "`emotions` cannot be used with a model for emotion-classification"),
         ("label-aware", {"method": "lime"}, "one of attention, gradient, integrated-gradients, occlusion"),
         ("label-aware", {"text": [TEXT, TEXT]}, "one text at a time, got 2"),
-        ("leam", {"labels": ["joy"]}, "`labels` cannot be used"),
-        ("esa", {"labels": ["joy"]}, "same for all labels: leave it out, or use gradient, integrated"),
+        ("leam", {"labels": ["joy"]}, "`labels` do not go with attention"),
+        ("esa", {"labels": ["joy"]}, "same for all labels: use gradient, integrated"),
         ("qacg", {"layer": 1, "method": "gradient"}, "`layer` and `head` go with the attention of a CG-BERT"),
         ("qacg", {"aspects": ["fea"]}, "names out of .*fear"),
-        ("qacg", {"targets": ["sum"]}, "names out of .*sun"),
+        ("qacg", {"targets": ["sum"]}, "unknown target 'sum': targets are .*sun"),
         ("qacg", {"layer": 2}, r"`layer` must lie in \[0, 2\), got 2"),
-        ("cg", {"targets": ["sun"]}, "only the aspects"),
+        ("cg", {"targets": ["sun"]}, "unknown target 'sun': targets are None"),
         ("gpt2-mod-ln", {}, "`emotions` must name .*`reply`"),
         ("gpt2-mod-ln", {"emotions": ["joy"], "method": "attention"}, "`method` cannot be used with a model for emot"),
     ],

@@ -52,6 +52,8 @@ def collect(
     """
     predictor = TargetedPredictor(checkpoint)
     config = predictor.model.config
+    if not hasattr(config, "num_contexts"):
+        raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
     data = load_split(dataset, split, data_dir, **(options or {}))
     labels, (targets, aspects) = label_names(data), context_names(data)
     opinions = np.flatnonzero([not is_none(labels[i]) for i in data["labels"]])

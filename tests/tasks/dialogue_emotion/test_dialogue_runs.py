@@ -467,7 +467,7 @@ class TestCorpora:
     )
     def test_what_chooses_the_epoch(self, base, tmp_path, corpus, metric):
         recipe = dialogue_recipe(base, dataset=corpus)
-        own = task_of_type(recipe.model_type).arguments(recipe)
+        own = task_of_type(recipe.model_type).arguments(recipe, train=None)
         arguments = training_arguments(TrainingArguments, recipe, tmp_path, 1, **own)
         assert arguments.metric_for_best_model == metric and arguments.greater_is_better
 

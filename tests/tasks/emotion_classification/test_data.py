@@ -286,9 +286,9 @@ class TestFormats:
             read(path)
 
     def test_unknown_ending_and_no_file(self, tmp_path):
-        (tmp_path / "a.xlsx").write_text("x")
-        with pytest.raises(ValueError, match=r"a.xlsx: the file name must end in one of .*'\.csv'"):
-            list(read_rows(tmp_path / "a.xlsx"))
+        (tmp_path / "a.xls").write_text("x")
+        with pytest.raises(ValueError, match=r"a.xls: the file name must end in one of .*'\.csv'"):
+            list(read_rows(tmp_path / "a.xls"))
         with pytest.raises(FileNotFoundError, match="no such file: .*b.csv"):
             list(read_rows(tmp_path / "b.csv"))
 

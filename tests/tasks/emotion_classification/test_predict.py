@@ -606,7 +606,7 @@ class TestBadFiles:
         [
             ("in.csv", "text\nsun\n", "taken.csv", {}, FileExistsError, "the output .*taken.csv exists"),
             ("in.csv", "text\nsun\n", "in.csv", {}, FileExistsError, "exists"),
-            ("in.csv", "text\nsun\n", "out.xlsx", {}, ValueError, "`output` must end in one of .* got 'out.xlsx'"),
+            ("in.csv", "text\nsun\n", "out.xls", {}, ValueError, "`output` must end in one of .* got 'out.xls'"),
             ("in.txt", "sun", "out.csv", {}, ValueError, "in.txt: the file name must end in one of"),
             ("in.csv", None, "out.csv", {}, FileNotFoundError, "no such file: .*in.csv"),
             ("in.csv", "text\nsun\n", "out.csv", {"on_bad_rows": "drop"}, ValueError, "`on_bad_rows` must be"),

@@ -363,9 +363,9 @@ class TestBuild:
         ("base", "changes", "message"),
         [
             ("bert", {}, "must be a checkpoint of 'gpt2', got 'bert'"),
-            ("mod_run", {"emotion_tokens": True}, "has no tokens for emotions: set `emotion_tokens` to False"),
-            ("token_run", {"model_config": VANILLA}, "has tokens for emotions: set `emotion_tokens` to True"),
-            ("mod_run", {"model_config": {"modulation": "replace"}}, "asks for other norms than the generator"),
+            ("mod_run", {"emotion_tokens": True}, "has other tokens for emotions than `emotion_tokens: True`"),
+            ("token_run", {"model_config": VANILLA}, "has other tokens for emotions than `emotion_tokens: False`"),
+            ("mod_run", {"model_config": {"modulation": "replace"}}, "has other norms than `model_config`"),
             ("vanilla_run", {}, None),  # its config says what it is
             *(
                 ("lm_run", {"model_config": {name: value}}, f"`model_config.{name}` comes from the corpus")
@@ -683,8 +683,8 @@ class TestReplyGenerator:
             ("a", {"joy": 0.5, "😂": 0.5}, "unknown emotion '😂': did you mean 'anger' or 'fear' or 'joy'"),
             ("a", {"joy": math.nan}, "the weight of 'joy' must be a finite number, got nan"),
             ("a", {}, "an emotion must be a name, or a mixture"),
-            (["a", "b"], ["joy"], "`emotions` must be one for each of the 2 contexts, or one for all, got 1"),
-            ("a", None, "`emotions` must be one for each of the 1 contexts, or one for all, got None"),
+            (["a", "b"], ["joy"], "`emotions` must be one, or one for each of the 2 contexts, got 1"),
+            ("a", None, "`emotions` must be one, or one for each of the 1 contexts, got None"),
         ],
     )
     def test_refused(self, sharp, contexts, emotions, message):

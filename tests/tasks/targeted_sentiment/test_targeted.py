@@ -803,13 +803,6 @@ class TestOneModelPerContext:
         rows = cells(invoke("predict", contexts_run / "home-calm", text))
         assert rows == [["target", "calm"], ["home", f"{item['label']} {item['score']:.2f}"]]
 
-    def test_predict_names_the_folders(self, argv, contexts_run):
-        result = argv("predict", contexts_run, "the home")
-        assert result.code == 1
-        (line,) = result.err.splitlines()
-        assert line.startswith(f"error: {contexts_run} is not a checkpoint: it has no config.json.")
-        assert line.endswith(f"Its folders {sorted(self.CONTEXTS)} are checkpoints.")
-
     def test_card(self, contexts_run):
         text = (contexts_run / "README.md").read_text(encoding="utf-8")
         assert (
