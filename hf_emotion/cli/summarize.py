@@ -87,7 +87,7 @@ def summarize(
             "on_bad_rows": on_bad_rows,
             "texts": texts,
         }
-        summary = run(sources[0], model, by, time, every, label, sources[1], True, **options, **reading)
+        summary = run(sources[0], model, by, time, every, label, sources[1], **options, **reading)
     if output is not None:
         from ..reports.summary_page import page
 
