@@ -88,9 +88,22 @@ class Summary:
         """The shares, the largest first, unknown ones last."""
         return sorted(self.shares, key=lambda one: (one["share"] != one["share"], -one["share"]))
 
+    @property
+    def corrected(self) -> bool:
+        return self.method not in ("plain", "mean")
+
+    @property
+    def measure(self) -> str:
+        """What the column `share` holds, for people."""
+        return "mean" if self.method == "mean" else f"share ({self.method})"
+
     def shown(self, value: float, sign: str = "") -> str:
         """A share in percent, a mean as it is; `sign`: "+" for differences."""
         return "–" if value != value else format(value, sign + (".2f" if self.method == "mean" else ".1%"))
+
+    def interval(self, one: dict[str, Any], sign: str = "") -> str:
+        """The interval of one of the shares or differences."""
+        return f"{self.shown(one['low'], sign)} to {self.shown(one['high'], sign)}"
 
     def to_frame(self) -> "pandas.DataFrame":
         """The shares as a table."""
@@ -99,7 +112,7 @@ class Summary:
         return pandas.DataFrame(self.shares)
 
     def to_html(self) -> str:
-        """The page with plots, see `summary_page`."""
+        """The page with plots; everything that comes from the data is escaped."""
         from .summary_page import page
 
         return page(self)

@@ -265,7 +265,7 @@ class TestPageAndCommand:
         table = pd.read_csv(tmp_path / "out.csv")
         values = json.loads((tmp_path / "out.json").read_text())
         assert table["plain"].tolist() == pytest.approx([one["plain"] for one in values["shares"]])
-        assert len(table) == 4 and "<h2>Shares</h2>" in (tmp_path / "out.html").read_text()
+        assert len(table) == 4 and "<h2>Share (plain)</h2>" in (tmp_path / "out.html").read_text()
         again = CliRunner().invoke(app, arguments)
         assert isinstance(again.exception, FileExistsError)
         assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
