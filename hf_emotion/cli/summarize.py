@@ -3,13 +3,16 @@
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .options import AsJson, checked
 from .printing import print_json, print_table, visible
 
+
+if TYPE_CHECKING:
+    from ..reports.summarize import Summary
 
 SHOWN = 30
 
@@ -58,42 +61,33 @@ def summarize(
 
     if model is not None:
         checked(model)
-    beside = [] if output is None else [output.with_suffix(kind) for kind in (".html", ".csv", ".json")]
+    page, table, values = beside = [(output or Path("page")).with_suffix(kind) for kind in (".html", ".csv", ".json")]
     if output is not None:
         if output.suffix != ".html":
             raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
         require("matplotlib", "the page of a summary", "plots")
         for path in beside * (not overwrite):
             refuse_existing(path)
-    reading: dict[str, Any] = {"separator": separator, "encoding": encoding}
+    options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
+    options |= {"separator": separator, "encoding": encoding}
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []
         for name, source in (("texts", file), ("reference", reference)):
-            if source is None or has_predictions(source, prefix, **reading):
-                sources.append(source)
-                continue
-            if model is None:
-                raise ValueError(
-                    f"{source} has no predictions: name the model that predicts its texts, --model goemotions."
-                )
-            # beside the page, so that an interrupted prediction goes on
-            kept = str(Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet"))
-            _predict(model, source, kept, text_column=text_column, on_bad_rows=on_bad_rows, prefix=prefix, **reading)
-            sources.append(kept)
-        options = {
-            "text_column": text_column,
-            "time_format": time_format,
-            "prefix": prefix,
-            "on_bad_rows": on_bad_rows,
-            "texts": texts,
-        }
-        summary = run(sources[0], model, by, time, every, label, sources[1], True, **options, **reading)
+            if source is not None and not has_predictions(source, prefix, separator, encoding):
+                if model is None:
+                    raise ValueError(
+                        f"{source} has no predictions: name the model that predicts its texts, --model goemotions."
+                    )
+                # beside the page, so that an interrupted prediction goes on
+                kept = Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet")
+                _predict(model, source, kept, **options)
+                beside, source = [*beside, kept], str(kept)
+            sources.append(source)
+        summary = run(sources[0], model, by, time, every, label, sources[1], texts, time_format=time_format, **options)
     if output is not None:
-        from ..reports.summary_page import page
-
-        write_text(beside[1], summary.to_frame().to_csv(index=False))
-        write_json(beside[2], summary.to_dict())
-        write_text(beside[0], page(summary, Path(file).stem))
+        write_text(table, summary.to_frame().to_csv(index=False))
+        write_json(values, summary.to_dict())
+        write_text(page, summary.to_html())
     if as_json:
         print_json(summary.to_dict())
         return
@@ -105,37 +99,38 @@ def summarize(
         print(f"note: {visible(note)}")
 
 
-def _predict(model: str, source: str, output: str, **options: Any) -> None:
-    """Predict a file of texts into wide columns."""
+def _predict(model: str, source: str, output: Path, **options: Any) -> None:
+    """Predict a file of texts, into wide columns where the model has them."""
     from ..inference import load_predictor
     from ..runtime.ready import for_prediction
     from ..serving.bulk import predict_file
     from .printing import quiet
 
     quiet()
-    predict_file(load_predictor(for_prediction(model)), source, output, layout="wide", overwrite=True, **options)
+    predictor: Any = load_predictor(for_prediction(model))
+    layout: Any = "wide" if hasattr(predictor, "wide_labels") else "joined"
+    predict_file(predictor, source, output, layout=layout, overwrite=True, **options)
 
 
-def _show(summary: Any) -> None:
+def _show(summary: "Summary") -> None:
     """The largest shares, and the clear differences."""
     names = [(key, name) for key, name in (("group", summary.by), ("period", summary.every)) if name]
-    rows = sorted(summary.shares, key=lambda one: (one["share"] != one["share"], -one["share"]))[:SHOWN]
-    cells = []
-    for one in rows:
-        values = (
-            f"{one['share']:.1%}",
-            f"{one['low']:.1%} to {one['high']:.1%}",
-            f"{one['plain']:.1%}",
-            str(one["rows"]),
-        )
-        cells.append([one["label"], *(one[key] for key, _ in names), *values])
-    print_table(
-        ["label", *(name for _, name in names), f"share ({summary.method})", "95 % interval", "plain", "rows"], cells
-    )
-    if len(rows) < len(summary.shares):
-        print(f"the {SHOWN} largest of {len(summary.shares)} shares; --output report.html or --json gives all")
+    plain = ["plain"] * summary.corrected
+    cells = [
+        [
+            *(one["label"], *(one[key] for key, _ in names), summary.shown(one["share"])),
+            *(summary.interval(one), *(summary.shown(one[name]) for name in plain), str(one["rows"])),
+        ]
+        for one in summary.largest[:SHOWN]
+    ]
+    columns = ["label", *(name for _, name in names), summary.measure, "95 % interval", *plain, "rows"]
+    print_table(columns, cells)
+    if len(cells) < len(summary.shares):
+        print(f"the {SHOWN} largest of {len(summary.shares)}; --output report.html or --json gives all")
     for one in summary.clear[:8]:
-        size = f"{one['difference']:+.1%} against {one['second']} [{one['low']:+.1%}, {one['high']:+.1%}], p = {one['p_holm']:.2g}"
-        print(visible(f"{one['label']}: {one['first']} {size}"))
+        size = f"{summary.shown(one['difference'], '+')} against {one['second']}"
+        print(
+            visible(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
+        )
     if summary.differences:
         print(f"tested: {summary.tested}" + ("" if summary.clear else " No difference is significant at 5 %."))

@@ -14,7 +14,7 @@ SECONDS_BETWEEN_LINES = 30.0
 class Lines:
     """Prints a line on standard error every 30 seconds, and one at the end if there were others. `unit`: in the plural."""
 
-    def __init__(self, total: int | None, unit: str, done: int = 0):
+    def __init__(self, total: int, unit: str, done: int = 0):
         self.total, self.unit, self.done, self.before = total, unit, done, done
         self.began = self.said = time.monotonic()
 
@@ -22,13 +22,9 @@ class Lines:
         """Count this many more units as done."""
         self.done += count
         now = time.monotonic()
-        ended = self.total is not None and self.done >= self.total
-        if now - self.said < SECONDS_BETWEEN_LINES and (self.said == self.began or not ended):
+        if now - self.said < SECONDS_BETWEEN_LINES and (self.said == self.began or self.done < self.total):
             return
         self.said = now
-        if self.total is None:
-            print(f"{self.done} {self.unit} in {duration(now - self.began)}", file=sys.stderr, flush=True)
-            return
         spent, more = now - self.began, self.total - self.done
         share = f"{100 * self.done // max(self.total, 1)} %"
         line = f"{self.done} of {self.total} {self.unit} ({share}) in {duration(spent)}"
@@ -37,8 +33,8 @@ class Lines:
         print(line, file=sys.stderr, flush=True)
 
 
-def progress_bar(progress: bool, total: int | None, unit: str) -> AbstractContextManager[Any]:
-    """An object with `update(count)`: a bar if standard error is a terminal, else `Lines`; silent unless `progress`. A total of None is not known."""
+def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManager[Any]:
+    """An object with `update(count)`: a bar if standard error is a terminal, else `Lines`; silent unless `progress`."""
     if not progress:
         # No tqdm bar: after a fork its lock may stay taken.
         return nullcontext(SimpleNamespace(update=lambda count=1: None))

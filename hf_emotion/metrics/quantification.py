@@ -147,13 +147,14 @@ class Observed:
     sums: np.ndarray | None = None
     squares: np.ndarray | None = None
 
-    def minus(self, other: "Observed") -> "Observed":
-        """The rows that are not among the other's."""
-        rest = [
-            None if own is None or less is None else own - less
-            for own, less in ((self.sums, other.sums), (self.squares, other.squares))
-        ]
-        return Observed(self.rows - other.rows, self.chosen - other.chosen, *rest)
+    def mean_and_deviation(self) -> tuple[np.ndarray, np.ndarray]:
+        """(C,) of the scores; the deviation of the sample, NaN for one row."""
+        if self.sums is None or self.squares is None:
+            raise ValueError("means need the score of every label.")
+        mean = self.sums / max(self.rows, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance = np.maximum(self.squares - self.rows * mean**2, 0) / np.float64(self.rows - 1)
+        return mean, np.sqrt(variance)
 
 
 def estimates(
@@ -168,6 +169,10 @@ def estimates(
     """
     share = observed.chosen / max(observed.rows, 1)
     errors, rows = np.random.default_rng([0, 0]), np.random.default_rng([1, stream])
+    if method == "mean":  # of the values of a regression: Student's t
+        mean, deviation = observed.mean_and_deviation()
+        drawn = rows.standard_t(max(observed.rows - 1, 1), (samples, len(mean)))
+        return np.concatenate([mean[None], mean + drawn * deviation / np.sqrt(max(observed.rows, 1))])
     if method == "probabilistic":
         if observed.sums is None or observed.squares is None:
             raise ValueError("the probabilistic correction needs the probability of every label.")

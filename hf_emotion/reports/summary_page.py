@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a summary, with plots as inline SVG (extra `plots`) that are read on light and dark pages, on a desk and on a phone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,69 +19,58 @@ INK = "#010203"  # becomes the colour of the page's text
 COLOURS = ("#2f86cf", "#d9782d", "#3d9970", "#a05fb4")
 DASHES = ("-", "--", "-.", ":")
 PANELS, GROUPS_DRAWN, ROWS_SHOWN = 9, 14, 150
-STYLE = {
-    **{f"{name}.color": INK for name in ("text", "xtick", "ytick", "grid")},
-    **{"axes.labelcolor": INK, "axes.edgecolor": INK, "font.size": 10, "font.family": "sans-serif"},
-    **{
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.alpha": 0.2,
-    },
-    **{"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"},
+STYLE: dict[str, Any] = {
+    **dict.fromkeys(
+        ("text.color", "xtick.color", "ytick.color", "grid.color", "axes.labelcolor", "axes.edgecolor"), INK
+    ),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
+    **{"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.2, "font.size": 10, "font.family": "sans-serif"},
 }
 
 
-def page(summary: Summary, title: str = "What the texts say") -> str:
+def page(summary: Summary) -> str:
     """The HTML text; everything that comes from the data is escaped."""
     require("matplotlib", "the page of a summary", "plots")
+    groups = list(dict.fromkeys(one["group"] for one in summary.shares))  # the largest first
     return render(
         "summary.html",
-        title=title,
+        title="What the texts say",
         summary=summary,
-        charts=_charts(summary),
-        rows=sorted(summary.shares, key=lambda one: (one["share"] != one["share"], -one["share"]))[:ROWS_SHOWN],
+        charts=_charts(summary, groups),
+        rows=summary.largest[:ROWS_SHOWN],
         large_drift=LARGE_DRIFT,
-        legend=list(zip(_groups(summary), COLOURS, strict=False)) if summary.time and summary.by else [],
+        colours=COLOURS,
+        legend=list(zip(groups, COLOURS, strict=False)) if summary.time and summary.by else [],
     )
 
 
-def _groups(summary: Summary) -> list[str]:
-    """The groups, the largest first."""
-    return list(dict.fromkeys(one["group"] for one in summary.shares))
-
-
-def _charts(summary: Summary) -> list[tuple[str, Markup]]:
+def _charts(summary: Summary, groups: Sequence[str]) -> list[tuple[str, Markup]]:
     """(title, SVG) of each panel: all labels in one, or one label in each, over groups or time."""
     if not summary.by and not summary.time:
-        rows = sorted(summary.shares, key=lambda one: one["share"])
-        return [
-            ("", _svg("shares of the labels", partial(_dots, rows=rows, name="label"), 0.26 * len(rows) + 0.7, 5.6))
-        ]
+        rows = summary.largest[::-1]
+        draw = partial(_dots, rows=rows, name="label", summary=summary)
+        return [("", _svg(f"{summary.measure} of each label", draw, 0.26 * len(rows) + 0.7, 5.6))]
 
-    def weight(label: str) -> float:
-        """How clearly a label differs, or else how frequent it is."""
-        tests = [one for one in summary.differences if one["label"] == label]
-        if tests:
-            return max(10 * (1 - one["p_holm"]) + abs(np.nan_to_num(one["difference"])) for one in tests)
-        return float(np.nansum([one["share"] for one in summary.shares if one["label"] == label]))
+    def weight(label: str) -> tuple[float, float]:
+        """How clearly a label differs, and how frequent it is."""
+        tests = [one["p_holm"] for one in summary.differences if one["label"] == label]
+        return -min(tests, default=1), float(
+            np.nansum([one["share"] for one in summary.shares if one["label"] == label])
+        )
 
-    labels = sorted(summary.labels, key=weight, reverse=True)[:PANELS]
     charts = []
-    for label in labels:
-        own = [one for one in summary.shares if one["label"] == label]
-        draw: Callable[[Any], None] = partial(_lines, rows=own, summary=summary)
-        height = 2.5
+    for label in sorted(summary.labels, key=weight, reverse=True)[:PANELS]:
+        own = [one for one in summary.largest[::-1] if one["label"] == label]
+        draw, height = partial(_lines, rows=own, groups=groups, summary=summary), 2.5
         if not summary.time:
-            largest = _groups(summary)[:GROUPS_DRAWN]
-            rows = sorted((one for one in own if one["group"] in largest), key=lambda one: one["share"])
-            draw, height = partial(_dots, rows=rows, name="group"), 0.26 * len(rows) + 0.7
+            own = [one for one in own if one["group"] in groups[:GROUPS_DRAWN]]
+            draw, height = partial(_dots, rows=own, name="group", summary=summary), 0.26 * len(own) + 0.7
         charts.append((label, _svg(label, draw, height)))
     return charts
 
 
-def _svg(name: str, draw: Callable[[Any], None], height: float, width: float = 3.9) -> Markup:
+def _svg(name: str, draw: Any, height: float, width: float = 3.9) -> Markup:
     """A drawing, in inches, as SVG text."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -95,35 +84,42 @@ def _svg(name: str, draw: Callable[[Any], None], height: float, width: float = 3
     return Markup('<svg role="img" aria-label="{}"').format(name) + Markup(text)
 
 
-def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str) -> None:
+def _scaled(summary: Summary, rows: Sequence[dict[str, Any]], *names: str) -> list[list[float]]:
+    """The columns of some rows, shares in percent."""
+    return [[one[name] * (1 if summary.method == "mean" else 100) for one in rows] for name in names]
+
+
+def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str, summary: Summary) -> None:
     """A share with its interval in each line, and the plain count as a ring."""
-    for y, one in enumerate(rows):
-        axes.plot(
-            [100 * one["low"], 100 * one["high"]],
-            [y, y],
-            color=COLOURS[0],
-            linewidth=2.2,
-            solid_capstyle="round",
-            alpha=0.6,
-        )
-        axes.plot(100 * one["share"], y, "o", color=COLOURS[0], markersize=6)
-        axes.plot(100 * one["plain"], y, "o", markerfacecolor="none", markeredgecolor=INK, markersize=5, alpha=0.7)
-    axes.set_yticks(range(len(rows)), [drawn(one[name]) for one in rows])
-    axes.set(xlabel="% of the texts", ylim=(-0.6, len(rows) - 0.4))
-    axes.set_xlim(left=0)
+    lines = range(len(rows))
+    share, low, high = _scaled(summary, rows, "share", "low", "high")
+    axes.hlines(lines, low, high, color=COLOURS[0], linewidth=2.2, alpha=0.6)
+    axes.plot(share, lines, "o", color=COLOURS[0], markersize=6)
+    if summary.corrected:
+        (plain,) = _scaled(summary, rows, "plain")
+        axes.plot(plain, lines, "o", markerfacecolor="none", markeredgecolor=INK, markersize=5, alpha=0.7)
+    axes.set_yticks(lines, [drawn(one[name]) for one in rows])
+    axes.set(xlabel=_axis(summary), ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", alpha=0)
+    if summary.method != "mean":
+        axes.set_xlim(left=0)
 
 
-def _lines(axes: Any, rows: Sequence[dict[str, Any]], summary: Summary) -> None:
+def _lines(axes: Any, rows: Sequence[dict[str, Any]], groups: Sequence[str], summary: Summary) -> None:
     """Shares over the periods, a line for each of the largest groups."""
     periods = sorted({one["period"] for one in summary.shares})
-    for group, colour, dashes in zip(_groups(summary), COLOURS, DASHES, strict=False):
+    for group, colour, dashes in zip(groups, COLOURS, DASHES, strict=False):
         own = sorted((one for one in rows if one["group"] == group), key=lambda one: one["period"])
         x = [periods.index(one["period"]) for one in own]
-        low, share, high = ([100 * one[key] for one in own] for key in ("low", "share", "high"))
+        low, share, high = _scaled(summary, own, "low", "share", "high")
         axes.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0)
         axes.plot(x, share, dashes, color=colour, marker="o", markersize=3.5, linewidth=1.8)
     step = -(-len(periods) // 4)
     axes.set_xticks(range(0, len(periods), step), periods[::step], fontsize=8)
-    axes.set(ylabel="% of the texts")
-    axes.set_ylim(bottom=0)
+    axes.set(ylabel=_axis(summary))
+    if summary.method != "mean":
+        axes.set_ylim(bottom=0)
+
+
+def _axis(summary: Summary) -> str:
+    return "mean value" if summary.method == "mean" else "% of the texts"

@@ -102,7 +102,8 @@ def predict_file(
         separator: of a CSV source; default: what separates the header. An output with the source's ending gets the same.
         escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
         layout: "joined": cells with the chosen labels and their scores. "wide": for each label (for each aspect) the columns
-            `probability_LABEL` and `decision_LABEL` (true or false; the aspect's label), which any table program counts and filters.
+            `probability_LABEL` and `decision_LABEL` (true or false; the aspect's label), which any table program counts and filters;
+            for each name of a regression the column `value_NAME`.
         all_scores: add the column `all_scores`, an object with the probability of every label; wide files have them anyway.
         prefix: stands before the names of the new columns.
         encoding: of the source, such as "cp1252"; default: UTF-8. The output is UTF-8.
@@ -265,8 +266,12 @@ def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefi
             why = "each term has a row" if places else "a dialogue in one row has no columns for its turns"
         raise ValueError(f"wide columns and all scores need the model here and one text in each row ({why}).")
     names = tuple(predictor.wide_labels)
-    words = names != tuple(predictor.labels)
-    return Added(prefix, wide=names, words=words) if wide else Added(prefix, scores=names)
+    if not wide:
+        return Added(prefix, scores=names)
+    values = getattr(predictor, "regression", False)
+    return Added(
+        prefix, wide=names, decision=None if values else "bool" if names == tuple(predictor.labels) else "string"
+    )
 
 
 def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
@@ -422,7 +427,7 @@ def predict_rows(
                 labels, *more = next(each)
             own, decided = next(scores), next(decisions)
             if added.wide is not None:
-                values[number] = (*own, *decided, *more)
+                values[number] = (*own, *(decided if added.decision else ()), *more)
                 continue
             joined = [one["label"] for one in labels], [one["score"] for one in labels]
             every = () if added.scores is None else (dict(zip(added.scores, own, strict=True)),)

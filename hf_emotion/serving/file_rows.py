@@ -30,7 +30,7 @@ MOST_ROWS, MOST_CHARACTERS = 2**20 - 1, 32_767  # of a sheet of Excel, of a cell
 # Many files have a column `language` of their own.
 UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
 LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
-WIDE = PROBABILITY, DECISION = ("probability_", "decision_")  # before a label, in wide files
+PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
 ALL_SCORES = "all_scores"
 PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
 CSV_SEPARATOR = "|"
@@ -108,7 +108,7 @@ class Added:
     Attributes:
         prefix: stands before their names in the output.
         wide: the labels (aspects) with a column of probability and one of decision each; None: joined cells.
-        words: whether a decision is a label's name (of an aspect), and not true or false.
+        decision: "bool" (a label: yes or no), "string" (an aspect: its label), or None (the values of a regression: one column each).
         scores: the labels in the column `all_scores`; None: no such column.
         nested: whether a row has one prediction for each of its turns.
         places: whether there is a row for each find, with its place in the text.
@@ -116,7 +116,7 @@ class Added:
 
     prefix: str = ""
     wide: tuple[str, ...] | None = None
-    words: bool = False
+    decision: str | None = "bool"
     scores: tuple[str, ...] | None = None
     nested: bool = False
     places: bool = False
@@ -126,10 +126,10 @@ class Added:
         """The columns without those of `Unread`, and their types."""
         score = pyarrow.float32()
         if self.wide is not None:
-            decision = pyarrow.string() if self.words else pyarrow.bool_()
-            return [
-                (begin + name, kind) for begin, kind in zip(WIDE, (score, decision), strict=True) for name in self.wide
-            ]
+            kinds = {VALUE: score}
+            if self.decision is not None:
+                kinds = {PROBABILITY: score, DECISION: pyarrow.type_for_alias(self.decision)}
+            return [(begin + name, kind) for begin, kind in kinds.items() for name in self.wide]
         columns = [(LABELS, pyarrow.list_(pyarrow.string())), (SCORES, pyarrow.list_(score))]
         if self.scores is not None:
             columns.append((ALL_SCORES, pyarrow.struct([(name, score) for name in self.scores])))
