@@ -9,8 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ...data.lazily import datasets
-from ...data.rows import packaged_rows
+from ...data.lazily import numpy as np
+from ...data.rows import Rows, packaged_rows
 from ...data.splits import split_by_text
+from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus
 from ..corpus_files import CorpusRows, corpus_files
 from ..targeted_sentiment.loading import DOWNLOAD_FROM, FILES, NoDoctype
@@ -36,36 +38,36 @@ def load_semeval2014_terms(
         as_pairs: a row for each term instead, with the term as the auxiliary sentence: what a model reads that decides the sentiment of
             terms that another one found (`sentiment_model`). The parts hold the same texts.
     """
-    parts, pairs = {}, {}
-    names = corpus_files(data_dir, "semeval2014", f"{DOWNLOAD_FROM}/semeval2014", FILES["semeval2014"])
-    for split, path in zip(("train", "test"), names, strict=True):
-        of_pairs = CorpusRows(path)
+    parts = {}
+    paths = corpus_files(data_dir, "semeval2014", f"{DOWNLOAD_FROM}/semeval2014", FILES["semeval2014"])
+    for split, path in zip(("train", "test"), paths, strict=True):
         with CorpusRows(path, "sentence") as rows:
             root = ElementTree.parse(path, ElementTree.XMLParser(target=NoDoctype())).getroot()
             for rows.line, sentence in enumerate(root.iterfind("sentence"), 1):
-                text, row_id = sentence.findtext("text", ""), sentence.attrib["id"]
                 marked = [term.attrib for term in sentence.iterfind("aspectTerms/aspectTerm")]
-                terms = [(int(term["from"]), int(term["to"]), term["polarity"]) for term in marked]
-                terms = [term for term in terms if term[2] in LABELS]
-                add_text(rows, rows.line, text, terms, row_id)
-                for start, end, label in terms:
-                    of_pairs.add(rows.line, text, label, f"{row_id}/{start}", target=None, aspect=text[start:end])
-        parts[split], pairs[split] = to_dataset(rows, LABELS), of_pairs
+                terms = [
+                    (int(term["from"]), int(term["to"]), term["polarity"])
+                    for term in marked
+                    if term["polarity"] in LABELS
+                ]
+                add_text(rows, rows.line, sentence.findtext("text", ""), terms, sentence.attrib["id"])
+        parts[split] = to_dataset(rows, LABELS)
     train, validation = split_by_text(parts["train"], validation_fraction)
-    splits = datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
-    if not as_pairs:
-        return splits
-    return datasets.DatasetDict(
-        {name: _pairs(pairs["test" if name == "test" else "train"], rows) for name, rows in splits.items()}
-    )
+    splits = {"train": train, "validation": validation, "test": parts["test"]}
+    return datasets.DatasetDict({name: term_pairs(rows) if as_pairs else rows for name, rows in splits.items()})
 
 
-def _pairs(pairs: CorpusRows, rows: datasets.Dataset) -> datasets.Dataset:
-    """The pairs of these texts; all have the one aspect "term"."""
-    texts, own = set(rows["text"]), CorpusRows(pairs.source)
-    own.rows = [{**row, "term": row["aspect"], "aspect": "term"} for row in pairs.rows if row["text"] in texts]
-    terms = [row["term"] for row in own.rows]
-    dataset = to_aspect_dataset(own, LABELS, ["term"])
+def term_pairs(texts: datasets.Dataset) -> datasets.Dataset:
+    """A row for each term of texts, as corpora of aspects have it: the one aspect "term", and the term as the auxiliary sentence."""
+    tags = text_processing.term_tags(LABELS)
+    rows, terms = Rows("terms", "error"), []
+    for text in texts:
+        scores = np.eye(len(tags))[text["labels"]].tolist()
+        found = text_processing.find_terms(scores, tags)
+        for term in text_processing.term_entries(text["text"], text["words"], found):
+            rows.add(0, text["text"], term["label"], f"{text['id']}/{term['start']}", target=None, aspect="term")
+            terms.append(term["term"])
+    dataset = to_aspect_dataset(rows, LABELS, ["term"])
     return dataset.remove_columns("auxiliary").add_column("auxiliary", terms)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,15 @@ from ...data.own_files import (
     read_own,
     with_validation,
 )
-from ...data.rows import BadRow, OnBadRows, Rows, decode
+from ...data.rows import BadRow, OnBadRows, Row, Rows, decode
 from ...data.splits import split_by_text
 from ...runtime.plain import text_processing
 from .rows import Term, add_text, to_dataset
 
 
 CONLL = ".conll"
+TAG = re.compile(r"O|[BI]-.+")
+Texts = list[tuple[int, Any, list[Term]]]  # line, text, terms
 
 
 def load_term_files(
@@ -55,13 +58,13 @@ def load_term_files(
         labels: the labels in their order. None: those in the training part, sorted.
         validation_fraction, on_bad_rows, separator: as for `load_aspect_files`.
     """
-    own = own_files(data_dir, labels=labels) if not (conll := _conll_files(data_dir)) else {}
-    parsed = {split: _read_conll(path, on_bad_rows) for split, path in conll.items()}
-    columns = [text_column, term_column, label_column, *([] if start_column is None else [start_column])]
-    for split, path in own.items():
-        found: list[tuple[int, str, list[Term]]] = []
-        add = partial(_add, split, found, columns, terms_column)
-        parsed[split] = read_own(path, on_bad_rows, columns, separator, add)
+    columns = {"text_column": text_column, "term_column": term_column, "label_column": label_column}
+    columns |= {} if start_column is None else {"start_column": start_column}
+    parsed = {split: _read_conll(path, on_bad_rows) for split, path in _conll_files(data_dir).items()}
+    for split, path in {} if parsed else own_files(data_dir, labels=labels).items():
+        found: Texts = []
+        add = partial(_add, found, columns, terms_column)
+        parsed[split] = read_own(path, on_bad_rows, list(columns.values()), separator, add)
         for line, text, terms in found:
             add_text(parsed[split], line, text, terms, f"{split}-{line}")
     names = names_of(labels) or sorted({tag[2:] for row in parsed["train"].rows for tag in row["labels"]} - {""})
@@ -72,114 +75,79 @@ def load_term_files(
     return with_validation(splits, validation_fraction, split_by_text)
 
 
-def _add(
-    split: str,
-    found: list[tuple[int, str, list[Term]]],
-    columns: list[str],
-    listed: str,
-    rows: Rows,
-    line: int,
-    row: dict[str, Any],
-) -> None:
-    """A row with all terms of a text, or with one term: then it waits in `found` for the others."""
-    text = row.get(columns[0])
-    if listed in row:
-        terms = row[listed] or []
-        if not isinstance(terms, list) or not all(
-            isinstance(term, dict) and {"start", "end", "label"} <= term.keys() for term in terms
-        ):
-            raise BadRow(f"{listed!r} must be a list of objects with start, end and label, got {terms!r}")
-        for term in terms:
-            held = (
-                text[term["start"] : term["end"]]
-                if isinstance(text, str) and type(term["start"]) is type(term["end"]) is int
-                else None
-            )
-            if held is not None and term.get("term") not in (None, held):
-                raise BadRow(
-                    f"from {term['start']} to {term['end']} the text has {held!r}, and not the term {term['term']!r}"
-                )
-        return add_text(
-            rows,
-            line,
-            text,
-            [(term["start"], term["end"], read_name(term["label"], "label")) for term in terms],
-            f"{split}-{line}",
-        )
+def _add(found: Texts, columns: dict[str, str], terms_column: str, rows: Rows, line: int, row: Row) -> None:
+    """Add a row with all terms of a text, or with one term, to the texts that were found."""
+    if terms_column in row:
+        text = row.get(columns["text_column"])
+        found.append((line, text, _listed(text, terms_column, row[terms_column])))
+        return
     check_columns(
-        rows.source,
-        line,
-        row,
-        columns,
-        "text_column, term_column, label_column, start_column, or terms_column for a list of terms",
+        rows.source, line, row, columns.values(), f"{', '.join(columns)}, or terms_column for a list of terms"
     )
-    if not text_processing.is_readable(text):
-        return rows.reject(line, f"the text is empty or no string: {text!r}")
+    text, term, label, *start = (row[column] for column in columns.values())
     if not found or found[-1][1] != text:
         found.append((line, text, []))
     terms = found[-1][2]
-    term = row[columns[1]]
-    if term is None or term == "":
-        return None
-    if not isinstance(term, str):
-        raise BadRow(f"the term must be a string, or empty for a text without terms, got {term!r}")
-    if len(columns) > 3:
-        given = name_of(row[columns[3]])
-        starts = [int(given)] if given.isdecimal() and text.startswith(term, int(given)) else []
+    if isinstance(text, str) and name_of(term):
+        first = _start(text, str(term), {start for start, _, _ in terms}, *start)
+        terms.append((first, first + len(str(term)), read_name(label, columns["label_column"])))
+
+
+def _listed(text: Any, column: str, cell: Any) -> list[Term]:
+    """The terms of a cell that lists them."""
+    try:
+        terms = [(term["start"], term["end"], term["label"], term.get("term")) for term in cell or []]
+    except (TypeError, KeyError, AttributeError):
+        raise BadRow(f"{column!r} must be a list of objects with start, end and label, got {cell!r}") from None
+    for start, end, _, term in terms:
+        if term is not None and type(start) is type(end) is int and term != (held := str(text)[start:end]):
+            raise BadRow(f"from {start} to {end} the text has {held!r}, and not the term {term!r}")
+    return [(start, end, read_name(label, "label")) for start, end, label, _ in terms]
+
+
+def _start(text: str, term: str, taken: set[int], *given: Any) -> int:
+    """Where a term starts: in the given place, else in the first one that is not taken; a part of a word only where no word fits."""
+    places = [match.start() for match in re.finditer(f"(?={re.escape(term)})", text)]
+    if given:
+        starts = [place for place in places if str(place) == name_of(*given)]
     else:
-        words = text_processing.term_words(text)
-        borders = {start for start, _ in words}, {end for _, end in words}
-        places = [i for i in range(len(text)) if text.startswith(term, i)]
-        whole = [i for i in places if i in borders[0] and i + len(term) in borders[1]]
-        taken = {start for start, _, _ in terms}
-        starts = [i for i in whole or places if i not in taken]
+        whole = [match.start() for match in re.finditer(rf"(?<!\w)(?={re.escape(term)}(?!\w))", text)]
+        starts = [place for place in whole or places if place not in taken]
     if not starts:
         raise BadRow(f"the text does not hold the term {term!r} (there, or so often): {text!r}")
-    terms.append((starts[0], starts[0] + len(term), read_name(row[columns[2]], columns[2])))
-    return None
+    return starts[0]
 
 
 def _conll_files(data_dir: str | Path | None) -> dict[str, Path]:
-    """The CoNLL files by split; empty if there is none."""
+    """The CoNLL files by split; empty if there is none for the training."""
     place = Path(data_dir or "")
-    if data_dir is None or place.is_file():
+    if place.is_file():
         return {"train": place} if place.suffix == CONLL else {}
-    found = {
-        split: place / f"{stem}{CONLL}"
-        for split, stems in SPLIT_STEMS.items()
-        for stem in stems
-        if (place / f"{stem}{CONLL}").is_file()
-    }
+    paths = {split: [place / f"{stem}{CONLL}" for stem in stems] for split, stems in SPLIT_STEMS.items()}
+    found = {split: path for split, named in paths.items() for path in named if data_dir and path.is_file()}
     return found if "train" in found else {}
 
 
 def _read_conll(path: Path, on_bad_rows: OnBadRows) -> Rows:
     """Texts from tokens, joined by blanks. The first column is the token, the last one the tag."""
     rows = Rows(path, on_bad_rows)
-    lines = enumerate(decode(path.read_bytes(), path).split("\n"), 1)
-    for filled, group in itertools.groupby(
-        lines, key=lambda line: bool(line[1].strip()) and not line[1].startswith("-DOCSTART-")
-    ):
-        if not filled:
+    lines = enumerate(map(str.split, decode(path.read_bytes(), path).split("\n")), 1)
+    for filled, group in itertools.groupby(lines, lambda line: bool(line[1]) and line[1][0] != "-DOCSTART-"):
+        block = list(group) if filled else []
+        wrong = [(line, cells) for line, cells in block if len(cells) < 2 or not TAG.fullmatch(cells[-1])]
+        for line, cells in wrong[:1]:
+            rows.reject(line, f"a line must be a token and its tag, O, B-LABEL or I-LABEL, got {' '.join(cells)!r}")
+        if wrong or not block:
             continue
-        text, before, first = "", "", 0
+        text, before = "", ""
         terms: list[Term] = []
-        for line, content in group:
-            first = first or line
-            token, *more = content.split()
-            tag = more[-1] if more else ""
-            if tag != text_processing.OUTSIDE and (tag[:2] not in ("B-", "I-") or len(tag) < 3):
-                rows.reject(
-                    line, f"a line must be a token and its tag, O, B-LABEL or I-LABEL, got {content.strip()!r}"
-                )
-                break
+        for _, (token, *_, tag) in block:
             start = len(text) + bool(text)
-            text += f" {token}" if text else token
-            if tag.startswith("I-") and before[2:] == tag[2:]:
+            text = f"{text} {token}" if text else token
+            if tag[0] == "I" and before[2:] == tag[2:]:
                 terms[-1] = (terms[-1][0], len(text), tag[2:])
             elif tag != text_processing.OUTSIDE:
                 terms.append((start, len(text), tag[2:]))
             before = tag
-        else:
-            add_text(rows, first, text, terms, f"{path.stem}-{first}")
+        add_text(rows, block[0][0], text, terms, f"{path.stem}-{block[0][0]}")
     return rows
