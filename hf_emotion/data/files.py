@@ -92,6 +92,8 @@ def find_separator(
         with _reading(shown(path)), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
             headers[separator] = next(csv.reader(file, delimiter=separator), [])
     fitting = [separator for separator, header in headers.items() if needed and set(needed) <= set(header)]
+    if any(headers[separator] != headers[fitting[0]] for separator in fitting):
+        raise ValueError(f"{shown(path)} fits several separators, {sorted(fitting)}: name yours (--separator).")
     return fitting[0] if fitting else max(headers, key=lambda separator: len(headers[separator]))
 
 

@@ -238,7 +238,7 @@ def test_the_predictor_of_another_task(case, folder_of, predictor):
             said = str(caught.value)
             assert f"reads {predictor.task.reads}: " in said and "\n" not in said
     if case.predictor is not Predictor:
-        with pytest.raises(ValueError, match=f"`taxonomy` 'ekman' .* is a model for {predictor.task.name}"):
+        with pytest.raises(ValueError, match=f"`taxonomy` 'ekman' .* a model for {predictor.task.name}"):
             load_predictor(folder_of(case), taxonomy="ekman")
 
 
