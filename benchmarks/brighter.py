@@ -5,6 +5,7 @@ Figures of each language for runs on BRIGHTER, and what masking is worth.
     python -m benchmarks.brighter languages runs/brighter_laa runs/brighter_intensity --output benchmarks/brighter.json
     python -m benchmarks.brighter unseen runs/brighter_laa --data-dir DATA --output benchmarks/brighter_unseen.json
     python -m benchmarks.brighter rising runs/brighter_intensity --output benchmarks/brighter_rising.json
+    python -m benchmarks.brighter carries goemotions --output benchmarks/brighter_transfer.json
     python -m benchmarks.brighter masking brighter/laa --data-dir DATA --output benchmarks/brighter_masking.json
 
 `languages` reads the predictions of the best seed. "common": macro-F1 on the test part at the run's thresholds, tuned on the validation rows
@@ -22,8 +23,10 @@ import pyarrow.parquet
 import typer
 from datasets import DatasetDict
 
+from benchmarks.study.transfer import transfer
 from hf_emotion import Predictor, metrics
 from hf_emotion.data.splits import UNANNOTATED
+from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import train
@@ -161,6 +164,17 @@ def rising(run: Path, output: Output) -> None:
     for row in found:
         print(row)
     write_json(output, {"model": run.name, "sentences": found})
+
+
+@app.command()
+def carries(model: str, output: Output, data_dir: Path | None = None) -> None:
+    """How far a model with other labels carries: `transfer` to the five languages that the written sentences have, too."""
+    predictor, found = load_predictor(model), {}
+    for code in ("eng", "deu", "ptbr", "rus", "esp"):
+        part = "validation" if code == "esp" else "test"  # whose labels are not here
+        found[code] = transfer(predictor, "brighter", data_dir, part, {"languages": [code]})
+        print(code, found[code])
+    write_json(output, {model: found})
 
 
 if __name__ == "__main__":
