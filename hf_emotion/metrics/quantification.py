@@ -147,15 +147,6 @@ class Observed:
     sums: np.ndarray | None = None
     squares: np.ndarray | None = None
 
-    def mean_and_deviation(self) -> tuple[np.ndarray, np.ndarray]:
-        """(C,) of the scores; the deviation of the sample, NaN for one row."""
-        if self.sums is None or self.squares is None:
-            raise ValueError("means need the score of every label.")
-        mean = self.sums / max(self.rows, 1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            variance = np.maximum(self.squares - self.rows * mean**2, 0) / np.float64(self.rows - 1)
-        return mean, np.sqrt(variance)
-
 
 def estimates(
     observed: Observed, counts: ValidationCounts | None, method: str, stream: int = 0, samples: int = SAMPLES
@@ -169,15 +160,19 @@ def estimates(
     """
     share = observed.chosen / max(observed.rows, 1)
     errors, rows = np.random.default_rng([0, 0]), np.random.default_rng([1, stream])
-    if method == "mean":  # of the values of a regression: Student's t
-        mean, deviation = observed.mean_and_deviation()
-        drawn = rows.standard_t(max(observed.rows - 1, 1), (samples, len(mean)))
-        return np.concatenate([mean[None], mean + drawn * deviation / np.sqrt(max(observed.rows, 1))])
-    if method == "probabilistic":
+    if method in ("mean", "probabilistic"):
         if observed.sums is None or observed.squares is None:
             raise ValueError("the probabilistic correction needs the probability of every label.")
-        mean = observed.sums / max(observed.rows, 1)
-        error = error_of_mean(mean, observed.squares / max(observed.rows, 1) - mean**2, observed.rows)
+        mean, count = observed.sums / max(observed.rows, 1), max(observed.rows, 1)
+        variance = observed.squares / count - mean**2
+        if (
+            method == "mean"
+        ):  # of the values of a regression: Student's t; nothing is known of the deviation of one row
+            error = np.sqrt(np.maximum(variance, 0) / (count - 1)) if count > 1 else np.full(len(mean), np.nan)
+            return np.concatenate(
+                [mean[None], mean + error * rows.standard_t(max(count - 1, 1), (samples, len(mean)))]
+            )
+        error = error_of_mean(mean, variance, observed.rows)
         seen = np.concatenate([mean[None], rows.normal(mean, error, (samples, len(mean)))])
     elif counts is None or counts.multi_label:
         others = observed.rows - observed.chosen

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +31,7 @@ MOST_TERMS = 50
 PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 LARGE_DRIFT = 0.25
 WORDS_SHOWN, FEWEST_TEXTS = 20, 5
+WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
 # what `serving.file_rows` calls the columns of predictions
@@ -66,11 +67,11 @@ class Summary:
     time: str | None
     every: str | None
     method: str
-    shares: list[dict[str, Any]]
-    differences: list[dict[str, Any]]
+    shares: list[dict[str, Any]] = field(repr=False)
+    differences: list[dict[str, Any]] = field(repr=False)
     tested: str
-    typical: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    drift: dict[str, Any] | None = None
+    typical: dict[str, dict[str, list[str]]] = field(default_factory=dict, repr=False)
+    drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,10 +118,6 @@ class Summary:
 
         return page(self)
 
-    def __repr__(self) -> str:
-        kinds = [f"by={self.by!r}"] * bool(self.by) + [f"time={self.time!r}, every={self.every!r}"] * bool(self.time)
-        return f"Summary({', '.join([f'{self.rows} rows', f'{len(self.labels)} labels', *kinds, self.method])})"
-
 
 def summarize(
     data: Any,
@@ -161,30 +158,31 @@ def summarize(
     Raises:
         ValueError: times that cannot be read, no such column, no predictions, labels of another model.
     """
-    import pandas
-
     if every not in PERIODS:
         raise ValueError(f"`every` must be one of {sorted(PERIODS)}, got {every!r}.")
 
     def read(source: Any, by: Any, time: Any) -> _Rows:
         strings = [name for name in (by, time, text_column, prefix + LABELS) if isinstance(name, str)]
         frame = _table(source, strings, separator, encoding)
-        rows = _predictions(frame, prefix, text_column, model)
-        keys = pandas.DataFrame({"group": "", "period": ""}, frame.index)
+        usual = ("text", "utterance") if text_column is None else (_column(frame, text_column).name,)
+        texts = next((frame[name] for name in usual if name in frame), None)
+        rows = _predictions(frame, prefix, texts, model)
+        groups, periods = (_keys(frame, asked) for asked in (by, time))
         if by is not None:
-            keys["group"] = frame[_column(frame, by)] if isinstance(by, str) else list(by)
-            keys["group"] = keys["group"].astype(str).where(keys["group"].notna() & (keys["group"] != ""), "(none)")
+            groups = groups.astype(str).where(groups.notna() & (groups != ""), "(none)")
         if time is not None:
-            keys["period"] = frame[_column(frame, time)] if isinstance(time, str) else list(time)
-            keys["period"] = _periods(keys["period"], every, time_format, on_bad_rows)
-        return rows.kept(keys)
+            periods = _periods(periods, every, time_format, on_bad_rows)
+        about = (
+            frame[[]].assign(group=groups, period=periods, text=texts).loc[rows.chosen.index].dropna(subset=["period"])
+        )
+        if about.empty:
+            raise ValueError("there is no row with a prediction: nothing is summarized.")
+        scores = None if rows.scores is None else rows.scores.loc[about.index]
+        return _Rows(rows.chosen.loc[about.index], scores, rows.values, about, len(frame) - len(about))
 
-    here = read(data, by, time)
-    names = [
-        value if value is None or isinstance(value, str) else name for name, value in (("group", by), ("time", time))
-    ]
-    past = None if reference is None else read(reference, None, None)
-    return _summary(here, past, model, names[0], names[1], every, labels, texts)
+    here, past = read(data, by, time), None if reference is None else read(reference, None, None)
+    names = {name: asked if isinstance(asked, str | None) else name for name, asked in (("group", by), ("time", time))}
+    return _summary(here, past, model, names["group"], names["time"], every, labels, texts)
 
 
 def has_predictions(
@@ -239,16 +237,23 @@ def _table(data: Any, strings: list[str], separator: str | None, encoding: str |
         raise ValueError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from error
 
 
-def _column(frame: "pandas.DataFrame", name: str) -> str:
-    """The name; ValueError if there is no such column."""
-    if name not in frame.columns:
+def _column(frame: "pandas.DataFrame", name: str) -> "pandas.Series":
+    """ValueError if there is no such column."""
+    if name not in frame:
         raise ValueError(f"no column {name!r}; the columns are {_own(frame)}.")
-    return name
+    return frame[name]
+
+
+def _keys(frame: "pandas.DataFrame", asked: str | Sequence[Any] | None) -> "pandas.Series":
+    """The values of a column, or the given ones."""
+    if isinstance(asked, str):
+        return _column(frame, asked)
+    return frame.assign(key="" if asked is None else list(asked))["key"]
 
 
 def _own(frame: "pandas.DataFrame") -> list[str]:
     """The columns that no prediction added, for messages."""
-    return [name for name in map(str, frame.columns) if not re.search("(probability|decision|predicted)_", name)]
+    return [name for name in map(str, frame) if not re.search("(probability|decision|value|predicted)_", name)]
 
 
 def _written(columns: Sequence[Any], prefix: str) -> str:
@@ -265,84 +270,64 @@ def _written(columns: Sequence[Any], prefix: str) -> str:
 @dataclass
 class _Rows:
     """
-    Predictions of N rows.
+    N rows with a prediction.
 
     Attributes:
         chosen: (N, C) bool, a column for each label.
         scores: (N, C) float64; None where only the chosen labels are known.
-        good: (N,) bool, whether there is a prediction.
-        texts: (N,); None if there is no column of texts.
         values: whether the scores are values of a regression.
-        keys: (N, 2) "group", "period".
-        skipped: rows that `kept` left out.
+        about: (N, 3) "group", "period", "text".
+        skipped: the number of other rows.
     """
 
     chosen: "pandas.DataFrame"
     scores: "pandas.DataFrame | None"
-    good: np.ndarray
-    texts: "pandas.Series | None" = None
     values: bool = False
-    keys: Any = None
+    about: Any = None
     skipped: int = 0
 
-    def kept(self, keys: "pandas.DataFrame") -> "_Rows":
-        """The rows with a prediction and with a period."""
-        good = self.good & keys["period"].notna().to_numpy()
-        if not good.any():
-            raise ValueError("there is no row with a prediction: nothing is summarized.")
-        scores, texts = (None if part is None else part[good] for part in (self.scores, self.texts))
-        return _Rows(self.chosen[good], scores, good[good], texts, self.values, keys[good], int((~good).sum()))
 
-
-def _predictions(frame: "pandas.DataFrame", prefix: str, text_column: str | None, model: Any) -> _Rows:
-    """The predictions in a frame, or those of the model for its texts."""
+def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series | None", model: Any) -> _Rows:
+    """The predictions in a frame, or those of the model for its texts; without the rows that have none."""
     import pandas
 
-    usual = ("text", "utterance") if text_column is None else (_column(frame, text_column),)
-    text = next((name for name in usual if name in frame.columns), None)
-
     def part(begin: str) -> "pandas.DataFrame":
-        names = [str(name) for name in frame.columns if str(name).startswith(prefix + begin)]
-        return frame[names].rename(columns=lambda name: name.removeprefix(prefix + begin))
+        begin = prefix + begin
+        names = [name for name in map(str, frame) if name.startswith(begin)]
+        return frame[names].rename(columns=lambda name: name.removeprefix(begin))
 
-    written = _written(frame.columns, prefix)
-    if written == DECISION:
-        rows = _wide(part(DECISION), part(PROBABILITY))
-    elif written == VALUE:
-        rows = _values(part(VALUE))
-    elif written == LABELS:
-        rows = _joined(frame, prefix)
-    elif text is None or not hasattr(model, "scored_items"):
+    written = _written(list(frame), prefix)
+    if written == LABELS:
+        return _joined(frame, prefix)
+    if written:
+        return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
+    if texts is None or not hasattr(model, "scored_items"):
         raise ValueError(
             f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(frame)}: give the `model` as a "
             "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
         )
-    else:
-        good = frame[text].map(text_processing.is_readable).to_numpy(bool)
-        _, _, found = model.scored_items(as_texts(frame.loc[good, text].tolist()))
-        scores, decisions = (
-            pandas.DataFrame(values, frame.index[good], model.wide_labels).reindex(frame.index) for values in found
-        )
-        rows = _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
-    rows.texts = None if text is None else frame[text]
-    return rows
+    texts = texts[texts.map(text_processing.is_readable).astype(bool)]
+    _, _, found = model.scored_items(as_texts(texts.tolist()))
+    scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
+    return _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
 
 
 def _values(scores: "pandas.DataFrame") -> _Rows:
-    scores = scores.astype(float)
-    return _Rows(scores.notna(), scores, scores.notna().all(axis=1).to_numpy(), values=True)
+    scores = scores.astype(float).dropna()
+    return _Rows(scores.notna(), scores, values=True)
 
 
 def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> _Rows:
     import pandas
 
-    words = decisions.apply(lambda own: own if own.dtype == bool else own.astype(str).str.lower().fillna(""))
-    if set(pandas.unique(words.to_numpy().ravel())) <= {True, False, "true", "false", "nan", "none", ""}:
-        scores = scores[list(words)].astype(float)
-        return _Rows(words.isin([True, "true"]), scores, scores.notna().all(axis=1).to_numpy())
+    words = decisions.apply(
+        lambda own: own if own.dtype == bool else own.where(own.notna(), "").astype(str).str.lower()
+    )
+    words = words[~words.isin(["", "nan"]).all(axis=1)]
+    if set(pandas.unique(words.to_numpy().ravel())) <= {True, False, "true", "false"}:
+        return _Rows(words.isin([True, "true"]), scores.loc[words.index, list(words)].astype(float))
     pairs = pandas.get_dummies(words, prefix_sep="/", dtype=bool)  # of aspects: a label for each aspect and sentiment
-    named = [name for name in pairs if not name.endswith(("/none", "/nan", "/"))]
-    return _Rows(pairs[named], None, ~words.isin(["", "nan"]).all(axis=1).to_numpy())
+    return _Rows(pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None)
 
 
 def _joined(frame: "pandas.DataFrame", prefix: str) -> _Rows:
@@ -355,27 +340,29 @@ def _joined(frame: "pandas.DataFrame", prefix: str) -> _Rows:
             raise ValueError("the rows hold whole dialogues: predict a file with one row for each turn.")
         return "|".join(cell)
 
+    if prefix + TRUNCATED in frame:  # it is empty in rows without a prediction
+        frame = frame[~frame[prefix + TRUNCATED].astype(str).str.lower().fillna("").isin(["", "nan", "none"])]
     cells = frame[prefix + LABELS].map(joined)
-    read = cells if prefix + TRUNCATED not in frame else frame[prefix + TRUNCATED].astype(str).str.lower().fillna("")
-    good = ~read.isin(["", "nan", "none"]).to_numpy()
-    if prefix + TERMS in frame:  # a row for each term; a text without a term is none
-        good &= (cells != "").to_numpy()
-        cells = frame[prefix + TERMS].map(joined).str.lower() + "/" + cells
-        cells = cells.where(cells.isin(cells[good].value_counts().index[:MOST_TERMS]), "")
+    if prefix + TRUNCATED not in frame:
+        cells = cells[cells != ""]
+    separator = "|"
+    if prefix + TERMS in frame:  # a row for each term, or for a text without a term
+        separator = "\0"
+        pairs = frame[prefix + TERMS].map(joined).str.lower() + "/" + cells
+        cells = pairs[cells != ""].where(lambda own: own.isin(own.value_counts().index[:MOST_TERMS]), "")
     codes, distinct = pandas.factorize(cells)
-    if len(set(cells[good])) == 1 < good.sum() and "|" in cells[good].iloc[0]:
+    if len(distinct) == 1 < len(cells) and "|" in distinct[0]:
         raise ValueError(
             "all rows have the same labels (values of a regression, or all labels by `top_k`): predict with --columns wide."
         )
-    separator = "\0" if prefix + TERMS in frame else "|"
     table = pandas.Series(distinct, dtype=object).str.get_dummies(separator).astype(bool)
     table = table.drop(columns=["", text_processing.ABSTAINED], errors="ignore")
-    chosen, scores = table.iloc[codes].reset_index(drop=True), None
-    if (every := frame.get(prefix + ALL_SCORES)) is not None:
-        objects = [json.loads(cell) if isinstance(cell, str) else cell or {} for cell in every.where(good, "{}")]
-        scores = pandas.DataFrame(objects).astype(float)
+    chosen, scores = table.iloc[codes].set_axis(cells.index), None
+    if prefix + ALL_SCORES in frame:
+        objects = [json.loads(cell) if isinstance(cell, str) else cell for cell in frame[prefix + ALL_SCORES]]
+        scores = pandas.DataFrame(objects, cells.index, dtype=float)
         chosen = chosen.reindex(columns=scores.columns, fill_value=False)
-    return _Rows(chosen, scores, good)
+    return _Rows(chosen, scores)
 
 
 def _periods(values: "pandas.Series", every: str, time_format: str | None, on_bad_rows: str) -> "pandas.Series":
@@ -394,40 +381,38 @@ def _periods(values: "pandas.Series", every: str, time_format: str | None, on_ba
 
 
 def _methods(rows: _Rows, model: Any, notes: list[str]) -> tuple[list[str], ValidationCounts | None]:
-    """
-    The methods that these predictions allow, the last is the one to show, and the model's errors; brings the labels of the rows into their
-    order.
-    """
+    """The methods that these rows allow, the last is the one to show, and the model's errors, whose labels the rows get in their order."""
     if rows.values:
         return ["mean"], None
     counts, labels = validation_counts(model), list(rows.chosen)
+    why = f"{model} keeps no errors on validation rows (train it anew)" if counts is None else ""
     if any("/" in label and (counts is None or label not in counts.labels) for label in labels):
-        notes.append("The shares are plain counts: there is no correction for aspects and terms.")
-        return ["plain"], None
-    if counts is None:
-        why = f"{model} keeps no errors on validation rows (train it anew)"
-        why = "no model is named (`model`, --model)" if model is None else why
-        notes.append(f"The shares are plain counts: {why}, so the model's errors are not corrected.")
+        why = "there is no correction for aspects and terms"
+    elif model is None:
+        why = "no model is named (`model`, --model), whose errors correct them"
+    if counts is None or why:
+        notes.append(f"The shares are plain counts: {why}.")
         return ["plain"], None
     here, there = (sorted(set(a) - set(b)) for a, b in ((labels, counts.labels), (counts.labels, labels)))
     if here or (rows.scores is not None and there):
         raise ValueError(
             f"the predictions are of another model than {model}: only in them {here[:5]}, only in the model {there[:5]}."
         )
-    chosen = rows.chosen = rows.chosen.reindex(columns=counts.labels, fill_value=False)
+    rows.chosen = rows.chosen.reindex(columns=counts.labels, fill_value=False)
+    chosen = rows.chosen.to_numpy()
+    off = 0 if counts.multi_label else (chosen.sum(axis=1) != 1).sum()
     if rows.scores is None:
         notes.append("Only chosen labels are known: --columns wide would allow the probabilistic correction.")
     else:
         rows.scores = rows.scores[counts.labels]
-    fits = bool((chosen.sum(axis=1) == 1).all()) or counts.multi_label
-    if counts.multi_label and rows.scores is not None:
-        off = (rows.scores.to_numpy() > counts.thresholds) != chosen.to_numpy()
-        fits = off.sum() <= OFF_THRESHOLD * chosen.to_numpy().sum()
+        if counts.multi_label:
+            off = ((rows.scores.to_numpy() > counts.thresholds) != chosen).sum()
+    fits = bool(off <= OFF_THRESHOLD * chosen.sum())
     if not fits:
         notes.append(
             "The labels were chosen in another way than the model's own (thresholds, `top_k`, an abstention): adjusted counts are left out."
         )
-    return ["plain"] + ["adjusted"] * bool(fits) + ["probabilistic"] * (rows.scores is not None), counts
+    return ["plain"] + ["adjusted"] * fits + ["probabilistic"] * (rows.scores is not None), counts
 
 
 def _summary(
@@ -440,6 +425,8 @@ def _summary(
     wanted: Sequence[str] | None,
     texts: int,
 ) -> Summary:
+    from scipy.stats import fisher_exact, norm
+
     notes: list[str] = []
     methods, counts = _methods(rows, model, notes)
     method, labels = methods[-1], list(rows.chosen)
@@ -447,8 +434,8 @@ def _summary(
     if unknown := sorted(set(wanted) - set(labels)):
         raise ValueError(f"no label {unknown}; the labels are {labels}.")
     columns = [labels.index(label) for label in wanted]
-    keys = [rows.keys["group"], rows.keys["period"]]
-    sizes = rows.keys.groupby(keys).size()
+    keys = [rows.about["group"], rows.about["period"]]
+    sizes = rows.about.groupby(keys).size()
     if len(sizes) > MOST_CELLS:
         raise ValueError(
             f"there are {len(sizes):,} groups and periods, more than {MOST_CELLS:,}: name a column with fewer values, or longer periods."
@@ -456,7 +443,7 @@ def _summary(
     scores = () if rows.scores is None else (rows.scores, rows.scores**2)
     sums = [sizes.to_numpy(), *(part.groupby(keys).sum().to_numpy() for part in (rows.chosen, *scores))]
     in_groups = sizes.groupby(level="group").sum().sort_values(ascending=False, kind="stable")
-    groups, periods = list(in_groups.index), sorted(sizes.index.unique("period"))
+    groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
     if rows.skipped:
         notes.append(f"{rows.skipped} rows are left out: they have no prediction, or no time that can be read.")
     if by and (tiny := int((in_groups < 30).sum())):
@@ -467,104 +454,91 @@ def _summary(
         size, *values = (part[cells].sum(axis=0) for part in sums)
         return Observed(int(size), *values)
 
-    shares: list[dict[str, Any]] = []
     streams = itertools.count(1)
-    for group, period in ((g, p) for g in groups for p in periods if (g, p) in sizes.index):
+    shares: list[dict[str, Any]] = []
+    for group, period in sorted(sizes.index, key=lambda cell: (groups.index(cell[0]), cell[1])):
         seen, stream = observed([sizes.index.get_loc((group, period))]), next(streams)
-        own = [{"group": group, "period": period, "label": label, "rows": seen.rows} for label in wanted]
-        for one, column in zip(own, columns, strict=True):
+        samples = {name: estimates(seen, counts, name, stream)[:, columns] for name in methods}
+        found = {name: np.stack([values[0], *interval(values)], axis=1).tolist() for name, values in samples.items()}
+        for row, (label, column) in enumerate(zip(wanted, columns, strict=True)):
+            one = {"group": group, "period": period, "label": label, "rows": seen.rows}
             one |= {} if rows.values else {"chosen": int(seen.chosen[column])}
-        for name in methods:
-            samples = estimates(seen, counts, name, stream)[:, columns]
-            for one, values in zip(own, np.stack([samples[0], *interval(samples)], axis=1).tolist(), strict=True):
-                one |= dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
-                one |= dict(zip(("share", "low", "high"), values, strict=True))  # those of the last method stay
-        shares += own
+            for name in methods:
+                one |= dict(zip((name, f"{name}_low", f"{name}_high"), found[name][row], strict=True))
+            shares.append(one | dict(zip(("share", "low", "high"), found[method][row], strict=True)))
     if counts is not None and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
         notes.append(
-            f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: there these texts get the label more seldom (oftener) than any "
-            "validation texts, which they differ from in more than how frequent labels are. Trust the plain count more."
+            f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom (oftener) than any "
+            "validation texts do. Trust the plain count more."
         )
-    pairs: list[
-        tuple
-    ] = []  # each group and all other rows (of two: the first and the second), or each period and the one before
-    names, of = (groups if by else periods if time else []), sizes.index.get_level_values("group" if by else "period")
-    if not by or len(names) == 2:
-        pairs = [(new, old, of == new, of == old) for old, new in itertools.pairwise(names)]
-    elif len(names) > 2:
+
+    names, of = (groups if by else periods), sizes.index.get_level_values("group" if by else "period")
+    pairs: list[tuple] = [(new, old, of == new, of == old) for old, new in itertools.pairwise(names)]
+    if by and len(names) > 2:
         pairs = [(name, "all others", of == name, of != name) for name in names]
     differences: list[dict[str, Any]] = []
     for first, second, *cells in pairs:
         sides = [observed(own) for own in cells]
         a, b = (estimates(side, counts, method, next(streams))[:, columns] for side in sides)
         low, high = interval(a - b)
+        errors = np.std(a[1:] - b[1:], axis=0)
         for row, (label, column) in enumerate(zip(wanted, columns, strict=True)):
-            values = map(float, (a[0, row] - b[0, row], low[row], high[row]))
-            test = {"label": label, "first": first, "second": second, "p_value": _p_value(sides, column, rows.values)}
+            values = [float(value[row]) for value in (a[0] - b[0], low, high)]
+            if rows.values:
+                p = float(np.nan_to_num(2 * norm.sf(abs(values[0]) / errors[row]), nan=1))
+            else:
+                hits = [(side.chosen[column], side.rows - side.chosen[column]) for side in sides]
+                p = float(fisher_exact(np.array(hits, int)).pvalue)
+            test = {"label": label, "first": first, "second": second, "p_value": p}
             differences.append(test | dict(zip(("difference", "low", "high"), values, strict=True)))
     least = 0.0
     for rank, one in enumerate(sorted(differences, key=lambda one: one["p_value"])):  # Holm, 1979
         one["p_holm"] = least = max(least, min(1.0, one["p_value"] * (len(differences) - rank)))
-    tested = "Fisher's exact test, two-sided: whether equally many rows of both get the label"
+    what = "Fisher's exact test, two-sided: whether equally many rows of both get the label"
     if rows.values:
-        tested = "Welch's t-test, two-sided: whether the mean value of both is the same"
-    tested += (
-        f"; p_holm: with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, the test "
-        "sees that, too."
+        what = "z-test, two-sided: whether the mean value of both is the same"
+    tested = (
+        f"{what}; p_holm: with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, "
+        "the test sees that, too."
     )
-    result = Summary(
-        len(rows.good), rows.skipped, wanted, by, time, every if time else None, method, shares, differences, tested
+    return Summary(
+        rows=len(rows.about),
+        skipped=rows.skipped,
+        labels=wanted,
+        by=by,
+        time=time,
+        every=every if time else None,
+        method=method,
+        shares=shares,
+        differences=differences,
+        tested=tested,
+        typical=_typical(rows, differences, groups, wanted, texts),
+        drift=None if past is None else _drift(rows, past),
+        notes=notes,
     )
-    result.notes, result.drift = notes, None if past is None else _drift(rows, past)
-    if texts and rows.texts is not None:
-        result.typical = _typical(rows, differences, groups, wanted, texts)
-    return result
-
-
-def _p_value(sides: list[Observed], column: int, values: bool) -> float:
-    from scipy.stats import fisher_exact, ttest_ind_from_stats
-
-    if not values:
-        hits = [(int(side.chosen[column]), side.rows) for side in sides]
-        return float(fisher_exact([[count, rows - count] for count, rows in hits]).pvalue)
-    moments: list[float] = []
-    for side in sides:
-        mean, deviation = side.mean_and_deviation()
-        moments += [mean[column], deviation[column], side.rows]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = float(ttest_ind_from_stats(*moments, equal_var=False).pvalue)
-    return 1.0 if np.isnan(found) else found
 
 
 def _typical(
     rows: _Rows, differences: list[dict[str, Any]], groups: list[str], wanted: list[str], texts: int
 ) -> dict[str, dict[str, list[str]]]:
     """The surest texts of the three labels that are most over-represented in a group, else of its three most frequent ones."""
-    import pandas
-
-    weight: dict[tuple, float] = rows.chosen.groupby(rows.keys["group"]).sum().stack().to_dict()
+    weight: dict[Any, float] = rows.chosen.groupby(rows.about["group"]).sum().stack().to_dict()
     for one in differences:
         weight[one["first"], one["label"]] = one["difference"]
         weight[one["second"], one["label"]] = -one["difference"]
-    best: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
     for label in wanted:
         chosen = rows.chosen[label]
-        found = pandas.DataFrame({"group": rows.keys["group"][chosen], "text": rows.texts[chosen].astype(str)})
+        own = rows.about[chosen].dropna(subset=["text"]).astype({"text": str})
         if rows.scores is not None:
-            found = found.loc[rows.scores[label][chosen].sort_values(ascending=False, kind="stable").index]
-        found = found.drop_duplicates().groupby("group").head(texts)
-        best[label] = {group: own.tolist() for group, own in found.groupby("group")["text"]}
-    typical = {}
-    for group in groups:
-        ranked = sorted((label for label in wanted if group in best[label]), key=lambda one: -weight[group, one])
-        typical[group] = {label: best[label][group] for label in ranked[:3]}
-    return {group: found for group, found in typical.items() if found}
-
-
-def _words(rows: _Rows) -> Counter[str]:
-    """In how many texts each word is."""
-    texts: Iterator[str] = iter(()) if rows.texts is None else map(str, rows.texts)
-    return Counter(word for text in texts for word in set(re.findall(r"[^\W\d_]{3,}", text.lower())))
+            own = own.loc[rows.scores.loc[own.index, label].sort_values(ascending=False, kind="stable").index]
+        own = own.drop_duplicates(["group", "text"]).groupby("group").head(texts)
+        for group, best in own.groupby("group")["text"]:
+            found[group][label] = best.tolist()
+    for group, of_labels in found.items():
+        best = sorted(of_labels, key=lambda label: -weight[group, label])[:3]
+        found[group] = {label: of_labels[label] for label in best}
+    return {group: of_labels for group, of_labels in found.items() if of_labels}
 
 
 def _drift(rows: _Rows, past: _Rows) -> dict[str, Any]:
@@ -573,23 +547,26 @@ def _drift(rows: _Rows, past: _Rows) -> dict[str, Any]:
     more in each bin (Siddiqi, 2006, "Credit Risk Scorecards": below 0.1 stable, above 0.25 a large change); and the words with the largest z of
     the log odds ratio (Monroe et al., 2008, "Fightin' Words", eq. 15 and 16 without a prior) between the share of texts that hold them.
     """
+    sides = (rows, past)
     stability = {}
     for label in rows.chosen:
-        sides = [one.chosen.get(label, np.zeros(len(one.good))) for one in (rows, past)]
+        values: list[Any] = [side.chosen.get(label, np.zeros(len(side.about))) for side in sides]
         edges = np.array([0.5])
         if rows.scores is not None and past.scores is not None and label in past.scores:
-            sides = [rows.scores[label], past.scores[label]]
-            edges = np.unique(np.quantile(sides[1], np.arange(1, 10) / 10))
-        bins = [np.bincount(np.searchsorted(edges, one, side="right"), minlength=len(edges) + 1) for one in sides]
-        a, b = ((values + 0.5) / (values.sum() + 0.5 * len(values)) for values in bins)
+            values = [rows.scores[label], past.scores[label]]
+            edges = np.unique(np.quantile(values[1], np.arange(1, 10) / 10))
+        bins = [np.bincount(np.searchsorted(edges, own, side="right"), minlength=len(edges) + 1) for own in values]
+        a, b = ((own + 0.5) / (own.sum() + 0.5 * len(own)) for own in bins)
         stability[label] = float(((a - b) * np.log(a / b)).sum())
+    now, then = (
+        Counter(word for text in side.about["text"].dropna() for word in set(WORD.findall(str(text).lower())))
+        for side in sides
+    )
     words: list[dict[str, Any]] = []
-    earlier = _words(past)
-    for word, texts in _words(rows).items():
-        before = earlier[word]
-        cells = np.array([texts, len(rows.good) - texts, before, len(past.good) - before]) + 0.5
+    for word, texts in now.items():
+        cells = np.array([texts, len(rows.about) - texts, then[word], len(past.about) - then[word]]) + 0.5
         z = float(np.log(cells[0] * cells[3] / cells[1] / cells[2]) / np.sqrt((1 / cells).sum()))
         if texts >= FEWEST_TEXTS and z > 1.96:
-            words.append({"word": word, "texts": texts, "before": before, "z": z})
+            words.append({"word": word, "texts": texts, "before": then[word], "z": z})
     words.sort(key=lambda word: -word["z"])
-    return {"reference_rows": len(past.good), "stability": stability, "words": words[:WORDS_SHOWN]}
+    return {"reference_rows": len(past.about), "stability": stability, "words": words[:WORDS_SHOWN]}

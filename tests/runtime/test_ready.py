@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from toolkit_helpers import cells, invoke
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime import onnx, ready
@@ -60,7 +61,7 @@ def test_four_ways(name, tmp_path):
     assert list(checkpoint.glob("pipeline_*.py"))
     peft = pytest.importorskip("peft")  # which loads the adapter
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    merged = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    merged = getattr(transformers, model.facts["auto_class"]).from_pretrained(checkpoint)
     encoder = model.encoder_files["model.safetensors"].parent
     base = type(merged).from_pretrained(encoder, config=AutoConfig.from_pretrained(model.folder))
     adapted = peft.PeftModel.from_pretrained(base, model.folder)
@@ -186,12 +187,12 @@ def test_the_service_needs_no_torch(cache):
         "from hf_emotion.serving import web\n"
         "def run(app, *rest):\n"
         "    with TestClient(app) as client:\n"
-        "        for route in ('/v1/emotion-classification', '/v1/targeted-sentiment', '/'):\n"
+        "        for route in ('/v1/emotion-classification', '/v1/targeted-sentiment', '/v1/aspect-extraction', '/'):\n"
         "            print(client.post(route, json={'inputs': 'The food was great!'}).raise_for_status().text)\n"
         "        for route in ('table', 'heat-map'):\n"
         "            print(client.post(f'/page/{route}', json={'model': 'reviews', 'text': 'The food was great!'}).text)\n"
         "        print(client.get('/').text, client.get('/v1/models').text, client.get('/openapi.json').text)\n"
-        "web.run, sys.argv = run, ['hf-emotion', 'serve', 'goemotions', 'reviews']\n"
+        "web.run, sys.argv = run, ['hf-emotion', 'serve', 'goemotions', 'reviews', 'aspects']\n"
         "cli.app(standalone_mode=False)\n"
         "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'pandas', 'huggingface_hub', 'scipy', 'yaml'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"

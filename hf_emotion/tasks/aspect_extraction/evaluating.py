@@ -50,15 +50,11 @@ def term_figures(
     return {**figures, "polarity_accuracy": right / true if true else float("nan")}
 
 
-def term_figures_of(rows: Dataset, probabilities: np.ndarray) -> dict[str, float]:
-    """The figures of the rows of a corpus, from (N, C) for all of their words."""
-    gold = [np.array(tags, dtype=int) for tags in rows["labels"]]
-    return term_figures(gold, by_text(probabilities, rows["words"]), label_names(rows))
-
-
 def with_terms(figures: Mapping[str, Mapping[str, Any]], rows: Dataset, probabilities: np.ndarray) -> dict[str, Any]:
-    """The figures of the tags, and before them those of the terms."""
-    return {"argmax": {**term_figures_of(rows, probabilities), **figures["argmax"]}}
+    """The figures of the tags of the rows of a corpus, from (N, C) for all of their words, and before them those of the terms."""
+    gold = [np.array(tags, dtype=int) for tags in rows["labels"]]
+    of_terms = term_figures(gold, by_text(probabilities, rows["words"]), label_names(rows))
+    return {"argmax": {**of_terms, **figures["argmax"]}}
 
 
 def evaluate_terms(predictor: AspectPredictor, of: CorpusSplit) -> Evaluation:

@@ -80,12 +80,10 @@ class AspectPredictor:
             from ..targeted_sentiment.predictor import TargetedPredictor
 
             self.sentiments = TargetedPredictor(sentiment_model, device=device, dtype=dtype)
-            known = set(text_processing.tag_labels(self.labels))
-            if not self.sentiments.model.config.auxiliary_sentence or not (
-                known == {"term"} or known <= set(self.sentiments.labels)
-            ):
+            known = text_processing.tag_labels(self.labels)
+            if not self.sentiments.model.config.auxiliary_sentence or not set(known) <= set(self.sentiments.labels):
                 raise ValueError(
-                    f"`sentiment_model` must read a term beside the text (`as_pairs`, `model_config.auxiliary_sentence`) and know {sorted(known)}; "
+                    f"`sentiment_model` must read a term beside the text (`model_config.auxiliary_sentence`) and know {known}; "
                     f"{sentiment_model} knows {self.sentiments.labels}."
                 )
 
