@@ -112,7 +112,10 @@ def read_thresholds(given: list[str], predictor: Any) -> list[float]:
         if label and label not in thresholds:
             raise typer.BadParameter(f"--threshold {one}: the model has no label {label!r}, only {[*thresholds]}.")
         try:
-            thresholds.update(dict.fromkeys([label] if label else thresholds, float(value)))
+            number = float(value)
         except ValueError:
-            raise typer.BadParameter(f"--threshold takes a number or LABEL=NUMBER, got {one!r}.") from None
+            number = -1.0
+        if not 0 <= number <= 1:
+            raise typer.BadParameter(f"--threshold takes a number from 0 to 1, or LABEL=NUMBER, got {one!r}.")
+        thresholds.update(dict.fromkeys([label] if label else thresholds, number))
     return list(thresholds.values())

@@ -66,6 +66,9 @@ def summarize(
         if output.suffix != ".html":
             raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
         require("matplotlib", "the page of a summary", "plots")
+        read = [Path(source).resolve() for source in (file, reference) if source is not None]
+        if taken := [path for path in beside if path.resolve() in read]:
+            raise typer.BadParameter(f"--output would replace {taken[0]}, which is read: choose another name.")
         for path in beside * (not overwrite):
             refuse_existing(path)
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}

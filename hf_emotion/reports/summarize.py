@@ -445,7 +445,9 @@ def _summary(
     in_groups = sizes.groupby(level="group").sum().sort_values(ascending=False, kind="stable")
     groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
     if rows.skipped:
-        notes.append(f"{rows.skipped} rows are left out: they have no prediction, or no time that can be read.")
+        notes.append(
+            f"{rows.skipped} rows are left out: they have no prediction (no term), or no time that can be read."
+        )
     if by and (tiny := int((in_groups < 30).sum())):
         notes.append(f"{tiny} of {len(in_groups)} groups have fewer than 30 rows: their intervals are wide.")
 
@@ -485,7 +487,7 @@ def _summary(
         for row, (label, column) in enumerate(zip(wanted, columns, strict=True)):
             values = [float(value[row]) for value in (a[0] - b[0], low, high)]
             if rows.values:
-                p = float(np.nan_to_num(2 * norm.sf(abs(values[0]) / errors[row]), nan=1))
+                p = float(2 * norm.sf(abs(values[0]) / errors[row])) if errors[row] > 0 else float(values[0] == 0)
             else:
                 hits = [(side.chosen[column], side.rows - side.chosen[column]) for side in sides]
                 p = float(fisher_exact(np.array(hits, int)).pvalue)
