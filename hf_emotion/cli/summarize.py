@@ -73,8 +73,9 @@ def summarize(
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []
-        for name, source in (("texts", file), ("reference", reference)):
-            if source is not None and not has_predictions(source, prefix, encoding):
+        needed = [name for name in (by, time) if name is not None]  # else a long prediction would be in vain
+        for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
+            if source is not None and not has_predictions(source, prefix, encoding, columns):
                 if model is None:
                     raise ValueError(
                         f"{source} has no predictions: name the model that predicts its texts, --model goemotions."

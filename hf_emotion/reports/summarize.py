@@ -161,7 +161,9 @@ def summarize(
     def read(source: Any, by: Any, time: Any) -> _Rows:
         strings = [name for name in (by, time, text_column, prefix + LABELS) if isinstance(name, str)]
         frame = _table(source, strings)
-        usual = ("text", "utterance") if text_column is None else (_column(frame, text_column).name,)
+        usual = ("text", "utterance") if text_column is None else (text_column,)
+        if text_column is not None:
+            _check_column(list(frame), text_column)
         texts = next((frame[name] for name in usual if name in frame), None)
         rows = _predictions(frame, prefix, texts, model)
         groups, periods = (_keys(frame, asked) for asked in (by, time))
@@ -267,12 +269,17 @@ def summarize(
     return found
 
 
-def has_predictions(path: str | Path, prefix: str = "", encoding: str | None = None) -> bool:
-    """Whether `predict` wrote this file."""
+def has_predictions(
+    path: str | Path, prefix: str = "", encoding: str | None = None, needed: Sequence[str] = ()
+) -> bool:
+    """Whether `predict` wrote this file; ValueError if it lacks a needed column."""
     path = as_path(path)
     check_file(path)
-    columns = columns_of(path, find_separator(path, [], encoding=encoding), encoding)
-    return _written(columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), []), prefix) != ""
+    columns = columns_of(path, find_separator(path, needed, encoding=encoding), encoding)
+    columns = columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), [])
+    for name in needed:
+        _check_column(columns, name)
+    return _written(columns, prefix) != ""
 
 
 def validation_counts(model: Any) -> ValidationCounts | None:
@@ -318,23 +325,23 @@ def _table(data: Any, strings: list[str]) -> "pandas.DataFrame":
         raise ValueError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from error
 
 
-def _column(frame: "pandas.DataFrame", name: str) -> "pandas.Series":
+def _check_column(columns: Sequence[Any], name: str) -> None:
     """ValueError if there is no such column."""
-    if name not in frame:
-        raise ValueError(f"no column {name!r}; the columns are {_own(frame)}.")
-    return frame[name]
+    if name not in columns:
+        raise ValueError(f"no column {name!r}; the columns are {_own(columns)}.")
 
 
 def _keys(frame: "pandas.DataFrame", asked: str | Sequence[Any] | None) -> "pandas.Series":
     """The values of a column, or the given ones."""
     if isinstance(asked, str):
-        return _column(frame, asked)
+        _check_column(list(frame), asked)
+        return frame[asked]
     return frame.assign(key="" if asked is None else list(asked))["key"]
 
 
-def _own(frame: "pandas.DataFrame") -> list[str]:
+def _own(columns: Sequence[Any]) -> list[str]:
     """The columns that no prediction added, for messages."""
-    return [name for name in map(str, frame) if not re.search("(probability|decision|value|predicted)_", name)]
+    return [name for name in map(str, columns) if not re.search("(probability|decision|predicted)_", name)]
 
 
 def _written(columns: Sequence[Any], prefix: str) -> str:
@@ -384,7 +391,7 @@ def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series |
         return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
     if texts is None or not hasattr(model, "scored_items"):
         raise ValueError(
-            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(frame)}: give the `model` as a "
+            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
             "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
         )
     texts = texts[texts.map(text_processing.is_readable).astype(bool)]

@@ -154,6 +154,12 @@ class TestCommand:
             found = [row[column] == "true" for row in rows[1:]]
             assert found == (scores[:, predictor.labels.index(label)] > limit).tolist()
 
+    def test_thresholds_are_those_of_the_labels_below_a_taxonomy(self):
+        model = ["predict", "goemotions", "I am so happy", "--taxonomy", "ekman"]
+        assert "joy" in CliRunner().invoke(app, model).stdout
+        options = ["--threshold", "joy=1", "--threshold", "0.9"]
+        assert "joy" not in CliRunner().invoke(app, [*model, *options]).stdout
+
     @pytest.mark.parametrize("threshold", ["joyy=0.3", "high", "joy=1.5"])
     def test_wrong_thresholds(self, folder, source, threshold):
         done = CliRunner().invoke(app, ["predict", str(folder), "--input", str(source), "--threshold", threshold])
