@@ -69,7 +69,7 @@ class Summary:
     method: str
     shares: list[dict[str, Any]] = field(repr=False)
     differences: list[dict[str, Any]] = field(repr=False)
-    tested: str
+    tested: str = field(repr=False)
     typical: dict[str, dict[str, list[str]]] = field(default_factory=dict, repr=False)
     drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
