@@ -62,8 +62,8 @@ def predict(
     columns: Annotated[
         Literal["joined", "wide"] | None,
         typer.Option(
-            help="joined (default): cells with the chosen labels and their scores; wide: a column of probability and one of decision "
-            "for each label (aspect)."
+            help="joined (default): cells with the chosen labels and scores; wide: for each label (aspect) its probability and the "
+            "decision, for each value of a regression one column."
         ),
     ] = None,
     scores: Annotated[

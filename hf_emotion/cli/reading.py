@@ -105,14 +105,20 @@ def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, A
 
 
 def read_thresholds(given: list[str], predictor: Any) -> list[float]:
-    """The thresholds of a predictor's labels, changed by "0.4" (of all) or "joy=0.6" (of one)."""
-    thresholds = dict(zip(predictor.labels, map(float, predictor.thresholds), strict=False))
+    """The thresholds of the model's own labels, changed by "0.4" (of all) or "joy=0.6" (of one)."""
+    from ..runtime.classifying import label_names
+
+    names = label_names(predictor.model.config)  # `predictor.labels` may be the groups of a taxonomy
+    thresholds = dict(zip(names, map(float, predictor.thresholds), strict=True))
     for one in sorted(given, key=lambda one: "=" in one):  # of all first
         label, _, value = one.rpartition("=")
         if label and label not in thresholds:
             raise typer.BadParameter(f"--threshold {one}: the model has no label {label!r}, only {[*thresholds]}.")
         try:
-            thresholds.update(dict.fromkeys([label] if label else thresholds, float(value)))
+            number = float(value)
         except ValueError:
-            raise typer.BadParameter(f"--threshold takes a number or LABEL=NUMBER, got {one!r}.") from None
+            number = -1.0
+        if not 0 <= number <= 1:
+            raise typer.BadParameter(f"--threshold takes a number from 0 to 1, or LABEL=NUMBER, got {one!r}.")
+        thresholds.update(dict.fromkeys([label] if label else thresholds, number))
     return list(thresholds.values())

@@ -42,8 +42,7 @@ def summarize(
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
     texts: Annotated[int, typer.Option(min=0, help="Typical texts of each group and label; 0: none.")] = 3,
     prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
-    separator: Annotated[str | None, typer.Option(help="Separator of a CSV.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Encoding of the file; default: UTF-8.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a file of texts; default: UTF-8.")] = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"], typer.Option(help="Rows without a text or with a time that cannot be read.")
     ] = "error",
@@ -66,21 +65,24 @@ def summarize(
         if output.suffix != ".html":
             raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
         require("matplotlib", "the page of a summary", "plots")
+        read = [Path(source).resolve() for source in (file, reference) if source is not None]
+        if taken := [path for path in beside if path.resolve() in read]:
+            raise typer.BadParameter(f"--output would replace {taken[0]}, which is read: choose another name.")
         for path in beside * (not overwrite):
             refuse_existing(path)
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
-    options |= {"separator": separator, "encoding": encoding}
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []
-        for name, source in (("texts", file), ("reference", reference)):
-            if source is not None and not has_predictions(source, prefix, separator, encoding):
+        needed = [name for name in (by, time) if name is not None]  # else a long prediction would be in vain
+        for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
+            if source is not None and not has_predictions(source, prefix, encoding, columns):
                 if model is None:
                     raise ValueError(
                         f"{source} has no predictions: name the model that predicts its texts, --model goemotions."
                     )
                 # beside the page, so that an interrupted prediction goes on
                 kept = Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet")
-                _predict(model, source, kept, **options)
+                _predict(model, source, kept, encoding=encoding, **options)
                 beside, source = [*beside, kept], str(kept)
             sources.append(source)
         summary = run(sources[0], model, by, time, every, label, sources[1], texts, time_format=time_format, **options)

@@ -69,7 +69,7 @@ class Summary:
     method: str
     shares: list[dict[str, Any]] = field(repr=False)
     differences: list[dict[str, Any]] = field(repr=False)
-    tested: str
+    tested: str = field(repr=False)
     typical: dict[str, dict[str, list[str]]] = field(default_factory=dict, repr=False)
     drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
@@ -132,8 +132,6 @@ def summarize(
     time_format: str | None = None,
     prefix: str = "",
     on_bad_rows: Literal["error", "skip"] = "error",
-    separator: str | None = None,
-    encoding: str | None = None,
 ) -> Summary:
     """
     Shares of labels among texts, per group and period, with 95 % intervals; of a regression the means of its values.
@@ -153,7 +151,6 @@ def summarize(
         time_format: of times, as in `strptime`; default: ISO 8601.
         prefix: before the names of the prediction's columns.
         on_bad_rows: "skip" leaves out rows whose time cannot be read.
-        separator, encoding: of a text file.
 
     Raises:
         ValueError: times that cannot be read, no such column, no predictions, labels of another model.
@@ -163,8 +160,10 @@ def summarize(
 
     def read(source: Any, by: Any, time: Any) -> _Rows:
         strings = [name for name in (by, time, text_column, prefix + LABELS) if isinstance(name, str)]
-        frame = _table(source, strings, separator, encoding)
-        usual = ("text", "utterance") if text_column is None else (_column(frame, text_column).name,)
+        frame = _table(source, strings)
+        usual = ("text", "utterance") if text_column is None else (text_column,)
+        if text_column is not None:
+            _check_column(list(frame), text_column)
         texts = next((frame[name] for name in usual if name in frame), None)
         rows = _predictions(frame, prefix, texts, model)
         groups, periods = (_keys(frame, asked) for asked in (by, time))
@@ -180,19 +179,107 @@ def summarize(
         scores = None if rows.scores is None else rows.scores.loc[about.index]
         return _Rows(rows.chosen.loc[about.index], scores, rows.values, about, len(frame) - len(about))
 
-    here, past = read(data, by, time), None if reference is None else read(reference, None, None)
-    names = {name: asked if isinstance(asked, str | None) else name for name, asked in (("group", by), ("time", time))}
-    return _summary(here, past, model, names["group"], names["time"], every, labels, texts)
+    from scipy.stats import fisher_exact, norm
+
+    rows, past = read(data, by, time), None if reference is None else read(reference, None, None)
+    by, time = (asked if isinstance(asked, str | None) else name for name, asked in (("group", by), ("time", time)))
+    notes: list[str] = []
+    methods, counts = _methods(rows, model, notes)
+    method, names = methods[-1], list(rows.chosen)
+    wanted = list(labels or names)
+    if unknown := sorted(set(wanted) - set(names)):
+        raise ValueError(f"no label {unknown}; the labels are {names}.")
+    columns = [names.index(label) for label in wanted]
+    keys = [rows.about["group"], rows.about["period"]]
+    sizes = rows.about.groupby(keys).size()
+    if len(sizes) > MOST_CELLS:
+        raise ValueError(
+            f"there are {len(sizes):,} groups and periods, more than {MOST_CELLS:,}: name a column with fewer values, or longer periods."
+        )
+    scores = () if rows.scores is None else (rows.scores, rows.scores**2)
+    sums = [sizes.to_numpy(), *(part.groupby(keys).sum().to_numpy() for part in (rows.chosen, *scores))]
+    in_groups = sizes.groupby(level="group").sum().sort_values(ascending=False, kind="stable")
+    groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
+    if rows.skipped:
+        notes.append(
+            f"{rows.skipped} rows are left out: they have no prediction (no term), or no time that can be read."
+        )
+    if by and (tiny := int((in_groups < 30).sum())):
+        notes.append(f"{tiny} of {len(in_groups)} groups have fewer than 30 rows: their intervals are wide.")
+    streams = itertools.count(1)
+
+    def observed(cells: Any) -> Observed:
+        """The rows of these groups and periods together."""
+        size, *values = (part[cells].sum(axis=0) for part in sums)
+        return Observed(int(size), *values)
+
+    shares: list[dict[str, Any]] = []
+    for group, period in sorted(sizes.index, key=lambda cell: (groups.index(cell[0]), cell[1])):
+        seen, stream = observed([sizes.index.get_loc((group, period))]), next(streams)
+        values: dict[str, np.ndarray] = {}
+        for name in methods:
+            samples = estimates(seen, counts, name, stream)
+            values |= dict(zip((name, f"{name}_low", f"{name}_high"), (samples[0], *interval(samples)), strict=True))
+        values |= {name: values[method + end] for name, end in (("share", ""), ("low", "_low"), ("high", "_high"))}
+        for label, column in zip(wanted, columns, strict=True):
+            own = {"group": group, "period": period, "label": label, "rows": seen.rows}
+            own |= {} if rows.values else {"chosen": int(seen.chosen[column])}
+            shares.append(own | {name: float(value[column]) for name, value in values.items()})
+    if counts is not None and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
+        notes.append(
+            f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom (oftener) than any "
+            "validation texts do. Trust the plain count more."
+        )
+
+    compared, of = (groups if by else periods), sizes.index.get_level_values("group" if by else "period")
+    pairs: list[tuple] = [(new, old, of == new, of == old) for old, new in itertools.pairwise(compared)]
+    if by and len(groups) > 2:
+        pairs = [(name, "all others", of == name, of != name) for name in groups]
+    differences: list[dict[str, Any]] = []
+    for first, second, *cells in pairs:
+        a, b = sides = [observed(own) for own in cells]
+        drawn = np.subtract(*(estimates(side, counts, method, next(streams)) for side in sides))
+        errors = drawn[1:].std(axis=0)
+        low, high = interval(drawn)
+        for label, column in zip(wanted, columns, strict=True):
+            size = drawn[0, column]
+            if rows.values:
+                p = 2 * norm.sf(abs(size) / errors[column]) if errors[column] > 0 else size == 0
+            else:
+                hits = [(int(side.chosen[column]), side.rows - int(side.chosen[column])) for side in (a, b)]
+                p = fisher_exact(hits).pvalue
+            own = {"difference": size, "low": low[column], "high": high[column], "p_value": p}
+            own = {name: float(value) for name, value in own.items()}
+            differences.append({"label": label, "first": first, "second": second} | own)
+    least = 0.0
+    for rank, one in enumerate(sorted(differences, key=lambda one: one["p_value"])):  # Holm, 1979
+        one["p_holm"] = least = max(least, min(1.0, one["p_value"] * (len(differences) - rank)))
+    tested = "Fisher's exact test, two-sided: whether equally many rows of both get the label"
+    if rows.values:
+        tested = "z-test, two-sided: whether the mean value of both is the same"
+    tested += (
+        f"; p_holm: with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, the test "
+        "sees that, too."
+    )
+    period = every if time else None
+    found = Summary(len(rows.about), rows.skipped, wanted, by, time, period, method, shares, differences, tested)
+    found.typical = _typical(rows, differences, groups, wanted, texts)
+    found.drift = None if past is None else _drift(rows, past)
+    found.notes = notes
+    return found
 
 
 def has_predictions(
-    path: str | Path, prefix: str = "", separator: str | None = None, encoding: str | None = None
+    path: str | Path, prefix: str = "", encoding: str | None = None, needed: Sequence[str] = ()
 ) -> bool:
-    """Whether `predict` wrote this file."""
+    """Whether `predict` wrote this file; ValueError if it lacks a needed column."""
     path = as_path(path)
     check_file(path)
-    columns = columns_of(path, find_separator(path, [], separator, encoding), encoding)
-    return _written(columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), []), prefix) != ""
+    columns = columns_of(path, find_separator(path, needed, encoding=encoding), encoding)
+    columns = columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), [])
+    for name in needed:
+        _check_column(columns, name)
+    return _written(columns, prefix) != ""
 
 
 def validation_counts(model: Any) -> ValidationCounts | None:
@@ -213,7 +300,7 @@ def validation_counts(model: Any) -> ValidationCounts | None:
     return None if counts is None else ValidationCounts.from_dict(counts)
 
 
-def _table(data: Any, strings: list[str], separator: str | None, encoding: str | None) -> "pandas.DataFrame":
+def _table(data: Any, strings: list[str]) -> "pandas.DataFrame":
     """The rows; the columns `strings` of a CSV hold text, even if it looks like numbers."""
     import pandas
 
@@ -227,33 +314,34 @@ def _table(data: Any, strings: list[str], separator: str | None, encoding: str |
         with open_file(path) as file:
             return pandas.read_parquet(file)
     if format_of(path) != "csv":
-        return pandas.DataFrame([row for _, row in all_rows(path, encoding=encoding)])
-    separator = find_separator(path, [], separator, encoding)
+        return pandas.DataFrame([row for _, row in all_rows(path)])
     try:  # Only an empty cell is missing: "None" is a label.
-        with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
+        with open_file(path, "r", encoding=ENCODING, newline="") as file:
             kinds = dict.fromkeys(strings, str)
-            return pandas.read_csv(file, sep=separator, keep_default_na=False, na_values=[""], dtype=kinds)
+            return pandas.read_csv(
+                file, sep=find_separator(path, []), keep_default_na=False, na_values=[""], dtype=kinds
+            )
     except (pandas.errors.ParserError, UnicodeDecodeError) as error:
         raise ValueError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from error
 
 
-def _column(frame: "pandas.DataFrame", name: str) -> "pandas.Series":
+def _check_column(columns: Sequence[Any], name: str) -> None:
     """ValueError if there is no such column."""
-    if name not in frame:
-        raise ValueError(f"no column {name!r}; the columns are {_own(frame)}.")
-    return frame[name]
+    if name not in columns:
+        raise ValueError(f"no column {name!r}; the columns are {_own(columns)}.")
 
 
 def _keys(frame: "pandas.DataFrame", asked: str | Sequence[Any] | None) -> "pandas.Series":
     """The values of a column, or the given ones."""
     if isinstance(asked, str):
-        return _column(frame, asked)
+        _check_column(list(frame), asked)
+        return frame[asked]
     return frame.assign(key="" if asked is None else list(asked))["key"]
 
 
-def _own(frame: "pandas.DataFrame") -> list[str]:
+def _own(columns: Sequence[Any]) -> list[str]:
     """The columns that no prediction added, for messages."""
-    return [name for name in map(str, frame) if not re.search("(probability|decision|value|predicted)_", name)]
+    return [name for name in map(str, columns) if not re.search("(probability|decision|predicted)_", name)]
 
 
 def _written(columns: Sequence[Any], prefix: str) -> str:
@@ -303,7 +391,7 @@ def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series |
         return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
     if texts is None or not hasattr(model, "scored_items"):
         raise ValueError(
-            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(frame)}: give the `model` as a "
+            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
             "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
         )
     texts = texts[texts.map(text_processing.is_readable).astype(bool)]
@@ -413,109 +501,6 @@ def _methods(rows: _Rows, model: Any, notes: list[str]) -> tuple[list[str], Vali
             "The labels were chosen in another way than the model's own (thresholds, `top_k`, an abstention): adjusted counts are left out."
         )
     return ["plain"] + ["adjusted"] * fits + ["probabilistic"] * (rows.scores is not None), counts
-
-
-def _summary(
-    rows: _Rows,
-    past: _Rows | None,
-    model: Any,
-    by: str | None,
-    time: str | None,
-    every: str,
-    wanted: Sequence[str] | None,
-    texts: int,
-) -> Summary:
-    from scipy.stats import fisher_exact, norm
-
-    notes: list[str] = []
-    methods, counts = _methods(rows, model, notes)
-    method, labels = methods[-1], list(rows.chosen)
-    wanted = list(wanted or labels)
-    if unknown := sorted(set(wanted) - set(labels)):
-        raise ValueError(f"no label {unknown}; the labels are {labels}.")
-    columns = [labels.index(label) for label in wanted]
-    keys = [rows.about["group"], rows.about["period"]]
-    sizes = rows.about.groupby(keys).size()
-    if len(sizes) > MOST_CELLS:
-        raise ValueError(
-            f"there are {len(sizes):,} groups and periods, more than {MOST_CELLS:,}: name a column with fewer values, or longer periods."
-        )
-    scores = () if rows.scores is None else (rows.scores, rows.scores**2)
-    sums = [sizes.to_numpy(), *(part.groupby(keys).sum().to_numpy() for part in (rows.chosen, *scores))]
-    in_groups = sizes.groupby(level="group").sum().sort_values(ascending=False, kind="stable")
-    groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
-    if rows.skipped:
-        notes.append(f"{rows.skipped} rows are left out: they have no prediction, or no time that can be read.")
-    if by and (tiny := int((in_groups < 30).sum())):
-        notes.append(f"{tiny} of {len(in_groups)} groups have fewer than 30 rows: their intervals are wide.")
-
-    def observed(cells: Any) -> Observed:
-        """The rows of these cells together."""
-        size, *values = (part[cells].sum(axis=0) for part in sums)
-        return Observed(int(size), *values)
-
-    streams = itertools.count(1)
-    shares: list[dict[str, Any]] = []
-    for group, period in sorted(sizes.index, key=lambda cell: (groups.index(cell[0]), cell[1])):
-        seen, stream = observed([sizes.index.get_loc((group, period))]), next(streams)
-        samples = {name: estimates(seen, counts, name, stream)[:, columns] for name in methods}
-        found = {name: np.stack([values[0], *interval(values)], axis=1).tolist() for name, values in samples.items()}
-        for row, (label, column) in enumerate(zip(wanted, columns, strict=True)):
-            one = {"group": group, "period": period, "label": label, "rows": seen.rows}
-            one |= {} if rows.values else {"chosen": int(seen.chosen[column])}
-            for name in methods:
-                one |= dict(zip((name, f"{name}_low", f"{name}_high"), found[name][row], strict=True))
-            shares.append(one | dict(zip(("share", "low", "high"), found[method][row], strict=True)))
-    if counts is not None and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
-        notes.append(
-            f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom (oftener) than any "
-            "validation texts do. Trust the plain count more."
-        )
-
-    names, of = (groups if by else periods), sizes.index.get_level_values("group" if by else "period")
-    pairs: list[tuple] = [(new, old, of == new, of == old) for old, new in itertools.pairwise(names)]
-    if by and len(names) > 2:
-        pairs = [(name, "all others", of == name, of != name) for name in names]
-    differences: list[dict[str, Any]] = []
-    for first, second, *cells in pairs:
-        sides = [observed(own) for own in cells]
-        a, b = (estimates(side, counts, method, next(streams))[:, columns] for side in sides)
-        low, high = interval(a - b)
-        errors = np.std(a[1:] - b[1:], axis=0)
-        for row, (label, column) in enumerate(zip(wanted, columns, strict=True)):
-            values = [float(value[row]) for value in (a[0] - b[0], low, high)]
-            if rows.values:
-                p = float(np.nan_to_num(2 * norm.sf(abs(values[0]) / errors[row]), nan=1))
-            else:
-                hits = [(side.chosen[column], side.rows - side.chosen[column]) for side in sides]
-                p = float(fisher_exact(np.array(hits, int)).pvalue)
-            test = {"label": label, "first": first, "second": second, "p_value": p}
-            differences.append(test | dict(zip(("difference", "low", "high"), values, strict=True)))
-    least = 0.0
-    for rank, one in enumerate(sorted(differences, key=lambda one: one["p_value"])):  # Holm, 1979
-        one["p_holm"] = least = max(least, min(1.0, one["p_value"] * (len(differences) - rank)))
-    what = "Fisher's exact test, two-sided: whether equally many rows of both get the label"
-    if rows.values:
-        what = "z-test, two-sided: whether the mean value of both is the same"
-    tested = (
-        f"{what}; p_holm: with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, "
-        "the test sees that, too."
-    )
-    return Summary(
-        rows=len(rows.about),
-        skipped=rows.skipped,
-        labels=wanted,
-        by=by,
-        time=time,
-        every=every if time else None,
-        method=method,
-        shares=shares,
-        differences=differences,
-        tested=tested,
-        typical=_typical(rows, differences, groups, wanted, texts),
-        drift=None if past is None else _drift(rows, past),
-        notes=notes,
-    )
 
 
 def _typical(

@@ -117,8 +117,7 @@ def predict_file(
         ValueError: malformed rows, no such column, a column with the name of a prediction, an interrupted dialogue.
     """
     source, output = as_path(source), as_path(output)
-    check_call(predictor, output, top_k, on_bad_rows, layout == "wide")
-    check_encoding(encoding)
+    check_call(predictor, output, top_k, on_bad_rows, layout == "wide", encoding)
     parts = _Parts(output)
     of_task = file_columns(predictor)
     columns = Columns(text_column or of_task.text, encoding=encoding)
@@ -234,7 +233,12 @@ def file_columns(predictor: AnyPredictor) -> FileColumns:
 
 
 def check_call(
-    predictor: LabelPredictor, output: str | Path, top_k: int | None, on_bad_rows: str, wide: bool = False
+    predictor: LabelPredictor,
+    output: str | Path,
+    top_k: int | None,
+    on_bad_rows: str,
+    wide: bool = False,
+    encoding: str | None = None,
 ) -> None:
     """ValueError for arguments that no job takes."""
     if ending(output) not in FORMATS:
@@ -243,16 +247,11 @@ def check_call(
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
     check_labels(predictor, output, wide)
     predictor.check_top_k(top_k)
-
-
-def check_encoding(encoding: str | None) -> None:
-    """ValueError for an encoding that Python does not know."""
     try:
         codecs.lookup(encoding or "utf-8")
     except LookupError as error:
-        raise ValueError(
-            f"`encoding` {encoding!r} is unknown: utf-8, cp1252 and latin-1 are the usual ones."
-        ) from error
+        message = f"`encoding` {encoding!r} is unknown: utf-8, cp1252 and latin-1 are the usual ones."
+        raise ValueError(message) from error
 
 
 def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefix: str, nested: bool) -> Added:

@@ -21,8 +21,8 @@ WORDS = (
 MAX_LENGTH = 32  # tokens; some texts are longer
 
 
-def save_small_classifier(folder: Path, hidden_size: int = 16) -> Path:
-    """A label-aware BERT with drawn weights, and its tokenizer."""
+def save_small_classifier(folder: Path, hidden_size: int = 16, **options) -> Path:
+    """A label-aware BERT with drawn weights, and its tokenizer; other options of its configuration."""
     folder.mkdir(parents=True)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(WORDS)]
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
@@ -39,6 +39,7 @@ def save_small_classifier(folder: Path, hidden_size: int = 16) -> Path:
         tie_head=False,
         id2label=dict(enumerate(LABELS)),
         label2id={name: number for number, name in enumerate(LABELS)},
+        **options,
     )
     BertForLabelAwareClassification(config).save_pretrained(folder)
     return folder

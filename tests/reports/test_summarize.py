@@ -87,6 +87,47 @@ class TestShares:
         found = {one["label"]: one["chosen"] for one in summarize(frame).shares}
         assert found == {"food/positive": 1, "food/negative": 1}
 
+    def test_terms_are_counted_with_their_sentiment(self):
+        frame = pd.DataFrame(
+            {
+                "predicted_terms": ["Pizza", "pizza", "staff", ""],
+                "predicted_labels": ["positive", "negative", "positive", ""],
+                "truncated": "false",
+            }
+        )
+        found = summarize(frame)
+        assert {one["label"]: one["chosen"] for one in found.shares} == {
+            "pizza/positive": 1,
+            "pizza/negative": 1,
+            "staff/positive": 1,
+        }
+        assert (found.rows, found.skipped) == (3, 1)  # a text without a term is none
+
+    def test_means_of_values(self):
+        drawn = np.random.default_rng(0).normal(1.5, 0.5, 200)
+        frame = pd.DataFrame({"value_joy": drawn, "truncated": False, "who": ["a"] * 100 + ["b"] * 100})
+        frame.loc[frame["who"] == "a", "value_joy"] += 1
+        found = summarize(frame, by="who")
+        rows = found.to_frame().set_index("group")
+        for name, values in frame.groupby("who")["value_joy"]:
+            error = values.std() / 10
+            assert rows.loc[name, "mean"] == pytest.approx(values.mean())
+            np.testing.assert_allclose(
+                rows.loc[name, ["low", "high"]].astype(float),
+                values.mean() + np.array([-1.98, 1.98]) * error,
+                atol=0.02,
+            )
+        (one,) = found.differences
+        assert abs(one["difference"]) > 0.8 and one["p_holm"] < 1e-10 and "z-test" in found.tested
+        assert "mean value" in found.to_html() and "%" not in found.shown(one["low"])
+        alone = summarize(frame.head(1)).shares[0]
+        assert alone["low"] != alone["low"]  # one row says nothing of the deviation
+
+    def test_joined_values_are_refused(self):
+        frame = pd.DataFrame({"predicted_labels": ["valence|arousal"] * 3, "truncated": "false"})
+        with pytest.raises(ValueError, match="values of a regression.*--columns wide"):
+            summarize(frame)
+
     def test_scores_of_joined_files_are_read(self, counts):
         frame = pd.DataFrame(
             {
@@ -269,6 +310,8 @@ class TestPageAndCommand:
         again = CliRunner().invoke(app, arguments)
         assert isinstance(again.exception, FileExistsError)
         assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
+        arguments[-1] = str(tmp_path / "in.html")  # its table would replace the file that is read
+        assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 2
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)

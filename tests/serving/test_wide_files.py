@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 from typer.testing import CliRunner
 
-from hf_emotion import EmotionFeatures, Predictor
+from hf_emotion import EmotionFeatures, Predictor, summarize
 from hf_emotion.cli import app
 from hf_emotion.serving.bulk import predict_file
 
@@ -58,6 +58,18 @@ class TestWideFiles:
             {label for label, chosen in zip(predictor.labels, row, strict=True) if chosen} for row in decisions
         ] == [set(own) for own in expected]
         assert "p_predicted_labels" not in found and not found["p_truncated"].all()
+
+    def test_a_regression_has_a_column_for_each_value(self, texts, source, tmp_path):
+        folder = save_small_classifier(tmp_path / "values", problem_type="regression", value_range=[0, 3])
+        values = Predictor(folder, device="cpu")
+        predict_file(values, source, tmp_path / "out.parquet", layout="wide", progress=False)
+        found = pd.read_parquet(tmp_path / "out.parquet")
+        columns = [f"value_{label}" for label in values.labels]
+        assert found.columns.tolist() == ["text", *columns, "truncated", "unknown", "predicted_language"]
+        np.testing.assert_allclose(found[columns], values.probabilities(texts), atol=1e-5)
+        for data in (tmp_path / "out.parquet", texts):
+            means = summarize(data, values).to_frame().set_index("label")["mean"]
+            np.testing.assert_allclose(means[values.labels], values.probabilities(texts).mean(axis=0), atol=1e-5)
 
     def test_all_scores(self, predictor, texts, source, tmp_path):
         predict_file(predictor, source, tmp_path / "out.csv", all_scores=True, progress=False)
@@ -142,7 +154,13 @@ class TestCommand:
             found = [row[column] == "true" for row in rows[1:]]
             assert found == (scores[:, predictor.labels.index(label)] > limit).tolist()
 
-    @pytest.mark.parametrize("threshold", ["joyy=0.3", "high"])
+    def test_thresholds_are_those_of_the_labels_below_a_taxonomy(self):
+        model = ["predict", "goemotions", "I am so happy", "--taxonomy", "ekman"]
+        assert "joy" in CliRunner().invoke(app, model).stdout
+        options = ["--threshold", "joy=1", "--threshold", "0.9"]
+        assert "joy" not in CliRunner().invoke(app, [*model, *options]).stdout
+
+    @pytest.mark.parametrize("threshold", ["joyy=0.3", "high", "joy=1.5"])
     def test_wrong_thresholds(self, folder, source, threshold):
         done = CliRunner().invoke(app, ["predict", str(folder), "--input", str(source), "--threshold", threshold])
         assert done.exit_code == 2 and "--threshold" in done.output
