@@ -172,6 +172,7 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
                 text += "\n\n" + _elsewhere(facts["figures"]["elsewhere"])
     card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
     write_text(model.folder / CARD, f"{card}\n\n{text}\n")
+    facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
     write_json(model.folder / FACTS, facts)
     keep_validation_counts(ReadyModel(model.folder), data_dir)
     return facts["figures"]

@@ -11,6 +11,8 @@ import pytest
 from documents import PAGES, ROOT, blocks
 
 from hf_emotion.inference import load_predictor
+from hf_emotion.tasks.aspect_extraction.loading import CORPORA as TERM_CORPORA
+from hf_emotion.tasks.aspect_extraction.page import EXAMPLES as OF_TERMS
 from hf_emotion.tasks.emotion_classification.page import EXAMPLES as TEXTS
 from hf_emotion.tasks.targeted_sentiment.loading import CORPORA
 from hf_emotion.tasks.targeted_sentiment.page import EXAMPLES as REVIEWS
@@ -55,6 +57,17 @@ ASPECTS = {
     "The room was spotless, but we queued for an hour at the desk.": {"quality": "positive", "speed": "negative"},
     "The food was great!": {"quality": "positive"},
 }
+TERMS = {
+    "The pizza was cold but our waiter was lovely.": {"pizza": "negative", "waiter": "positive"},
+    "The waiter was rude.": {"waiter": "negative"},
+    "Friendly staff, cold soup.": {"staff": "positive", "soup": "negative"},
+    "The soup was salty.": {"soup": "negative"},
+    "Great screen, but the battery is empty by noon and the support never answers.": {
+        "screen": "positive",
+        "battery": "negative",
+        "support": "negative",
+    },
+}
 # What is answered in another language, and what only shows that a model cannot read it.
 NOT_READ = {"Das Wetter ist heute furchtbar."}
 
@@ -77,6 +90,8 @@ def test_every_sentence_is_in_a_table():
     aspects = shown("reviews", ASPECTS) | set(REVIEWS)
     aspects |= {corpus.example for corpus in CORPORA if corpus.name in ("reviews", "semeval2014")}
     assert emotions - EMOTIONS.keys() - NOT_READ == set() and aspects - ASPECTS.keys() == set()
+    terms = shown("aspects", TERMS) | set(OF_TERMS) | {corpus.example for corpus in TERM_CORPORA if corpus.example}
+    assert terms - TERMS.keys() == set()
 
 
 def test_emotions():
@@ -95,3 +110,8 @@ def test_aspects():
         if found != ASPECTS[text]:
             wrong[text] = found
     assert wrong == {}
+
+
+def test_terms():
+    found = zip(TERMS, load_predictor("aspects")(list(TERMS)), strict=True)
+    assert {text: {term["term"]: term["label"] for term in terms} for text, terms in found} == TERMS
