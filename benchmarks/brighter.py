@@ -93,7 +93,12 @@ def languages(runs: list[Path], output: Output) -> None:
             metric: float(np.mean([each[metric] for each in own.values()]))
             for metric in (("pearson", "ccc", "mae") if values else ("common", "own", "fixed"))
         }
-        facts = {"base_model": report.base_model, "train_rows": report.rows["train"], "seeds": len(report.runs)}
+        facts: dict[str, Any] = {
+            "base_model": report.base_model,
+            "train_rows": report.rows["train"],
+            "seeds": len(report.runs),
+        }
+        facts["best_dev_metric"] = report.best.best_dev_metric
         found[run.name] = {**facts, "mean": means, "languages": own}
         print(run.name, json.dumps(found[run.name], indent=1))
     write_json(output, found)
