@@ -387,8 +387,9 @@ def test_options_of_other_tasks(case, run_of, tmp_path):
     file, message = case.write_file(tmp_path / "in.csv"), f"does not go with a model for {case.task}"
     files = ("--input", file, "--output", tmp_path / "out.jsonl")
     data = ("--dataset", case.recipe["dataset"], "--data-dir", case.data, "--judge", "x")
-    for words in (("predict", run_of(case), *case.lines, *option), ("evaluate", run_of(case), *data)):
-        assert message in " ".join(fails(*words).replace("│", " ").split())
+    for words, named in ((("predict", *case.lines, *option), option[0]), (("evaluate", *data), "`judges` ['x']")):
+        said = fails(words[0], run_of(case), *words[1:])
+        assert f"{named} {message}" in " ".join(said.replace("│", " ").split())
     assert option[0] in fails("predict", run_of(case), *files, *option)
     assert os.listdir(tmp_path) == ["in.csv"]
 
