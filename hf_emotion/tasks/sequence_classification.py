@@ -349,6 +349,7 @@ def prepare_classifier(
             return metrics.goemotions(np.nan_to_num(labels, nan=-1), scores, recipe.threshold, names) | soft
         return single_label(recipe.dataset, labels, scores, names) | soft
 
+    masked = any(UNANNOTATED in rows.column_names for rows in encoded.values())
     return Prepared(
         model=model,
         tokenizer=tokenizer,
@@ -356,9 +357,7 @@ def prepare_classifier(
         validation=encoded["validation"],
         collate=make_collator(tokenizer, len(names), multi_label),
         measure=measure,
-        loss=stock_loss(model.config)
-        if recipe.model_type is None and (regression or multi_label and (gold < 0).any())
-        else None,
+        loss=stock_loss(model.config) if recipe.model_type is None and (regression or masked) else None,
         settings={} if gate is None else {"gate": gate},
     )
 

@@ -388,3 +388,21 @@ class TestRuns:
         for one, other in pairwise(found):
             for name in one:
                 torch.testing.assert_close(one[name], other[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    @pytest.mark.parametrize("train_cells", [["0", "1"], ["", "1"]], ids=["all-in-training", "masked-in-training"])
+    def test_the_validation_loss_is_a_mean_over_what_was_annotated(self, train_cells, base_bert, tmp_path):
+        """Of a stock model, even where its training rows have every label."""
+        for part, cells in (("train", train_cells), ("dev", ["", "1"])):
+            rows = [[f"the day {'sun ' * i}", str(i % 2), cells[i % 2]] for i in range(8)]
+            write_csv(tmp_path / "data" / f"{part}.csv", ["text", "joy", "anger"], rows)
+        arguments = {"num_train_epochs": 1, "learning_rate": 0.0, "load_best_model_at_end": False}
+        options = {"label_columns": ["joy", "anger"]}
+        recipe = values_recipe(base_bert, arguments, model_type=None, model_config={}, dataset_options=options)
+        with one_thread():
+            train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        dev = load_dataset_for("files", tmp_path / "data", **options)["validation"]
+        scores, gold = Predictor(tmp_path / "run").probabilities(dev["text"], raw=True), label_matrix(dev)
+        each = -np.log(np.where(gold == 1, scores, 1 - scores))[gold >= 0]
+        (run,) = json.loads((tmp_path / "run" / "metrics.json").read_text())["runs"]
+        (found,) = [entry["eval_loss"] for entry in run["history"] if "eval_loss" in entry]
+        assert found == pytest.approx(each.mean(), rel=1e-4)
