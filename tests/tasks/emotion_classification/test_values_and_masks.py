@@ -114,6 +114,9 @@ class TestOwnFiles:
         options = {"label_columns": ["joy", "anger"], "validation_fraction": 0.0}
         rows = load_dataset_for("files", tmp_path, **options)["train"]
         assert label_matrix(rows).tolist() == [[-1, 1], [1, 0], [0, -1]]
+        write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], [["a", "1", ""], ["b", "0", "0"]])
+        less = load_dataset_for("files", tmp_path, **options, labels=["anger"])["train"]
+        assert label_matrix(less).tolist() == [[1], [0]]
         write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], [["a", "1", "0"], ["b", "", ""]])
         with pytest.raises(ValueError, match="line 3: all label columns are empty"):
             load_dataset_for("files", tmp_path, **options)
