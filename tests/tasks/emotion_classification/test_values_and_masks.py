@@ -28,7 +28,7 @@ from hf_emotion.runs.train import train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 from hf_emotion.tasks.rows import class_counts, label_matrix
-from hf_emotion.tasks.sequence_classification import stock_loss
+from hf_emotion.tasks.sequence_classification import build_classifier, stock_loss
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -351,7 +351,14 @@ class TestRuns:
         with one_thread():
             report = train(recipe, tmp_path / "run", data_dir=data)
         assert report.summary["test"]["values"]["pearson"]["mean"] > 0.5
-        assert Predictor(tmp_path / "run").model.config.regression_loss == model_config.get("regression_loss", "mse")
+        predictor = Predictor(tmp_path / "run")
+        assert predictor.model.config.regression_loss == model_config.get("regression_loss", "mse")
+        fields = {**recipe.model_config, "problem_type": "regression"}
+        trained_further = build_classifier(
+            *(str(tmp_path / "run"), None, fields, predictor.tokenizer, ["joy", "anger"], True, [1, 1]),
+            frequencies=[2.0, 2.0],
+        )
+        assert torch.equal(trained_further.classifier.bias, predictor.model.classifier.bias)
 
     @pytest.mark.parametrize(
         ("changes", "message"),
