@@ -339,6 +339,21 @@ class TestRuns:
         with pytest.raises(ValueError, match="takes neither `threshold`"):
             piped(texts, threshold=0.5)
 
+    def test_over_a_base_of_labels_with_the_same_names(self, base_bert, data, tmp_path):
+        rows = [[f"the day {'sun ' * (i % 2)}", str(i % 2), str((i + 1) % 2)] for i in range(48)]
+        for part in ("train", "dev"):
+            write_csv(tmp_path / "data" / f"{part}.csv", ["text", "joy", "anger"], rows)
+        options = {"label_columns": ["joy", "anger"]}
+        labels = values_recipe(
+            base_bert, model_config={"tie_head": False}, dataset_options=options, abstain={"coverage": 0.5}
+        )
+        with one_thread():
+            train(labels, tmp_path / "labels", data_dir=tmp_path / "data")
+            assert Predictor(tmp_path / "labels").model.config.abstention is not None
+            train(values_recipe(tmp_path / "labels"), tmp_path / "values", data_dir=data)
+        config = Predictor(tmp_path / "values").model.config
+        assert (config.thresholds, config.abstention, config.calibration_temperature) == (None, None, None)
+
     def test_commands(self, values_run, data):
         shown = invoke("predict", values_run, "joy of the sun")
         assert "value" in shown and "probability" not in shown
