@@ -217,9 +217,10 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    The columns `length`, `labels` (or `targets`) and, if there are any, `votes` and `unannotated`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
-    segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
-    each value is a list with an entry for each window. Warnings count the texts that the model cannot read in full.
+    The columns `length`, `labels` (or `targets`) and, if there are any, `votes` and `unannotated`, and the model's inputs: those of
+    `encode_texts`, with the auxiliary sentence as second segment if the config asks for it, and `context_ids`. Texts are cut to
+    `max_length` tokens, or read in `windows`; then each value is a list with an entry for each window. Warnings count the texts that
+    the model cannot read in full.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
@@ -258,9 +259,9 @@ def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes labels (B, C) float, NaN for what was not annotated, or (B,) int64 for single-label data,
-    or values (B, C) float, and, of rows with votes, `votes` (B, C) float32, which are for the loss and not for the model.
-    Rows in windows become rows of windows, with `document_ids`.
+    A collator that pads to the longest row of the batch and makes `labels`: (B, C) float32 of 0 and 1, or of values, NaN for what was not
+    annotated; or (B,) int64 for single-label data. Rows with votes also give `votes` (B, C) float32, which are for the loss and not for
+    the model. Rows in windows become rows of windows, with `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
