@@ -175,8 +175,9 @@ def draw_units(
     """
     names_of: dict[Hashable, set] = {}
     empty: set[Hashable] = set()  # dialogues without a labelled turn, by which nothing can be chosen
+    all_labels = dataset["labels"] if "labels" in dataset.column_names else [[]] * len(dataset)  # else values
     contexts = dataset["context_id"] if "context_id" in dataset.column_names else [None] * len(dataset)
-    for unit, labels, context in zip(units, dataset["labels"], contexts, strict=True):
+    for unit, labels, context in zip(units, all_labels, contexts, strict=True):
         names = {("label", label) for label in (labels if isinstance(labels, list) else [labels]) if label != -1}
         names_of.setdefault(unit, set()).update(names | {("context", context)})
         if isinstance(labels, list) and labels and set(labels) == {-1}:

@@ -14,6 +14,7 @@ from .lazily import numpy as np
 from .own_files import (
     check_different,
     check_distinct_columns,
+    draw_units,
     name_of,
     own_files,
     read_own,
@@ -37,12 +38,11 @@ def target_matrix(rows: datasets.Dataset) -> np.ndarray:
     return np.array(found, dtype=np.float64).reshape(-1, len(names))
 
 
-def with_targets(rows: Sequence[Row], columns: Mapping[str, Any] | None = None) -> datasets.Dataset:
-    """The dataset of rows with `id`, `text` and `targets`, and the further `columns` ({name: feature})."""
+def to_dataset(rows: Rows, columns: Mapping[str, Any] | None = None) -> datasets.Dataset:
+    """The dataset of rows with the columns `id`, `text`, the ones in `columns` ({name: feature}), and `targets`."""
     value, text = datasets.Value("float64"), datasets.Value("string")
-    names = list(rows[0][COLUMN]) if rows else []
-    features = datasets.Features({"id": text, "text": text, **(columns or {}), COLUMN: dict.fromkeys(names, value)})
-    return datasets.Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
+    names = list(rows.rows[0][COLUMN]) if rows.rows else []
+    return rows.with_features({"id": text, "text": text, **(columns or {}), COLUMN: dict.fromkeys(names, value)})
 
 
 def load_target_files(
@@ -60,18 +60,19 @@ def load_target_files(
     check_distinct_columns({"text_column": text_column, "id_column": id_column, "targets": targets[0]})
     wanted = [text_column, *targets, *([id_column] if id_column else [])]
 
-    def add(split: str, rows: Rows, line: int, row: dict[str, Any]) -> None:
+    def add(split: str, rows: Rows, line: int, row: Row) -> None:
         values = {name: _number(row[name], name) for name in targets}
         if all(value is None for value in values.values()):
             raise BadRow(f"at least one of the columns {list(targets)} must hold a number")
         row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
         rows.add(line, row[text_column], [], row_id, **{COLUMN: values})
 
-    splits = {}
-    for split, path in files.items():
-        parsed = read_own(path, on_bad_rows, wanted, separator, partial(add, split), "text_column or targets")
-        parsed.finish()
-        splits[split] = with_targets(parsed.rows)
+    splits = {
+        split: to_dataset(
+            read_own(path, on_bad_rows, wanted, separator, partial(add, split), "text_column or targets")
+        )
+        for split, path in files.items()
+    }
     return with_validation(splits, validation_fraction, _set_aside)
 
 
@@ -89,11 +90,5 @@ def _number(value: Any, column: str) -> float | None:
 
 
 def _set_aside(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
-    count = math.ceil(fraction * len(rows))
-    if not 0 < fraction < 1 or count == len(rows):
-        raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got {fraction} of {len(rows)} rows; "
-            "or add a validation file."
-        )
-    order = np.random.default_rng(0).permutation(len(rows))
-    return rows.select(np.sort(order[count:])), rows.select(np.sort(order[:count]))
+    rest, drawn = draw_units(rows, range(len(rows)), fraction, math.ceil)
+    return rows.select(sorted(rest)), rows.select(sorted(drawn))

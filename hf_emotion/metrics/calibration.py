@@ -74,12 +74,16 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("labels", labels, probabilities.shape[: labels.ndim])
-    logits = _logits(probabilities, labels.ndim == 2)
+    multi_label = labels.ndim == 2
+    logits = _logits(probabilities, multi_label)
+    if multi_label:
+        annotated = labels >= 0
+        labels, logits = labels[annotated], logits[annotated]
 
     def loss(log_temperature: float) -> float:
         scaled = logits / np.exp(log_temperature)
-        if labels.ndim == 2:
-            return float(np.mean((np.logaddexp(0, scaled) - labels * scaled)[labels >= 0]))
+        if multi_label:
+            return float(np.mean(np.logaddexp(0, scaled) - labels * scaled))
         return float(-np.mean(log_softmax(scaled, axis=1)[np.arange(len(labels)), labels]))
 
     found = minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded", options={"xatol": 1e-4})

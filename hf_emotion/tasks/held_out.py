@@ -34,32 +34,6 @@ NEARLY_ALL = 0.95  # share of the rows
 FEWEST_ROWS = 20  # of a validation part that tells something
 
 
-def finish_classifier(
-    task: Task,
-    recipe: Recipe,
-    run: SeedRun,
-    trainer: Any,
-    prepared: Prepared,
-    splits: DatasetDict,
-    folder: Path | None,
-) -> HeldOut | None:
-    """Predict the validation and the test part with a trained classifier, and write the results and the checkpoint, see `Task.finish`."""
-    model, tokenizer, settings = (
-        trainer.whole_model(),
-        prepared.tokenizer,
-        prepared.settings,
-    )  # all processes have a part in this
-    if folder is None:
-        return None
-    predictor = task.trained_predictor(model, tokenizer, max_length=recipe.max_length, **settings)
-    model.config.calibration_temperature = None  # the base model's own
-    probabilities = {
-        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
-    }
-    save = partial(save_model, model, tokenizer, **settings)
-    return held_out(recipe, run, probabilities, splits, folder, model, save)
-
-
 def held_out(
     recipe: Recipe,
     run: SeedRun,
@@ -131,6 +105,30 @@ def held_out(
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
     return HeldOut(names, gold, probabilities, thresholds)
+
+
+def finish_classifier(
+    task: Task,
+    recipe: Recipe,
+    run: SeedRun,
+    trainer: Any,
+    prepared: Prepared,
+    splits: DatasetDict,
+    folder: Path | None,
+    finish: Callable[..., HeldOut | None] = held_out,
+) -> HeldOut | None:
+    """
+    Predict the validation and the test part with a trained classifier; `finish` writes the results and the checkpoint, with the arguments of
+    `held_out`. For the others see `Task.finish`.
+    """
+    model = trainer.whole_model()  # all processes have a part in this
+    tokenizer, settings = prepared.tokenizer, prepared.settings
+    if folder is None:
+        return None
+    predictor = task.trained_predictor(model, tokenizer, max_length=recipe.max_length, **settings)
+    model.config.calibration_temperature = None  # the base model's own
+    scores = {split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"}
+    return finish(recipe, run, scores, splits, folder, model, partial(save_model, model, tokenizer, **settings))
 
 
 def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> OneAnswer | None:

@@ -90,14 +90,13 @@ def build_classifier(
     with finding(base_model):
         head = {name: model_config[name] for name in HEAD if name in model_config}
         with base_to_build_on(base_model, model_type, names, contexts, head) as path:
+            base = read_config(path)
             if model_type is None:
-                model = _stock_classifier(path, fields, model_config, contexts)
+                model = _stock_classifier(path, base, fields, model_config, contexts)
                 if base_model == "minilm" and contexts is None:
                     renew_pooler(model)
-                if model.config.problem_type == "regression" and frequencies is not None:
-                    _start_values(model, frequencies)
+                _start_values(model, base, frequencies)
                 return model
-            base = read_config(path)
             config_class = CONFIG_MAPPING[model_type]
             any_encoder = "encoder_config" in config_class.__dataclass_fields__ and base.model_type != model_type
             try:
@@ -125,14 +124,18 @@ def build_classifier(
                 model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     if hasattr(model, "init_label_embeddings") and base.model_type != model_type:
         _start_labels(model, tokenizer, label_names, label_texts or {}, frequencies)
-    if model.config.problem_type == "regression" and base.problem_type != "regression" and frequencies is not None:
-        _start_values(model, frequencies)
+    _start_values(model, base, frequencies)
     return model
 
 
 @torch.no_grad()
-def _start_values(model: PreTrainedModel, means: Sequence[float]) -> None:
-    """Start the bias of a head at the mean of each value, or, if it has one for all, at the mean of these."""
+def _start_values(model: PreTrainedModel, base: PreTrainedConfig, means: Sequence[float] | None) -> None:
+    """
+    Start the bias of a regression's head at the mean of each value, or, if it has one for all, at the mean of these. A head that learnt
+    values already goes on from its own.
+    """
+    if means is None or model.config.problem_type != "regression" or base.problem_type == "regression":
+        return
     named = [
         (name, own) for name, own in model.named_parameters() if not name.startswith(model.base_model_prefix + ".")
     ]
@@ -166,10 +169,9 @@ def _start_labels(
 
 
 def _stock_classifier(
-    path: str, fields: dict[str, Any], model_config: dict, contexts: Contexts | None
+    path: str, base: PreTrainedConfig, fields: dict[str, Any], model_config: dict, contexts: Contexts | None
 ) -> PreTrainedModel:
     """The stock classifier of a base model; contexts and gate are stored in its config as extra fields."""
-    base = read_config(path)
     kept: dict[str, Any] = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
     kept["tfidf_gating"] = "none"
     if fields["problem_type"] == "regression":
@@ -215,9 +217,10 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    The columns `length`, `labels` (or `targets`) and, if there are any, `votes` and `unannotated`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
-    segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
-    each value is a list with an entry for each window. Warnings count the texts that the model cannot read in full.
+    The columns `length`, `labels` (or `targets`) and, if there are any, `votes` and `unannotated`, and the model's inputs: those of
+    `encode_texts`, with the auxiliary sentence as second segment if the config asks for it, and `context_ids`. Texts are cut to
+    `max_length` tokens, or read in `windows`; then each value is a list with an entry for each window. Warnings count the texts that
+    the model cannot read in full.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
@@ -256,9 +259,9 @@ def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes labels (B, C) float, NaN for what was not annotated, or (B,) int64 for single-label data,
-    or values (B, C) float, and, of rows with votes, `votes` (B, C) float32, which are for the loss and not for the model.
-    Rows in windows become rows of windows, with `document_ids`.
+    A collator that pads to the longest row of the batch and makes `labels`: (B, C) float32 of 0 and 1, or of values, NaN for what was not
+    annotated; or (B,) int64 for single-label data. Rows with votes also give `votes` (B, C) float32, which are for the loss and not for
+    the model. Rows in windows become rows of windows, with `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
@@ -349,6 +352,7 @@ def prepare_classifier(
             return metrics.goemotions(np.nan_to_num(labels, nan=-1), scores, recipe.threshold, names) | soft
         return single_label(recipe.dataset, labels, scores, names) | soft
 
+    masked = any(UNANNOTATED in rows.column_names for rows in encoded.values())
     return Prepared(
         model=model,
         tokenizer=tokenizer,
@@ -356,9 +360,7 @@ def prepare_classifier(
         validation=encoded["validation"],
         collate=make_collator(tokenizer, len(names), multi_label),
         measure=measure,
-        loss=stock_loss(model.config)
-        if recipe.model_type is None and (regression or multi_label and (gold < 0).any())
-        else None,
+        loss=stock_loss(model.config) if recipe.model_type is None and (regression or masked) else None,
         settings={} if gate is None else {"gate": gate},
     )
 

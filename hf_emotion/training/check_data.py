@@ -44,9 +44,9 @@ def check_data(task: Task, splits: DatasetDict) -> None:
         return
     names = label_names(train)
     if gold.dtype.kind == "f":
-        if equal := [name for name, own in zip(names, gold.T, strict=True) if not np.nanmax(own) > np.nanmin(own)]:
+        if equal := [name for name, own in zip(names, gold.T, strict=True) if len(set(own[~np.isnan(own)])) < 2]:
             raise ValueError(
-                f"the training rows have one and the same value for {equal}: add other rows, or leave it out."
+                f"the training rows have one and the same value, or none, for {equal}: add other rows, or leave it out."
             )
         _check_validation(len(validation), 0)
         return

@@ -60,9 +60,18 @@ def items_in(labels: torch.Tensor) -> torch.Tensor:
     return (~labels.isnan() if labels.is_floating_point() else labels != -100).sum()
 
 
-def _masked(batch: dict) -> bool:
-    """Whether the loss is a mean over labels of which some may not be annotated, and not over rows."""
-    return batch["labels"].is_floating_point()
+def _counted(batch: dict) -> torch.Tensor | int:
+    """How many items the model's own loss is a mean over: rows, or annotated labels where some may not be annotated."""
+    labels = batch["labels"]
+    return items_in(labels) if labels.is_floating_point() else len(labels)
+
+
+def _marked(batch: dict) -> dict:
+    """A batch for the Trainer's count of items: it leaves out labels that are -100, and knows no NaN."""
+    labels = batch.get("labels")
+    if labels is None or not labels.is_floating_point():
+        return batch
+    return {"labels": labels.isnan().long() * -100}
 
 
 class EmotionTrainer(Trainer):
@@ -117,18 +126,16 @@ class EmotionTrainer(Trainer):
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
-        masked = bool(batches) and _masked(batches[0])
-        if items is None or masked:
-            own = sum(items_in(batch["labels"]) if masked else len(batch["labels"]) for batch in batches)
-            total = self.accelerator.gather(torch.as_tensor(own, device=device).reshape(1)).sum()
-            if items is None:
-                self._rows_of_step = total
-            else:  # the Trainer counted what is not -100
-                items = total
+        if items is None:
+            rows = torch.as_tensor(sum(map(_counted, batches)), device=device)
+            self._rows_of_step = self.accelerator.gather(rows.reshape(1)).sum()
         return batches, items
 
+    def _get_num_items_in_batch(self, batch_samples, device):
+        return super()._get_num_items_in_batch([_marked(batch) for batch in batch_samples], device)
+
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        rows = items_in(inputs["labels"]) if _masked(inputs) else len(inputs["labels"])
+        rows = _counted(inputs)
         votes, loss = inputs.pop(VOTES, None), self.compute_loss_func
         if votes is not None:
             self.compute_loss_func = partial(loss, votes=votes)

@@ -63,6 +63,15 @@ class TestLabels:
         with pytest.raises(ValueError, match=r"every training row has the labels \['fear', 'joy'\]"):
             check_data(task_of_rows(splits["train"]), splits)
 
+    @pytest.mark.filterwarnings("error")
+    def test_values_that_are_all_the_same(self, tmp_path):
+        for part in ("train", "dev"):
+            rows = [["a", "1", "2", ""], ["b", "3", "2", ""], ["c", "", "", "4" if part == "dev" else ""]]
+            write_csv(tmp_path / f"{part}.csv", ["text", "joy", "anger", "fear"], rows[: 2 if part == "train" else 3])
+        splits = load_dataset_for("files", tmp_path, targets=["joy", "anger", "fear"])
+        with pytest.raises(ValueError, match=r"one and the same value, or none, for \['anger', 'fear'\]"):
+            check_data(task_of_rows(splits["train"]), splits)
+
     def test_a_generator_may_know_one_emotion(self, tmp_path, caplog):
         rows = [[f"c{i}", "r", "joy"] for i in range(60)]
         for split in ("train", "validation"):

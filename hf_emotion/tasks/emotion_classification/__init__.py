@@ -117,10 +117,10 @@ class EmotionClassification(Task["Predictor"]):
     ) -> HeldOut | None:
         if TARGETS not in splits["train"].column_names:
             return super().finish(recipe, run, trainer, prepared, splits, folder)
-        from .values import finish_values
+        from ..held_out import finish_classifier
+        from .values import held_out_values
 
-        finish_values(recipe, run, trainer, prepared, splits, folder)
-        return None
+        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder, held_out_values)
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         from .card import card

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import BadRow, decode
 from ...data.splits import UNANNOTATED
 from ...data.targets import COLUMN as TARGETS
-from ...data.targets import with_targets
+from ...data.targets import to_dataset
 from ..corpus_files import CorpusRows, csv_rows
 
 
@@ -55,7 +55,7 @@ def load_brighter(
         if isinstance(named, str) or not set(named) <= set(allowed) or len(set(named)) < len(named):
             raise ValueError(f"`{option}` must be of {list(allowed)}, each once at most; got {named!r}.")
     chosen = list(languages or (known if intensities else TRAINED))
-    parts: dict[str, list[dict]] = {}
+    parts: dict[str, CorpusRows] = {}
     for split in SPLIT_STEMS:
         for language in chosen:
             with CorpusRows(f"BRIGHTER {language} {split}") as rows:
@@ -67,10 +67,10 @@ def load_brighter(
                         raise BadRow(f"emotions must be {'0 to 3' if intensities else '0 or 1'}, got {cells}")
                     rows.add(rows.line, row["text"], [], f"{language}:{row['id']}", values=values, language=language)
             if rows.rows:
-                parts.setdefault(split, []).extend(rows.rows)
-    annotated = {name for rows in parts.values() for row in rows for name in row["values"]}
+                parts.setdefault(split, CorpusRows(f"BRIGHTER {split}")).rows.extend(rows.rows)
+    annotated = {name for part in parts.values() for row in part.rows for name in row["values"]}
     names = list(labels or [name for name in EMOTIONS if name in annotated])
-    return datasets.DatasetDict({split: _dataset(rows, names, intensities) for split, rows in parts.items()})
+    return datasets.DatasetDict({split: _dataset(part, names, intensities) for split, part in parts.items()})
 
 
 def _file(
@@ -100,18 +100,15 @@ def _file(
     return found
 
 
-def _dataset(rows: list[dict], names: Sequence[str], intensities: bool) -> datasets.Dataset:
+def _dataset(rows: CorpusRows, names: Sequence[str], intensities: bool) -> datasets.Dataset:
     """The rows as `load_dataset_for` has them, with their `language`."""
-    text = datasets.Value("string")
-    if intensities:
-        values = [{name: row["values"].get(name) for name in names} for row in rows]
-        return with_targets([row | {TARGETS: own} for row, own in zip(rows, values, strict=True)], {"language": text})
-    part = CorpusRows("BRIGHTER")
-    part.rows = rows
-    for row in rows:
+    features: dict[str, Any] = {"language": datasets.Value("string")}
+    for row in rows.rows:
+        row[TARGETS] = {name: row["values"].get(name) for name in names}
         row["labels"] = [number for number, name in enumerate(names) if row["values"].get(name)]
         row[UNANNOTATED] = [number for number, name in enumerate(names) if name not in row["values"]]
-    features = {"language": text}
-    if any(row[UNANNOTATED] for row in rows):
+    if intensities:
+        return to_dataset(rows, features)
+    if any(row[UNANNOTATED] for row in rows.rows):
         features[UNANNOTATED] = datasets.List(datasets.Value("int64"))
-    return part.to_dataset(names, multi_label=True, columns=features)
+    return rows.to_dataset(names, multi_label=True, columns=features)

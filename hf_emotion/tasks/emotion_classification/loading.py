@@ -12,7 +12,7 @@ from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import BadRow, Rows, decode, download, local_files, packaged_rows
 from ...data.targets import COLUMN as TARGETS
-from ...data.targets import with_targets
+from ...data.targets import to_dataset
 from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
 from ..corpus import Corpus
@@ -206,14 +206,13 @@ def load_emobank(data_dir: str | Path | None = None) -> datasets.DatasetDict:
         path = download(EMOBANK_ADDRESS, EMOBANK_SHA256)
     else:
         (path,) = local_files(data_dir, "emobank", ["emobank.csv"])
-    parts: dict[str, list] = {part: [] for part in ("train", "dev", "test")}
+    parts = {part: CorpusRows(path) for part in ("train", "dev", "test")}
     with CorpusRows(path) as rows:
         for row in csv_rows(rows, decode(path.read_bytes(), path)):
             values = {name: float(row[name[0].upper()]) for name in ("valence", "arousal", "dominance")}
-            rows.add(rows.line, row["text"], [], row["id"], **{TARGETS: values})
-            parts[row["split"]].append(rows.rows[-1])
+            parts[row["split"]].add(rows.line, row["text"], [], row["id"], **{TARGETS: values})
     return datasets.DatasetDict(
-        {split: with_targets(own) for split, own in zip(SPLIT_STEMS, parts.values(), strict=True)}
+        {split: to_dataset(own) for split, own in zip(SPLIT_STEMS, parts.values(), strict=True)}
     )
 
 

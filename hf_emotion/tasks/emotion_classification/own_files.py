@@ -141,7 +141,7 @@ def load_files(
             ids = sorted({known[name] for name in row["labels"]})
             row["labels"] = ids if multi_label else ids[0]
             if masked:
-                row[UNANNOTATED] = sorted(known[name] for name in row[UNANNOTATED])
+                row[UNANNOTATED] = sorted(known[name] for name in row[UNANNOTATED] if name in known)
         features = {UNANNOTATED: datasets.List(datasets.Value("int64"))} if masked else None
         splits[split] = rows.to_dataset(names, multi_label, features if votes is None else vote_features())
     return with_validation(splits, validation_fraction, _split_rows)

@@ -2,6 +2,7 @@
 """Regression of texts: what is refused, how values are measured and written after a training. N rows, C values."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,7 @@ from ...data.targets import target_matrix
 from ...io.files import filling
 from ...recipes import Recipe
 from ...run_report import SeedRun
-from ..base import Prepared
-from ..saving import save_model
-from .predictor import Predictor
+from ...runtime.plain import text_processing
 
 
 # Fields of a recipe that are for labels.
@@ -43,42 +42,34 @@ def refuse_fields_of_labels(recipe: Recipe) -> None:
         raise ValueError("`model_config.class_balanced_beta` is for labels, and these are values: leave it out.")
 
 
-def finish_values(
+def held_out_values(
     recipe: Recipe,
     run: SeedRun,
-    trainer: Any,
-    prepared: Prepared,
+    found: dict[str, np.ndarray],
     splits: DatasetDict,
-    folder: Path | None,
+    folder: Path,
+    model: Any,
+    save: Callable[[Path], Any],
 ) -> None:
     """
-    Predict the validation and the test part, put the figures into `run`, and write the checkpoint and values.parquet (split, id, gold and
-    predicted values) into `folder`, both or neither. For the arguments see `Task.finish`.
+    Put the figures of predicted values, part -> (N, C), into `run`, and write the checkpoint and values.parquet (split, id, gold and
+    predicted values) into `folder`, both or neither. Beside `held_out`, which does this for labels.
     """
-    model = trainer.whole_model()  # all processes have a part in this
-    tokenizer, settings = prepared.tokenizer, prepared.settings
-    if folder is None:
-        return
-    for rule in ("thresholds", "calibration_temperature", "abstention", "prediction_sets"):  # of the base model
+    for rule in ("thresholds", *text_processing.RULES):  # of the base model
         if getattr(model.config, rule, None) is not None:
             setattr(model.config, rule, None)
-    predictor, names = (
-        Predictor(model, tokenizer, max_length=recipe.max_length, **settings),
-        label_names(splits["train"]),
-    )
+    names = label_names(splits["train"])
+    kind = pyarrow.list_(pyarrow.float32())
     tables = []
-    for split, rows in splits.items():
-        if split == "train":
-            continue
-        gold, found = target_matrix(rows), predictor.of_rows(rows, progress=True)
-        setattr(run, split, {"values": metrics.regression(gold, found, names)})
-        kind = pyarrow.list_(pyarrow.float32())
+    for split, predicted in found.items():
+        rows, gold = splits[split], target_matrix(splits[split])
+        setattr(run, split, {"values": metrics.regression(gold, predicted, names)})
         values = {
             name: pyarrow.array(list(each.astype(np.float32)), kind)
-            for name, each in (("gold", gold), ("values", found))
+            for name, each in (("gold", gold), ("values", predicted))
         }
         tables.append(pyarrow.table({"split": [split] * len(rows), "id": list(rows["id"]), **values}))
     with filling(folder) as temporary:
-        save_model(model, tokenizer, temporary, **settings)
+        save(temporary)
         table = pyarrow.concat_tables(tables).replace_schema_metadata({"label_names": json.dumps(names)})
         pyarrow.parquet.write_table(table, temporary / "values.parquet")

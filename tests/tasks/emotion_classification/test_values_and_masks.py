@@ -28,7 +28,7 @@ from hf_emotion.runs.train import train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 from hf_emotion.tasks.rows import class_counts, label_matrix
-from hf_emotion.tasks.sequence_classification import stock_loss
+from hf_emotion.tasks.sequence_classification import build_classifier, stock_loss
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -114,6 +114,9 @@ class TestOwnFiles:
         options = {"label_columns": ["joy", "anger"], "validation_fraction": 0.0}
         rows = load_dataset_for("files", tmp_path, **options)["train"]
         assert label_matrix(rows).tolist() == [[-1, 1], [1, 0], [0, -1]]
+        write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], [["a", "1", ""], ["b", "0", "0"]])
+        less = load_dataset_for("files", tmp_path, **options, labels=["anger"])["train"]
+        assert label_matrix(less).tolist() == [[1], [0]]
         write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], [["a", "1", "0"], ["b", "", ""]])
         with pytest.raises(ValueError, match="line 3: all label columns are empty"):
             load_dataset_for("files", tmp_path, **options)
@@ -336,6 +339,21 @@ class TestRuns:
         with pytest.raises(ValueError, match="takes neither `threshold`"):
             piped(texts, threshold=0.5)
 
+    def test_over_a_base_of_labels_with_the_same_names(self, base_bert, data, tmp_path):
+        rows = [[f"the day {'sun ' * (i % 2)}", str(i % 2), str((i + 1) % 2)] for i in range(48)]
+        for part in ("train", "dev"):
+            write_csv(tmp_path / "data" / f"{part}.csv", ["text", "joy", "anger"], rows)
+        options = {"label_columns": ["joy", "anger"]}
+        labels = values_recipe(
+            base_bert, model_config={"tie_head": False}, dataset_options=options, abstain={"coverage": 0.5}
+        )
+        with one_thread():
+            train(labels, tmp_path / "labels", data_dir=tmp_path / "data")
+            assert Predictor(tmp_path / "labels").model.config.abstention is not None
+            train(values_recipe(tmp_path / "labels"), tmp_path / "values", data_dir=data)
+        config = Predictor(tmp_path / "values").model.config
+        assert (config.thresholds, config.abstention, config.calibration_temperature) == (None, None, None)
+
     def test_commands(self, values_run, data):
         shown = invoke("predict", values_run, "joy of the sun")
         assert "value" in shown and "probability" not in shown
@@ -348,7 +366,14 @@ class TestRuns:
         with one_thread():
             report = train(recipe, tmp_path / "run", data_dir=data)
         assert report.summary["test"]["values"]["pearson"]["mean"] > 0.5
-        assert Predictor(tmp_path / "run").model.config.regression_loss == model_config.get("regression_loss", "mse")
+        predictor = Predictor(tmp_path / "run")
+        assert predictor.model.config.regression_loss == model_config.get("regression_loss", "mse")
+        fields = {**recipe.model_config, "problem_type": "regression"}
+        trained_further = build_classifier(
+            *(str(tmp_path / "run"), None, fields, predictor.tokenizer, ["joy", "anger"], True, [1, 1]),
+            frequencies=[2.0, 2.0],
+        )
+        assert torch.equal(trained_further.classifier.bias, predictor.model.classifier.bias)
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -388,3 +413,21 @@ class TestRuns:
         for one, other in pairwise(found):
             for name in one:
                 torch.testing.assert_close(one[name], other[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    @pytest.mark.parametrize("train_cells", [["0", "1"], ["", "1"]], ids=["all-in-training", "masked-in-training"])
+    def test_the_validation_loss_is_a_mean_over_what_was_annotated(self, train_cells, base_bert, tmp_path):
+        """Of a stock model, even where its training rows have every label."""
+        for part, cells in (("train", train_cells), ("dev", ["", "1"])):
+            rows = [[f"the day {'sun ' * i}", str(i % 2), cells[i % 2]] for i in range(8)]
+            write_csv(tmp_path / "data" / f"{part}.csv", ["text", "joy", "anger"], rows)
+        arguments = {"num_train_epochs": 1, "learning_rate": 0.0, "load_best_model_at_end": False}
+        options = {"label_columns": ["joy", "anger"]}
+        recipe = values_recipe(base_bert, arguments, model_type=None, model_config={}, dataset_options=options)
+        with one_thread():
+            train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        dev = load_dataset_for("files", tmp_path / "data", **options)["validation"]
+        scores, gold = Predictor(tmp_path / "run").probabilities(dev["text"], raw=True), label_matrix(dev)
+        each = -np.log(np.where(gold == 1, scores, 1 - scores))[gold >= 0]
+        (run,) = json.loads((tmp_path / "run" / "metrics.json").read_text())["runs"]
+        (found,) = [entry["eval_loss"] for entry in run["history"] if "eval_loss" in entry]
+        assert found == pytest.approx(each.mean(), rel=1e-4)
