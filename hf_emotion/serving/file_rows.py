@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -135,7 +135,7 @@ class Added:
             columns.append((ALL_SCORES, pyarrow.struct([(name, score) for name in self.scores])))
         return columns
 
-    @property
+    @cached_property
     def schema(self) -> pyarrow.Schema:
         """One value per row, or with `nested` one per turn."""
         kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
@@ -146,7 +146,7 @@ class Added:
         places = zip(PLACES, found, strict=True) if self.places else ()
         return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True), *places])
 
-    @property
+    @cached_property  # each row is asked for them
     def names(self) -> list[str]:
         """The names in the output."""
         return [self.prefix + name for name in self.schema.names]
