@@ -367,6 +367,8 @@ class _Parts:
         # Written in the folder of parts, so that a killed process leaves nothing elsewhere.
         temporary = Path(self.folder) / f"joined{ending(output)}"
         _merge(source, columns, self, temporary, layout)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output) and not overwrite:
             raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
         os.replace(temporary, output)
