@@ -21,6 +21,7 @@ from ..runtime.batching import as_texts
 from ..runtime.names import METRICS
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready, ready_models
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, UNREAD, VALUE
 
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
-# what `serving.file_rows` calls the columns of predictions
-LABELS, ALL_SCORES, TERMS, TRUNCATED = "predicted_labels", "all_scores", "predicted_terms", "truncated"
-PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"
+TERMS, TRUNCATED = PLACES[0], UNREAD[0]
 
 
 @dataclass

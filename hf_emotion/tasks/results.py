@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from ..runtime.unread import Readable
+from ..runtime.unread import Readable, Unread
 
 
 if TYPE_CHECKING:
     import pandas
+
+
+# The columns that predictions add to files. Many files have a column `language` of their own.
+UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
+LABELS, SCORES, ALL_SCORES = "predicted_labels", "predicted_scores", "all_scores"
+PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
+PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
 
 
 class Label(TypedDict):
