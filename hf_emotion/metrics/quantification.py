@@ -87,15 +87,6 @@ class ValidationCounts:
             for name, value in asdict(self).items()
         }
 
-    def in_order(self, labels: list[str]) -> "ValidationCounts":
-        """The same with the labels in another order."""
-        order = [self.labels.index(label) for label in labels]
-        thresholds = None if self.thresholds is None else [self.thresholds[i] for i in order]
-        arrays = [self.rows[order], *(values[order] for values in (self.chosen, self.means, self.deviations))]
-        if not self.multi_label:
-            arrays[1:] = [values[:, order] for values in arrays[1:]]
-        return ValidationCounts(labels, self.multi_label, thresholds, *arrays)
-
     def drawn(self, method: str, samples: int, generator: np.random.Generator) -> np.ndarray:
         """
         (samples + 1, ...) what rows of each G get on average, shapes as `chosen`: first as it was measured, then with the sampling error of
@@ -109,8 +100,8 @@ class ValidationCounts:
             return np.concatenate([self.means[None], drawn])
         if self.multi_label:
             drawn = generator.beta(self.chosen + 0.5, rows - self.chosen + 0.5, shape)
-            return np.concatenate([(self.chosen / np.maximum(rows, 1))[None], drawn])
-        drawn = np.stack([generator.dirichlet(row + 0.5, samples) for row in self.chosen], axis=1)
+        else:
+            drawn = np.stack([generator.dirichlet(row + 0.5, samples) for row in self.chosen], axis=1)
         return np.concatenate([(self.chosen / np.maximum(rows, 1))[None], drawn])
 
 
@@ -158,22 +149,19 @@ def estimates(
     It is parametric, so that a million rows cost no more than ten: shares are drawn from their posterior under Jeffreys' prior (a label that no
     row gets may still be there), means from the normal distribution. Rows count as independent of each other.
     """
-    share = observed.chosen / max(observed.rows, 1)
+    count = max(observed.rows, 1)
+    share = observed.chosen / count
     errors, rows = np.random.default_rng([0, 0]), np.random.default_rng([1, stream])
     if method in ("mean", "probabilistic"):
         if observed.sums is None or observed.squares is None:
             raise ValueError("the probabilistic correction needs the probability of every label.")
-        mean, count = observed.sums / max(observed.rows, 1), max(observed.rows, 1)
-        variance = observed.squares / count - mean**2
-        if (
-            method == "mean"
-        ):  # of the values of a regression: Student's t; nothing is known of the deviation of one row
+        mean = observed.sums / count
+        variance, shape = observed.squares / count - mean**2, (samples, len(mean))
+        if method == "mean":  # of a regression: Student's t; nothing is known of the deviation of one row
             error = np.sqrt(np.maximum(variance, 0) / (count - 1)) if count > 1 else np.full(len(mean), np.nan)
-            return np.concatenate(
-                [mean[None], mean + error * rows.standard_t(max(count - 1, 1), (samples, len(mean)))]
-            )
+            return np.concatenate([mean[None], mean + error * rows.standard_t(max(count - 1, 1), shape)])
         error = error_of_mean(mean, variance, observed.rows)
-        seen = np.concatenate([mean[None], rows.normal(mean, error, (samples, len(mean)))])
+        seen = np.concatenate([mean[None], rows.normal(mean, error, shape)])
     elif counts is None or counts.multi_label:
         others = observed.rows - observed.chosen
         seen = np.concatenate([share[None], rows.beta(observed.chosen + 0.5, others + 0.5, (samples, len(share)))])
