@@ -388,13 +388,14 @@ def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series |
         return _joined(frame, prefix)
     if written:
         return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
-    if texts is None or not hasattr(model, "scored_items"):
+    if texts is None or not hasattr(model, "scored_items") or model.task.file_columns.grouped:
         raise ValueError(
             f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
             "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
         )
     texts = texts[texts.map(text_processing.is_readable).astype(bool)]
-    _, _, found = model.scored_items(as_texts(texts.tolist()))
+    _, unread, found = model.scored_items(as_texts(texts.tolist()))
+    model.warn_unread(unread.counts)
     scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
     return _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
 
@@ -477,6 +478,8 @@ def _methods(rows: _Rows, model: Any, notes: list[str]) -> tuple[list[str], Vali
         why = "there is no correction for aspects and terms"
     elif model is None:
         why = "no model is named (`model`, --model), whose errors correct them"
+    elif counts is not None and set(getattr(model, "labels", counts.labels)) != set(counts.labels):
+        why = "the model keeps its errors for its own labels, and gives others (a taxonomy, added labels)"
     if counts is None or why:
         notes.append(f"The shares are plain counts: {why}.")
         return ["plain"], None

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from hf_emotion import EmotionFeatures, Predictor, summarize
 from hf_emotion.cli import app
+from hf_emotion.inference import load_predictor
+from hf_emotion.runtime.ready import for_prediction
 from hf_emotion.serving.bulk import predict_file
 
 
@@ -196,6 +198,18 @@ class TestPython:
 
     def test_says_what_it_is(self, predictor, folder):
         assert repr(predictor) == f"Predictor({str(folder)!r}: 5 labels, several at once; max_length=32)"
+
+
+class TestSummary:
+    def test_labels_of_a_taxonomy_are_not_corrected(self):
+        found = summarize(["I love it", "I hate it"], load_predictor(for_prediction("goemotions"), "sentiment"))
+        assert found.method == "plain" and "(a taxonomy, added labels)" in found.notes[0]
+        assert {one["label"]: one["chosen"] for one in found.shares if one["chosen"]} == {"positive": 1, "negative": 1}
+
+    def test_says_what_the_model_could_not_read(self, folder, caplog):
+        with caplog.at_level(logging.WARNING):
+            summarize(["good day " * 40], Predictor(folder, device="cpu", max_windows=1))
+        assert "1 of 1 texts" in caplog.text
 
 
 class TestEmotionFeatures:
