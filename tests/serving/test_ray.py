@@ -166,6 +166,14 @@ def predictor(tmp_path_factory) -> Predictor:
 
 
 @pytest.mark.ray
+def test_excel_files_are_refused(predictor, tmp_path):
+    pytest.importorskip("ray.data")
+    (tmp_path / "in.xlsx").touch()
+    with pytest.raises(ValueError, match="Ray reads no Excel files: save .*in.xlsx as CSV"):
+        predict_with_ray(predictor, tmp_path / "in.xlsx", tmp_path / "out.csv")
+
+
+@pytest.mark.ray
 @pytest.mark.timeout(600)
 def test_files_are_written_as_by_the_local_engine(cluster, predictor, tmp_path):
     source = endurance.write_source(tmp_path / "in.csv", draw_texts(predictor, 199), 9000)
