@@ -185,6 +185,7 @@ class TestPython:
         table = pd.DataFrame({"text": texts})
         for given in (table["text"], pyarrow.array(texts), pyarrow.table(table)["text"], np.array(texts, object)):
             assert predictor(given) == expected
+        assert predictor(pd.Index(texts)).to_frame().index.tolist() == list(range(40))
 
     def test_all_scores_are_ready_for_json(self, predictor, texts):
         found = json.loads(json.dumps(predictor(texts, all_scores=True)))
