@@ -185,7 +185,7 @@ def summarize(
     notes: list[str] = []
     methods, counts = _methods(rows, model, notes)
     method, names = methods[-1], list(rows.chosen)
-    wanted = list(labels or names)
+    wanted = list(dict.fromkeys(labels or names))
     if unknown := sorted(set(wanted) - set(names)):
         raise ValueError(f"no label {unknown}; the labels are {names}.")
     columns = [names.index(label) for label in wanted]
@@ -292,9 +292,16 @@ def validation_counts(model: Any) -> ValidationCounts | None:
     found = find_ready(str(model))
     folder = Path(str(model)) if found is None else found.folder if isinstance(found, ReadyModel) else found
     if not folder.is_dir():
-        from huggingface_hub import hf_hub_download
+        import huggingface_hub
+        from huggingface_hub.errors import RemoteEntryNotFoundError
 
-        folder = Path(hf_hub_download(str(model), METRICS)).parent
+        from ..runtime.hub import asking_once
+
+        try:
+            with asking_once(str(model)):
+                folder = Path(huggingface_hub.hf_hub_download(str(model), METRICS)).parent
+        except RemoteEntryNotFoundError:  # a model from elsewhere
+            return None
     counts = RunReport.read(folder).best.validation_counts if (folder / METRICS).is_file() else None
     return None if counts is None else ValidationCounts.from_dict(counts)
 
