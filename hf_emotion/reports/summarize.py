@@ -521,12 +521,16 @@ def _typical(
         weight[one["first"], one["label"]] = one["difference"]
         weight[one["second"], one["label"]] = -one["difference"]
     found: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
+    about = rows.about.dropna(subset=["text"]).astype({"text": str})
+    # numbers instead of strings: each label sorts them
+    keys = about[[]].assign(
+        group=about.groupby("group").ngroup(), copy=about.groupby(["group", "text"], sort=False).ngroup()
+    )
     for label in wanted:
-        chosen = rows.chosen[label]
-        own = rows.about[chosen].dropna(subset=["text"]).astype({"text": str})
+        own = keys[rows.chosen.loc[about.index, label]]
         if rows.scores is not None:
             own = own.loc[rows.scores.loc[own.index, label].sort_values(ascending=False, kind="stable").index]
-        own = own.drop_duplicates(["group", "text"]).groupby("group").head(texts)
+        own = about.loc[own.drop_duplicates("copy").groupby("group").head(texts).index]
         for group, best in own.groupby("group")["text"]:
             found[group][label] = best.tolist()
     for group, of_labels in found.items():
