@@ -13,6 +13,7 @@ Both are right where the texts differ from the validation rows only in how frequ
 """
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ SAMPLES = 1000  # of the bootstrap
 METHODS = ("plain", "adjusted", "probabilistic")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ValidationCounts:
     """
     A classifier's errors on V validation rows. G numbers what is known of a row: with several labels whether it has the label (0: no, 1: yes),
@@ -87,11 +88,13 @@ class ValidationCounts:
             for name, value in asdict(self).items()
         }
 
-    def drawn(self, method: str, samples: int, generator: np.random.Generator) -> np.ndarray:
+    @lru_cache(maxsize=4)  # noqa: B019 - all groups of a summary ask for the same
+    def drawn(self, method: str, samples: int) -> np.ndarray:
         """
         (samples + 1, ...) what rows of each G get on average, shapes as `chosen`: first as it was measured, then with the sampling error of
-        the validation rows. Shares are drawn from their posterior under Jeffreys' prior, means from the normal distribution.
+        the validation rows, always the same draws. Shares are drawn from their posterior under Jeffreys' prior, means from the normal distribution.
         """
+        generator = np.random.default_rng([0, 0])
         rows = self.rows if self.multi_label else self.rows[:, None]
         shape = (samples, *self.chosen.shape)
         if method == "probabilistic":
@@ -151,7 +154,7 @@ def estimates(
     """
     count = max(observed.rows, 1)
     share = observed.chosen / count
-    errors, rows = np.random.default_rng([0, 0]), np.random.default_rng([1, stream])
+    rows = np.random.default_rng([1, stream])
     if method in ("mean", "probabilistic"):
         if observed.sums is None or observed.squares is None:
             raise ValueError("the probabilistic correction needs the probability of every label.")
@@ -171,7 +174,7 @@ def estimates(
         return seen
     if counts is None:
         raise ValueError("a correction needs the errors of the model on validation rows.")
-    return solve(seen, counts.drawn(method, samples, errors), counts.multi_label)
+    return solve(seen, counts.drawn(method, samples), counts.multi_label)
 
 
 def error_of_mean(mean: np.ndarray, variance: np.ndarray, rows: int | np.ndarray) -> np.ndarray:
