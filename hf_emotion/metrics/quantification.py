@@ -13,6 +13,7 @@ Both are right where the texts differ from the validation rows only in how frequ
 """
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ SAMPLES = 1000  # of the bootstrap
 METHODS = ("plain", "adjusted", "probabilistic")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ValidationCounts:
     """
     A classifier's errors on V validation rows. G numbers what is known of a row: with several labels whether it has the label (0: no, 1: yes),
@@ -87,20 +88,13 @@ class ValidationCounts:
             for name, value in asdict(self).items()
         }
 
-    def in_order(self, labels: list[str]) -> "ValidationCounts":
-        """The same with the labels in another order."""
-        order = [self.labels.index(label) for label in labels]
-        thresholds = None if self.thresholds is None else [self.thresholds[i] for i in order]
-        arrays = [self.rows[order], *(values[order] for values in (self.chosen, self.means, self.deviations))]
-        if not self.multi_label:
-            arrays[1:] = [values[:, order] for values in arrays[1:]]
-        return ValidationCounts(labels, self.multi_label, thresholds, *arrays)
-
-    def drawn(self, method: str, samples: int, generator: np.random.Generator) -> np.ndarray:
+    @lru_cache(maxsize=4)  # noqa: B019 - all groups of a summary ask for the same
+    def drawn(self, method: str, samples: int) -> np.ndarray:
         """
         (samples + 1, ...) what rows of each G get on average, shapes as `chosen`: first as it was measured, then with the sampling error of
-        the validation rows. Shares are drawn from their posterior under Jeffreys' prior, means from the normal distribution.
+        the validation rows, always the same draws. Shares are drawn from their posterior under Jeffreys' prior, means from the normal distribution.
         """
+        generator = np.random.default_rng([0, 0])
         rows = self.rows if self.multi_label else self.rows[:, None]
         shape = (samples, *self.chosen.shape)
         if method == "probabilistic":
@@ -109,8 +103,8 @@ class ValidationCounts:
             return np.concatenate([self.means[None], drawn])
         if self.multi_label:
             drawn = generator.beta(self.chosen + 0.5, rows - self.chosen + 0.5, shape)
-            return np.concatenate([(self.chosen / np.maximum(rows, 1))[None], drawn])
-        drawn = np.stack([generator.dirichlet(row + 0.5, samples) for row in self.chosen], axis=1)
+        else:
+            drawn = np.stack([generator.dirichlet(row + 0.5, samples) for row in self.chosen], axis=1)
         return np.concatenate([(self.chosen / np.maximum(rows, 1))[None], drawn])
 
 
@@ -158,22 +152,19 @@ def estimates(
     It is parametric, so that a million rows cost no more than ten: shares are drawn from their posterior under Jeffreys' prior (a label that no
     row gets may still be there), means from the normal distribution. Rows count as independent of each other.
     """
-    share = observed.chosen / max(observed.rows, 1)
-    errors, rows = np.random.default_rng([0, 0]), np.random.default_rng([1, stream])
+    count = max(observed.rows, 1)
+    share = observed.chosen / count
+    rows = np.random.default_rng([1, stream])
     if method in ("mean", "probabilistic"):
         if observed.sums is None or observed.squares is None:
             raise ValueError("the probabilistic correction needs the probability of every label.")
-        mean, count = observed.sums / max(observed.rows, 1), max(observed.rows, 1)
-        variance = observed.squares / count - mean**2
-        if (
-            method == "mean"
-        ):  # of the values of a regression: Student's t; nothing is known of the deviation of one row
+        mean = observed.sums / count
+        variance, shape = observed.squares / count - mean**2, (samples, len(mean))
+        if method == "mean":  # of a regression: Student's t; nothing is known of the deviation of one row
             error = np.sqrt(np.maximum(variance, 0) / (count - 1)) if count > 1 else np.full(len(mean), np.nan)
-            return np.concatenate(
-                [mean[None], mean + error * rows.standard_t(max(count - 1, 1), (samples, len(mean)))]
-            )
+            return np.concatenate([mean[None], mean + error * rows.standard_t(max(count - 1, 1), shape)])
         error = error_of_mean(mean, variance, observed.rows)
-        seen = np.concatenate([mean[None], rows.normal(mean, error, (samples, len(mean)))])
+        seen = np.concatenate([mean[None], rows.normal(mean, error, shape)])
     elif counts is None or counts.multi_label:
         others = observed.rows - observed.chosen
         seen = np.concatenate([share[None], rows.beta(observed.chosen + 0.5, others + 0.5, (samples, len(share)))])
@@ -183,7 +174,7 @@ def estimates(
         return seen
     if counts is None:
         raise ValueError("a correction needs the errors of the model on validation rows.")
-    return solve(seen, counts.drawn(method, samples, errors), counts.multi_label)
+    return solve(seen, counts.drawn(method, samples), counts.multi_label)
 
 
 def error_of_mean(mean: np.ndarray, variance: np.ndarray, rows: int | np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from ..runtime.batching import as_texts
 from ..runtime.names import METRICS
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready, ready_models
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, UNREAD, VALUE
 
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
-# what `serving.file_rows` calls the columns of predictions
-LABELS, ALL_SCORES, TERMS, TRUNCATED = "predicted_labels", "all_scores", "predicted_terms", "truncated"
-PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"
+TERMS, TRUNCATED = PLACES[0], UNREAD[0]
 
 
 @dataclass
@@ -186,7 +185,7 @@ def summarize(
     notes: list[str] = []
     methods, counts = _methods(rows, model, notes)
     method, names = methods[-1], list(rows.chosen)
-    wanted = list(labels or names)
+    wanted = list(dict.fromkeys(labels or names))
     if unknown := sorted(set(wanted) - set(names)):
         raise ValueError(f"no label {unknown}; the labels are {names}.")
     columns = [names.index(label) for label in wanted]
@@ -293,9 +292,16 @@ def validation_counts(model: Any) -> ValidationCounts | None:
     found = find_ready(str(model))
     folder = Path(str(model)) if found is None else found.folder if isinstance(found, ReadyModel) else found
     if not folder.is_dir():
-        from huggingface_hub import hf_hub_download
+        import huggingface_hub
+        from huggingface_hub.errors import RemoteEntryNotFoundError
 
-        folder = Path(hf_hub_download(str(model), METRICS)).parent
+        from ..runtime.hub import asking_once
+
+        try:
+            with asking_once(str(model)):
+                folder = Path(huggingface_hub.hf_hub_download(str(model), METRICS)).parent
+        except RemoteEntryNotFoundError:  # a model from elsewhere
+            return None
     counts = RunReport.read(folder).best.validation_counts if (folder / METRICS).is_file() else None
     return None if counts is None else ValidationCounts.from_dict(counts)
 
@@ -389,13 +395,14 @@ def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series |
         return _joined(frame, prefix)
     if written:
         return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
-    if texts is None or not hasattr(model, "scored_items"):
+    if texts is None or not hasattr(model, "scored_items") or model.task.file_columns.grouped:
         raise ValueError(
             f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
             "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
         )
     texts = texts[texts.map(text_processing.is_readable).astype(bool)]
-    _, _, found = model.scored_items(as_texts(texts.tolist()))
+    _, unread, found = model.scored_items(as_texts(texts.tolist()))
+    model.warn_unread(unread.counts)
     scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
     return _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
 
@@ -478,6 +485,8 @@ def _methods(rows: _Rows, model: Any, notes: list[str]) -> tuple[list[str], Vali
         why = "there is no correction for aspects and terms"
     elif model is None:
         why = "no model is named (`model`, --model), whose errors correct them"
+    elif counts is not None and set(getattr(model, "labels", counts.labels)) != set(counts.labels):
+        why = "the model keeps its errors for its own labels, and gives others (a taxonomy, added labels)"
     if counts is None or why:
         notes.append(f"The shares are plain counts: {why}.")
         return ["plain"], None
@@ -512,12 +521,16 @@ def _typical(
         weight[one["first"], one["label"]] = one["difference"]
         weight[one["second"], one["label"]] = -one["difference"]
     found: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
+    about = rows.about.dropna(subset=["text"]).astype({"text": str})
+    # numbers instead of strings: each label sorts them
+    keys = about[[]].assign(
+        group=about.groupby("group").ngroup(), copy=about.groupby(["group", "text"], sort=False).ngroup()
+    )
     for label in wanted:
-        chosen = rows.chosen[label]
-        own = rows.about[chosen].dropna(subset=["text"]).astype({"text": str})
+        own = keys[rows.chosen.loc[about.index, label]]
         if rows.scores is not None:
             own = own.loc[rows.scores.loc[own.index, label].sort_values(ascending=False, kind="stable").index]
-        own = own.drop_duplicates(["group", "text"]).groupby("group").head(texts)
+        own = about.loc[own.drop_duplicates("copy").groupby("group").head(texts).index]
         for group, best in own.groupby("group")["text"]:
             found[group][label] = best.tolist()
     for group, of_labels in found.items():

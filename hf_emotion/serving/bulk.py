@@ -93,11 +93,11 @@ def predict_file(
 
     Args:
         predictor: the model.
-        source, output: files, or URLs that fsspec opens; their endings give the formats. `output` must not exist.
+        source, output: files, or URLs that fsspec opens; their endings give the formats.
         text_column: the column with the texts or utterances; default: "text" ("utterance" for dialogues).
         top_k: the k most probable labels instead of those above their thresholds.
         on_bad_rows: "error": a malformed row, or one without a valid text or dialogue, ends the job before anything is predicted. "skip": it
-            stays in the output without a prediction, and is counted and listed in the log.
+            stays in the output without a prediction, and is counted in the log.
         dialogue_column, speaker_column: for dialogues, the column that tells them apart, and that of the speakers, if there is one.
         separator: of a CSV source; default: what separates the header. An output with the source's ending gets the same.
         escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
@@ -111,7 +111,7 @@ def predict_file(
         state: Accelerate's state, if several processes make the same call: they share the parts, in the same folder.
 
     Raises:
-        FileExistsError: `output` exists or is a link to what does not, or its folder of parts belongs to another job.
+        FileExistsError: `output` exists or is a link to what does not, without `overwrite`, or its folder of parts belongs to another job.
         FileNotFoundError: no such source.
         ModuleNotFoundError: the package for a URL's protocol is not installed.
         ValueError: malformed rows, no such column, a column with the name of a prediction, an interrupted dialogue.
@@ -367,6 +367,8 @@ class _Parts:
         # Written in the folder of parts, so that a killed process leaves nothing elsewhere.
         temporary = Path(self.folder) / f"joined{ending(output)}"
         _merge(source, columns, self, temporary, layout)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output) and not overwrite:
             raise FileExistsError(f"{output} appeared meanwhile: move it away and give the same command.")
         os.replace(temporary, output)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -22,17 +22,13 @@ from ..io.extras import require
 from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
-from ..runtime.unread import LARGE_SHARE, Counts, Readable, Unread
+from ..runtime.unread import LARGE_SHARE, Counts, Readable
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, SCORES, UNREAD, VALUE
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
 MOST_ROWS, MOST_CHARACTERS = 2**20 - 1, 32_767  # of a sheet of Excel, of a cell
-# Many files have a column `language` of their own.
-UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
-LABELS, SCORES, *_ = PREDICTED = ("predicted_labels", "predicted_scores", *UNREAD)
-PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
-ALL_SCORES = "all_scores"
-PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
+PREDICTED = (LABELS, SCORES, *UNREAD)
 CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
@@ -135,7 +131,7 @@ class Added:
             columns.append((ALL_SCORES, pyarrow.struct([(name, score) for name in self.scores])))
         return columns
 
-    @property
+    @cached_property
     def schema(self) -> pyarrow.Schema:
         """One value per row, or with `nested` one per turn."""
         kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
@@ -146,7 +142,7 @@ class Added:
         places = zip(PLACES, found, strict=True) if self.places else ()
         return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True), *places])
 
-    @property
+    @cached_property  # each row is asked for them
     def names(self) -> list[str]:
         """The names in the output."""
         return [self.prefix + name for name in self.schema.names]

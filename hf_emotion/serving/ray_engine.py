@@ -54,7 +54,8 @@ def predict_with_ray(
     source, output = as_path(source), as_path(output)
     bulk.check_call(predictor, output, top_k, on_bad_rows)
     check_file(source)
-    format_of(source)
+    if format_of(source) == "xlsx":
+        raise ValueError(f"Ray reads no Excel files: save {shown(source)} as CSV, or leave out `--engine ray`.")
     refuse_existing(output)
     nested = bulk.file_columns(predictor).grouped
     if nested and (top_k is not None or text_column is not None):

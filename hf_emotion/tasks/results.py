@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from ..runtime.unread import Readable
+from ..runtime.unread import Readable, Unread
 
 
 if TYPE_CHECKING:
     import pandas
+
+
+# The columns that predictions add to files. Many files have a column `language` of their own.
+UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
+LABELS, SCORES, ALL_SCORES = "predicted_labels", "predicted_scores", "all_scores"
+PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
+PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
 
 
 class Label(TypedDict):
@@ -53,30 +60,28 @@ class Results(list):
 
     @classmethod
     def of(cls, results: Sequence[Any], texts: Any) -> "Results":
-        found = cls(results)
-        if hasattr(texts, "to_frame"):  # a Series
-            found.index = texts.index
+        found, index = cls(results), getattr(texts, "index", None)
+        if not callable(index):  # as that of a list, which finds an item
+            found.index = index
         return found
 
     def to_frame(self) -> "pandas.DataFrame":
         """One row for each text: "labels", "scores", and of `all_scores` a column for each label; one for each turn or aspect where these are more."""
         import pandas
 
-        rows, numbers = [], []
+        rows: list[dict[str, Any]] = []
+        numbers: list[int] = []
         for number, result in enumerate(self):
-            entries: Any = result["labels"] if isinstance(result, dict) else result
-            if entries and not isinstance(result, dict) and set(entries[0]) != {"label", "score"}:
-                rows += [{name: value for name, value in entry.items() if name != "scores"} for entry in entries]
-                numbers += [number] * len(entries)
-                continue
-            row: dict[str, Any] = {"labels": None, "scores": None}
-            if entries is not None:
-                row = {"labels": [one["label"] for one in entries], "scores": [one["score"] for one in entries]}
+            entries, more = result, {}
             if isinstance(result, dict):
-                row |= {name: value for name, value in result.items() if name not in ("labels", "scores")} | result[
-                    "scores"
-                ]
-            rows.append(row)
+                more = {name: value for name, value in result.items() if name not in ("labels", "scores")}
+                entries, more = result["labels"], more | result["scores"]
+            elif result and set(result[0]) != {"label", "score"}:
+                rows += [{name: value for name, value in entry.items() if name != "scores"} for entry in result]
+                numbers += [number] * len(result)
+                continue
+            lists = [None if entries is None else [one[name] for one in entries] for name in ("label", "score")]
+            rows.append({"labels": lists[0], "scores": lists[1]} | more)
             numbers.append(number)
         return pandas.DataFrame(rows, index=numbers if self.index is None else self.index[numbers])
 

@@ -3,10 +3,12 @@
 
 import json
 from html.parser import HTMLParser
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
 import pytest
+from huggingface_hub.errors import RemoteEntryNotFoundError
 from typer.testing import CliRunner
 
 from hf_emotion import summarize
@@ -231,6 +233,10 @@ class TestWrongInput:
         with pytest.raises(ValueError, match=message):
             summarize(FRAME, **options)
 
+    def test_a_label_that_is_named_twice_counts_once(self):
+        found = summarize(FRAME, by="who", labels=["joy", "fear", "joy"])
+        assert found.labels == ["joy", "fear"] and len(found.differences) == 2 and "for 2 tests" in found.tested
+
     def test_day_and_month_are_never_guessed(self):
         frame = FRAME.assign(day="03/04/2026")
         with pytest.raises(ValueError, match="cannot be read"):
@@ -253,6 +259,15 @@ class TestWrongInput:
         monkeypatch.setattr(module, "validation_counts", lambda model: None)
         found = summarize(FRAME, "old")
         assert found.method == "plain" and "old keeps no errors" in found.notes[0]
+
+    def test_a_model_of_the_hub_without_figures(self, monkeypatch):
+        def download(model: str, name: str) -> str:
+            assert (model, name) == ("somebody/model", "metrics.json")
+            raise RemoteEntryNotFoundError("404", response=MagicMock())
+
+        monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+        found = summarize(FRAME, "somebody/model")
+        assert found.method == "plain" and "somebody/model keeps no errors" in found.notes[0]
 
     def test_other_thresholds_leave_the_adjusted_count_out(self, counts):
         frame = FRAME.assign(decision_joy=FRAME.probability_joy > 0.1)

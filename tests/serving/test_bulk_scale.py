@@ -20,7 +20,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from endurance import bulk as endurance
-from endurance.small_model import draw_texts, save_small_classifier
+from endurance.small_model import draw_texts
 from toolkit_helpers import one_thread, write_csv, write_jsonl
 
 from hf_emotion import Predictor
@@ -30,7 +30,7 @@ from hf_emotion.io.paths import shown
 from hf_emotion.serving.bulk import _identity, predict_file
 
 
-pytest_plugins = ["toolkit_fixtures"]
+pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
 
 FORK = "fork" in multiprocessing.get_all_start_methods()
 forks = pytest.mark.skipif(not FORK, reason="no fork on this system")
@@ -40,16 +40,6 @@ forks = pytest.mark.skipif(not FORK, reason="no fork on this system")
 def single_thread():
     with one_thread():
         yield
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory) -> Path:
-    return save_small_classifier(tmp_path_factory.mktemp("bulk") / "model")
-
-
-@pytest.fixture(scope="module")
-def predictor(checkpoint) -> Predictor:
-    return Predictor(checkpoint, device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from endurance import bulk as endurance
-from endurance.small_model import draw_texts, save_small_classifier
+from endurance.small_model import draw_texts
 from toolkit_helpers import write_csv, write_jsonl
 
-from hf_emotion import Predictor
 from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime.ready import for_prediction
@@ -28,7 +27,7 @@ from hf_emotion.serving.ray_engine import predict_with_ray
 from hf_emotion.serving.settings import Settings
 
 
-pytest_plugins = ["toolkit_fixtures"]
+pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
 
 TEXTS = [
     f"I got the job{end}, {rest}" for end in ("!", "?", "") for rest in ("finally", "and I am scared", "they say")
@@ -160,9 +159,12 @@ def test_options_of_replicas(argv, monkeypatch):
 # Files
 
 
-@pytest.fixture(scope="module")
-def predictor(tmp_path_factory) -> Predictor:
-    return Predictor(save_small_classifier(tmp_path_factory.mktemp("bulk") / "model"), device="cpu")
+@pytest.mark.ray
+def test_excel_files_are_refused(predictor, tmp_path):
+    pytest.importorskip("ray.data")
+    (tmp_path / "in.xlsx").touch()
+    with pytest.raises(ValueError, match="Ray reads no Excel files: save .*in.xlsx as CSV"):
+        predict_with_ray(predictor, tmp_path / "in.xlsx", tmp_path / "out.csv")
 
 
 @pytest.mark.ray

@@ -29,9 +29,7 @@ from hf_emotion.serving.threads import BatchingPredictor
 FORK = "fork" in multiprocessing.get_all_start_methods()
 
 
-@pytest.fixture(scope="module")
-def predictor(tmp_path_factory) -> Predictor:
-    return Predictor(save_small_classifier(tmp_path_factory.mktemp("serving") / "model"), device="cpu")
+pytest_plugins = ["endurance.fixtures"]
 
 
 @pytest.fixture(scope="module")

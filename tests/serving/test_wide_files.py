@@ -18,17 +18,12 @@ from typer.testing import CliRunner
 
 from hf_emotion import EmotionFeatures, Predictor, summarize
 from hf_emotion.cli import app
+from hf_emotion.inference import load_predictor
+from hf_emotion.runtime.ready import for_prediction
 from hf_emotion.serving.bulk import predict_file
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_small_classifier(tmp_path_factory.mktemp("wide") / "model")
-
-
-@pytest.fixture(scope="module")
-def predictor(folder) -> Predictor:
-    return Predictor(folder, device="cpu")
+pytest_plugins = ["endurance.fixtures"]
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +130,8 @@ class TestWideFiles:
 
 
 class TestCommand:
-    def test_writes_to_standard_output(self, folder, source, predictor, texts):
-        done = CliRunner().invoke(app, ["predict", str(folder), "--input", str(source)])
+    def test_writes_to_standard_output(self, checkpoint, source, predictor, texts):
+        done = CliRunner().invoke(app, ["predict", str(checkpoint), "--input", str(source)])
         assert done.exit_code == 0, done.output
         rows = [line.split(",") for line in done.stdout.splitlines()]
         assert rows[0][:2] == ["text", "predicted_labels"]
@@ -144,9 +139,9 @@ class TestCommand:
             "|".join(one["label"] for one in result) for result in predictor(texts)
         ]
 
-    def test_thresholds(self, folder, source, predictor, texts):
+    def test_thresholds(self, checkpoint, source, predictor, texts):
         options = ["--threshold", "joy=0.9", "--threshold", "0.1", "--columns", "wide"]
-        done = CliRunner().invoke(app, ["predict", str(folder), "--input", str(source), *options])
+        done = CliRunner().invoke(app, ["predict", str(checkpoint), "--input", str(source), *options])
         rows = [line.split(",") for line in done.stdout.splitlines()]
         scores = predictor.probabilities(texts)
         for label, limit in (("joy", 0.9), ("fear", 0.1)):
@@ -161,8 +156,8 @@ class TestCommand:
         assert "joy" not in CliRunner().invoke(app, [*model, *options]).stdout
 
     @pytest.mark.parametrize("threshold", ["joyy=0.3", "high", "joy=1.5"])
-    def test_wrong_thresholds(self, folder, source, threshold):
-        done = CliRunner().invoke(app, ["predict", str(folder), "--input", str(source), "--threshold", threshold])
+    def test_wrong_thresholds(self, checkpoint, source, threshold):
+        done = CliRunner().invoke(app, ["predict", str(checkpoint), "--input", str(source), "--threshold", threshold])
         assert done.exit_code == 2 and "--threshold" in done.output
 
 
@@ -183,6 +178,7 @@ class TestPython:
         table = pd.DataFrame({"text": texts})
         for given in (table["text"], pyarrow.array(texts), pyarrow.table(table)["text"], np.array(texts, object)):
             assert predictor(given) == expected
+        assert predictor(pd.Index(texts)).to_frame().index.tolist() == list(range(40))
 
     def test_all_scores_are_ready_for_json(self, predictor, texts):
         found = json.loads(json.dumps(predictor(texts, all_scores=True)))
@@ -194,19 +190,31 @@ class TestPython:
         frame = predictor(texts, all_scores=True).to_frame()
         assert len(frame) == len(texts) and set(predictor.labels) < set(frame.columns)
 
-    def test_says_what_it_is(self, predictor, folder):
-        assert repr(predictor) == f"Predictor({str(folder)!r}: 5 labels, several at once; max_length=32)"
+    def test_says_what_it_is(self, predictor, checkpoint):
+        assert repr(predictor) == f"Predictor({str(checkpoint)!r}: 5 labels, several at once; max_length=32)"
+
+
+class TestSummary:
+    def test_labels_of_a_taxonomy_are_not_corrected(self):
+        found = summarize(["I love it", "I hate it"], load_predictor(for_prediction("goemotions"), "sentiment"))
+        assert found.method == "plain" and "(a taxonomy, added labels)" in found.notes[0]
+        assert {one["label"]: one["chosen"] for one in found.shares if one["chosen"]} == {"positive": 1, "negative": 1}
+
+    def test_says_what_the_model_could_not_read(self, checkpoint, caplog):
+        with caplog.at_level(logging.WARNING):
+            summarize(["good day " * 40], Predictor(checkpoint, device="cpu", max_windows=1))
+        assert "1 of 1 texts" in caplog.text
 
 
 class TestEmotionFeatures:
-    def test_is_an_estimator(self, folder):
-        estimator = EmotionFeatures(str(folder))
+    def test_is_an_estimator(self, checkpoint):
+        estimator = EmotionFeatures(str(checkpoint))
         check_estimator(estimator)
         assert clone(estimator).get_params() == estimator.get_params()
 
-    def test_in_a_pipeline_and_a_grid_search(self, folder, predictor, texts):
+    def test_in_a_pipeline_and_a_grid_search(self, checkpoint, predictor, texts):
         labels = predictor.probabilities(texts).argmax(axis=1) > 1
-        pipeline = make_pipeline(EmotionFeatures(str(folder)), LogisticRegression(C=1e6))
+        pipeline = make_pipeline(EmotionFeatures(str(checkpoint)), LogisticRegression(C=1e6))
         search = GridSearchCV(pipeline, {"emotionfeatures__max_length": [8, 32]}, cv=2).fit(pd.Series(texts), labels)
         assert search.best_score_ > 0.6
         features = search.best_estimator_[:1]

@@ -31,6 +31,7 @@ from hf_emotion import (
     DialogueBiLSTMConfig,
     DialogueBiLSTMForEmotionRecognition,
     DialoguePredictor,
+    summarize,
 )
 from hf_emotion.inference import load_predictor
 from hf_emotion.serving.bulk import predict_file
@@ -275,6 +276,12 @@ class Interruption(Exception):
 
 
 class TestFiles:
+    def test_a_summary_takes_no_text_for_a_dialogue(self, predictor):
+        with pytest.raises(
+            ValueError, match="there are no predictions .* or the file that `hf-emotion predict` wrote"
+        ):
+            summarize(["a day"], predictor)
+
     @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
     @pytest.mark.parametrize("to", ["jsonl", "parquet"])
     def test_a_row_for_each_dialogue(self, predictor, plain, tmp_path, asked, ending, to):
