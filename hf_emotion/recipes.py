@@ -335,7 +335,7 @@ def make_recipe(values: Fields, source: str = "recipe") -> Recipe:
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice: YAML libraries take the last."""
+    """Refuses a key that a mapping has twice, of which YAML libraries take the last, and references, which may grow without measure."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -345,9 +345,14 @@ class _EachKeyOnce(yaml.SafeLoader):
             seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
 
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("references (`*name`) are not read: write the values themselves")
+        return super().compose_node(parent, index)
+
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError if it is not YAML or has a key twice."""
+    """The value of a YAML text; ValueError if it is not YAML, has a key twice, or has references."""
     try:
         return _EachKeyOnce(text).get_single_data()
     # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.

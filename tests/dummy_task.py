@@ -18,9 +18,10 @@ from hf_emotion.runtime.batching import as_texts, check_top_k
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.names import METHODS
 from hf_emotion.runtime.unread import warn_unread
-from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table, Task
+from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table
 from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
+from hf_emotion.tasks.classification import ClassificationTask
 from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.corpus import Corpus
 from hf_emotion.tasks.corpus_metrics import single_label
@@ -166,7 +167,7 @@ def exporter() -> Exporter:
     return classifier_exporter(PairPredictor, run, write, of_rows=texts)
 
 
-class TextMatching(Task[PairPredictor]):
+class TextMatching(ClassificationTask[PairPredictor]):
     """Do two texts fit?"""
 
     name = "text-matching"

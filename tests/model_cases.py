@@ -1043,9 +1043,6 @@ NO_PLAIN_CHECKPOINT: dict[str, str] = {
     **dict.fromkeys(MOD_LN_CASES, "refuses one: wrapped by `from_encoder_decoder_pretrained`, see test_mod_ln.py"),
     **dict.fromkeys(MODULATED_CASES, "refuses one: wrapped by `from_language_model_pretrained`"),
 }
-NO_PIPELINE: dict[str, str] = {
-    id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
-}
 NO_OFFLOAD: dict[str, str] = {
     "any-deberta": "DeBERTa of transformers reads the weights of its relative positions itself",
 }

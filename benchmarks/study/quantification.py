@@ -13,7 +13,6 @@ import numpy as np
 from hf_emotion.inference import load_predictor
 from hf_emotion.metrics.quantification import METHODS, Observed, ValidationCounts, estimates, interval
 from hf_emotion.reports.summarize import validation_counts
-from hf_emotion.runtime.ready import for_prediction
 from hf_emotion.tasks.classifier_evaluating import rows_for
 from hf_emotion.tasks.loading import CorpusSplit
 
@@ -34,7 +33,7 @@ def measure(model: str, data_dir: str | Path | None = None) -> dict[str, Any]:
         corpus -> "samples", "rows", and for each method "error" (mean absolute, of the label that is drawn), "coverage" and "width" of the 95 %
         interval; and "as_it_is", the same over all labels of the whole test part.
     """
-    counts, predictor = validation_counts(model), load_predictor(for_prediction(model))
+    counts, predictor = validation_counts(model), load_predictor(model)
     if counts is None or not counts.multi_label:
         raise ValueError(f"{model} keeps no errors on validation rows, or gives one label.")
     results = {}

@@ -21,13 +21,15 @@ def analyze(
     abstain: Annotated[
         str | None,
         typer.Option(
-            metavar="coverage=X|accuracy=X|off", help='Keep a rule in config.json: where the model says "abstained".'
+            metavar="coverage=X|accuracy=X|off",
+            help='Keep a rule in config.json: answer this share of texts, or as many as are right so often, else "abstained".',
         ),
     ] = None,
     prediction_sets: Annotated[
         str | None,
         typer.Option(
-            metavar="COVERAGE|off", help="Keep in config.json: sets of labels that hold the gold labels so often."
+            metavar="COVERAGE|off",
+            help="Keep a rule in config.json: sets of labels that hold all gold labels so often.",
         ),
     ] = None,
     as_json: AsJson = False,

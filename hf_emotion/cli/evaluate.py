@@ -41,7 +41,9 @@ def evaluate(
     data_dir: DataDir = None,
     taxonomy: Taxonomy = None,
     option: LoaderOption = None,
-    threshold: Annotated[float | None, typer.Option(min=0, max=1, help="A fixed threshold; default: 0.3.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Several labels: a fixed threshold; default: 0.3.")
+    ] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: MaxWindows = None,

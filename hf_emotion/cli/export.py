@@ -13,7 +13,9 @@ from .reading import read_options
 
 def export(
     checkpoint: Checkpoint,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: CHECKPOINT-onnx.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="New folder; default: CHECKPOINT-onnx.")
+    ] = None,
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
@@ -32,7 +34,7 @@ def export(
     option: LoaderOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Write a classifier or a reply generator as ONNX, compared with torch."""
+    """Write a model as ONNX, compared with torch. `predict` and `evaluate` read the folder; of a reply model, `OnnxReplyGenerator` does."""
     quiet()
     from ..publishing.export import export_onnx, read_texts
 

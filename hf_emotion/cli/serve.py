@@ -37,7 +37,8 @@ def serve(
     max_connections: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Connections at most; then idle ones are closed, or status 503. Default: 1000, or by ulimit."
+            min=1,
+            help="Connections at most; a new one closes the longest idle one, or gets status 503. Default: 1000, or fewer by ulimit -n.",
         ),
     ] = None,
     max_length: MaxLength = None,

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..runtime.ready import for_prediction
 from . import load_predictor
 
 
@@ -60,4 +59,4 @@ class EmotionFeatures(TransformerMixin, BaseEstimator):
 
 @lru_cache(maxsize=4)
 def _loaded(model: str, taxonomy: str | None, max_length: int | None, device: str | int | None) -> Any:
-    return load_predictor(for_prediction(model, device), taxonomy, max_length, device)
+    return load_predictor(model, taxonomy, max_length, device)

@@ -68,8 +68,11 @@ def calibrated(report: RunReport, split: str, per_seed: list[Predictions]) -> Ca
         return None
 
     def measure(rows: Predictions, temperature: float) -> tuple[float, Reliability, Reliability]:
-        raw = metrics.temperature_scaled(rows.probabilities, 1 / temperature, rows.multi_label)
-        return temperature, metrics.reliability(rows.gold, raw), metrics.reliability(rows.gold, rows.probabilities)
+        gold, calibrated = rows.gold, rows.probabilities
+        if rows.multi_label:  # each annotated label of each row is a decision
+            gold, calibrated = gold[rows.annotated][:, None], calibrated[rows.annotated][:, None]
+        raw = metrics.temperature_scaled(calibrated, 1 / temperature, rows.multi_label)
+        return temperature, metrics.reliability(gold, raw), metrics.reliability(gold, calibrated)
 
     each = [measure(own, temperature) for own, temperature in zip(per_seed, temperatures, strict=True)]
     temperature, before, after = each[best if len(each) > 1 else 0]
@@ -114,12 +117,14 @@ def threshold_curves(
 
 
 def label_correlation(found: Predictions, left_out: dict[str, str]) -> Correlation | None:
-    """Pearson's r of the labels' probabilities over the rows; 0 for a label whose probability never changes."""
+    """Pearson's r of the labels' probabilities over the rows where both were annotated; 0 for one whose probability never changes."""
     if len(found.names) < 2 or len(found.ids) < 2:
         left_out["label correlation"] = "it needs two labels and two rows."
         return None
-    with np.errstate(invalid="ignore", divide="ignore"):
-        matrix = np.nan_to_num(np.corrcoef(found.probabilities.T))
+    import pandas
+
+    probabilities = pandas.DataFrame(np.where(found.annotated, found.probabilities, np.nan))
+    matrix = np.nan_to_num(probabilities.corr().to_numpy())
     np.fill_diagonal(matrix, 1.0)
     distance = np.clip(1 - (matrix + matrix.T) / 2, 0, 2)
     tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)

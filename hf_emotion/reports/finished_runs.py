@@ -40,7 +40,8 @@ class Predictions:
         names: C label names.
         gold_names: for each row the names of its labels.
         gold: (N,) class ids; for multi-label data (N, C) of 0 and 1.
-        probabilities: (N, C) float64.
+        probabilities: (N, C) float64, 0 for a label that was not annotated: it is neither right nor wrong in any count.
+        annotated: (N, C) bool, for what is no count.
     """
 
     ids: list[str]
@@ -48,6 +49,7 @@ class Predictions:
     gold_names: list[list[str]]
     gold: np.ndarray
     probabilities: np.ndarray
+    annotated: np.ndarray
 
     @property
     def multi_label(self) -> bool:
@@ -100,15 +102,17 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
     gold_names = table["labels"].to_pylist()
     ids = [[names.index(name) for name in row] for row in gold_names]
     probabilities = np.array(table["probabilities"].to_pylist(), dtype=np.float64)
-    if UNANNOTATED in table.column_names:  # absent and never predicted: neither right nor wrong in any count
+    annotated = np.ones(probabilities.shape, dtype=bool)
+    if UNANNOTATED in table.column_names:
         unannotated = [[names.index(name) for name in row] for row in table[UNANNOTATED].to_pylist()]
-        probabilities[multi_hot(unannotated, len(names)) > 0] = 0.0
+        annotated = multi_hot(unannotated, len(names)) == 0
     return Predictions(
         ids=table["id"].to_pylist(),
         names=names,
         gold_names=gold_names,
         gold=multi_hot(ids, len(names)) if multi_label else np.array([row[0] for row in ids]),
-        probabilities=probabilities,
+        probabilities=np.where(annotated, probabilities, 0.0),
+        annotated=annotated,
     )
 
 

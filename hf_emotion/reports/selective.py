@@ -43,9 +43,12 @@ class Selective(TypedDict):
 def wanted_rules(
     abstain: Wanted, prediction_sets: float | Literal["off"] | None
 ) -> tuple[dict[str, float], float | None]:
-    """What `analyze` is to keep, {} and None where it is "off"; ValueError if it is out of range, or if both are given."""
+    """What `analyze` is to keep, {} and None where it is "off"; ValueError for anything else, out of range, or if both are given."""
     wanted = dict(abstain) if isinstance(abstain, Mapping) else {}
     sets = prediction_sets if isinstance(prediction_sets, int | float) else None
+    for name, given, read in (("abstain", abstain, wanted), ("prediction_sets", prediction_sets, sets)):
+        if given not in (None, OFF, read):
+            raise ValueError(f"`{name}` takes a number ({{name: number}} to abstain) or {OFF!r}, got {given!r}.")
     check_answers(wanted, sets)
     return wanted, sets
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..inference import load_predictor
-from ..runtime.ready import for_prediction
 from ..runtime.unread import said_once
 from ..tasks import corpora
 from ..tasks.base import AnyPredictor
@@ -39,7 +38,7 @@ def evaluate(
         ValueError: no such split; the labels of corpus and model differ; a setting is for another task.
     """
     if isinstance(predictor, str | Path):
-        predictor = cast(AnyPredictor, load_predictor(for_prediction(predictor)))
+        predictor = cast(AnyPredictor, load_predictor(predictor))
     task = predictor.task
     settings = {name: value for name, value in settings.items() if value is not None}
     if not set(settings) <= set(task.settings):

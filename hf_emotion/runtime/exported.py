@@ -50,7 +50,10 @@ def read_exported_config(folder: Path) -> Any:
 
         return read_config(folder)
     fields = read_object(folder / "config.json", AGAIN)
-    fields["id2label"] = {int(number): name for number, name in fields["id2label"].items()}
+    try:
+        fields["id2label"] = {int(number): name for number, name in fields["id2label"].items()}
+    except (KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): {AGAIN}.") from error
     encoder = fields.get("encoder_config")
     fields["encoder_config"] = None if encoder is None else ExportedConfig(**encoder)
     return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "_name_or_path": str(folder)})

@@ -367,10 +367,8 @@ class Task(Generic[P]):
         """Log problems of the training rows, with C label names, and (C,) which of them occur."""
 
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
-        """Fields of TrainingArguments besides those of every run, for the training rows; here: the corpus' metric selects the epoch."""
-        from . import corpus_of
-
-        return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
+        """Fields of TrainingArguments besides those of every run, for the training rows."""
+        raise NotImplementedError
 
     def parts(self, recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         """A `Part` for each model of the run; None: one model, on all rows."""
@@ -385,11 +383,9 @@ class Task(Generic[P]):
     ) -> HeldOut | None:
         """
         Predict, write the checkpoint into `folder` and add figures to `run`. All processes call it; the first one writes, and `folder` is
-        None in the others. Here: a classifier, whose settings `prepared` has.
+        None in the others.
         """
-        from .held_out import finish_classifier
-
-        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder)
+        raise NotImplementedError
 
     def trained_predictor(self, model: Any, tokenizer: Any, **options: Any) -> P:
         """The predictor that `finish` measures a model with."""
@@ -423,16 +419,12 @@ class Task(Generic[P]):
         return {}
 
     def evaluate(self, predictor: P, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
-        """Figures of a predictor on a split of a corpus. Here: of one that gives each unit one label."""
-        from .classifier_evaluating import evaluate_single
-
-        return evaluate_single(predictor, of)
+        """Figures of a predictor on a split of a corpus."""
+        raise NotImplementedError
 
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
-        """Lines and tables for a terminal: all figures of `evaluate`, or the headline. Here: those of a classifier."""
-        from .classifier_evaluating import figures
-
-        return figures(self, result, dataset, split, all_figures)
+        """Lines and tables for a terminal: all figures of `evaluate`, or the headline."""
+        raise NotImplementedError
 
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray

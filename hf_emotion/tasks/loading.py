@@ -34,8 +34,8 @@ def load_dataset_for(
     Load a corpus by name and report the texts that occur in more than one split.
 
     Args:
-        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("aspect_files", "dialogue_files", "reply_files") for
-            one's own texts (texts with aspects, dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
+        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("aspect_files", "term_files", "dialogue_files",
+            "reply_files") for one's own texts (texts with aspects, texts with terms, dialogues, pairs of context and reply).
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (or the addresses in the loaders' docstrings).
         dedupe: remove rows from train whose text (for replies: whose context) is in validation or test.
@@ -43,9 +43,9 @@ def load_dataset_for(
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
-        `DatasetDict` with the columns `id`, `text`, `labels`; for aspects also `aspect`, `auxiliary`, `context_id` and, if
-        there are targets, `target`; for dialogues `id`, `utterances`, `speakers`, `labels` (lists); for replies `id`,
-        `context`, `reply`, `labels`; for conversations `id` and `turns`.
+        `DatasetDict` with the columns `id`, `text`, `labels` (for values `targets` in their place); for aspects also `aspect`,
+        `auxiliary`, `context_id` and, if there are targets, `target`; for terms also `words` (lists, as `labels`); for dialogues `id`,
+        `utterances`, `speakers`, `labels` (lists); for replies `id`, `context`, `reply`, `labels`; for conversations `id` and `turns`.
 
     Raises:
         ValueError: unknown name or option; malformed rows; `dedupe` leaves no training row.

@@ -379,6 +379,12 @@ class TestWithoutTorch:
         with pytest.raises(ValueError, match=f"{name} .*export the model again"):
             load_predictor(folder)
 
+    def test_a_configuration_without_labels(self, label_aware_onnx, root):
+        folder = shutil.copytree(label_aware_onnx, root / "without-labels")
+        (folder / "config.json").write_text("{}")
+        with pytest.raises(ValueError, match="config.json names no labels .*export the model again"):
+            load_predictor(folder)
+
     def test_padding(self):
         tokenizer = SimpleNamespace(pad_token_id=7, pad_token_type_id=1, padding_side="left")
         rows = {"input_ids": [[1, 2, 3], [4]], "token_type_ids": [[0, 0, 1], [0]], "token_gates": [[0.5] * 3, [0.25]]}

@@ -33,6 +33,7 @@ from toolkit_helpers import (
 from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
+from hf_emotion.reports.certainty import calibrated, label_correlation
 from hf_emotion.reports.compare import compare
 from hf_emotion.reports.finished_runs import examples, read_predictions
 from hf_emotion.run_report import RunReport
@@ -787,3 +788,34 @@ class TestProgress:
             with torch.inference_mode():
                 predictor.probabilities(["so happy", "the day"], progress=True)
             assert ("texts/s" in stream.getvalue()) == shown
+
+
+def test_labels_that_were_not_annotated_are_no_decisions(tmp_path):
+    rng = np.random.default_rng(0)
+    probabilities, hidden = rng.uniform(0.1, 0.9, (40, 3)), rng.random((40, 3)) < 0.4
+    gold = (rng.random((40, 3)) < probabilities) & ~hidden
+    named = lambda flags: [[name for name, flag in zip("abc", row, strict=True) if flag] for row in flags]  # noqa: E731
+    table = pyarrow.table(
+        {
+            "id": [str(row) for row in range(40)],
+            "split": ["test"] * 40,
+            "labels": pyarrow.array(named(gold), pyarrow.list_(pyarrow.string())),
+            "probabilities": probabilities.tolist(),
+            "unannotated": pyarrow.array(named(hidden), pyarrow.list_(pyarrow.string())),
+        }
+    ).replace_schema_metadata({"label_names": json.dumps(list("abc"))})
+    pyarrow.parquet.write_table(table, tmp_path / "predictions.parquet")
+    found = read_predictions(tmp_path, "test", multi_label=True)
+    report = run_report(runs=[seed_run(temperature=1.5, thresholds=dict.fromkeys("abc", 0.5))])
+    after = calibrated(report, "test", [found])["after"]
+    sure = probabilities[~hidden]
+    edges = np.linspace(0, 1, len(after["bins"]) + 1)
+    expected = 0.0
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        inside = (sure > low) & (sure <= high)
+        if inside.any():
+            expected += abs(gold[~hidden][inside].mean() - sure[inside].mean()) * inside.mean()
+    assert after["ece"] == pytest.approx(expected) and sum(part["count"] for part in after["bins"]) == len(sure)
+    both = ~hidden[:, 0] & ~hidden[:, 2]
+    r = np.corrcoef(probabilities[both, 0], probabilities[both, 2])[0, 1]
+    assert label_correlation(found, {})["matrix"][0][2] == pytest.approx(r)

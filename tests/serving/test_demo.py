@@ -96,6 +96,11 @@ class TestDialogues:
             for (speaker, utterance), item in zip(turns, found, strict=True)
         ]
 
+    def test_limit(self, page):
+        assert len(ask(page("dialogue"), "a day\n" * 100).rows) == 100
+        with pytest.raises(ValueError, match="101 turns, more than 100: shorten it"):
+            ask(page("dialogue"), "a day\n" * 101)
+
 
 class TestReplies:
     def test_chosen_emotions_side_by_side(self, page, folders):

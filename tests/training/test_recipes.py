@@ -294,6 +294,7 @@ class TestMistakes:
                 "mine.yaml must hold YAML.*'threshold' is there twice.*line 3",
             ),
             ("training_arguments: {max_steps: 1, max_steps: 9}\n", "'max_steps' is there twice"),
+            ("name: a\nlabels: &all [joy, *all]\n", "references .* are not read"),
         ):
             path.write_text(content)
             with pytest.raises(ValueError, match=message):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
 from ...runtime.plain import text_processing
-from ..base import FileColumns, Task
+from ..base import FileColumns
+from ..classification import ClassificationTask
 from .loading import CORPORA
 
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .remote import RemotePredictor
 
 
-class AspectExtraction(Task["AspectPredictor"]):
+class AspectExtraction(ClassificationTask["AspectPredictor"]):
     """The terms that a text speaks of, and the sentiment towards each. Its models give every word a tag, see `term_tags`."""
 
     name = "aspect-extraction"

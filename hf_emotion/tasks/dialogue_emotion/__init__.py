@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
-from ..base import FileColumns, Task
+from ..base import FileColumns
+from ..classification import ClassificationTask
 from .loading import CORPORA, FOUR_CLASSES
 from .own_files import CORPUS as OWN_FILES
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .remote import RemotePredictor
 
 
-class DialogueEmotion(Task["DialoguePredictor"]):
+class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
     """The emotion of every turn of a dialogue."""
 
     name = "dialogue-emotion"

@@ -9,6 +9,7 @@ from ..base import Page, Table
 from .predictor import DialoguePredictor, speaker_and_utterance
 
 
+MAX_TURNS = 100  # the heat map has a row and a column for each
 EXAMPLES = (
     "Ana: I got the job!\nBen: No way! Congratulations!\nAna: It starts on Monday, and I still have to tell my boss.",
     "Kim: Where is my bike?\nLou: I lent it to Max.\nKim: Without asking me?\nLou: Sorry. I thought you were away.",
@@ -32,4 +33,7 @@ def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed
 
 def turns(text: str) -> list[tuple[str | None, str]]:
     """Speaker and utterance of each line."""
-    return [speaker_and_utterance(line) for line in text.splitlines() if line.strip()]
+    found = [speaker_and_utterance(line) for line in text.splitlines() if line.strip()]
+    if len(found) > MAX_TURNS:
+        raise ValueError(f"The dialogue has {len(found)} turns, more than {MAX_TURNS}: shorten it.")
+    return found

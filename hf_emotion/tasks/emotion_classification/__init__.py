@@ -13,7 +13,8 @@ from ...data.splits import gold_matrix
 from ...data.targets import COLUMN as TARGETS
 from ...data.targets import target_matrix
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
-from ..base import FileColumns, Task
+from ..base import FileColumns
+from ..classification import ClassificationTask
 from .loading import CORPORA
 from .own_files import CORPUS as OWN_FILES
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from .remote import RemotePredictor
 
 
-class EmotionClassification(Task["Predictor"]):
+class EmotionClassification(ClassificationTask["Predictor"]):
     """Emotions of texts: one label or several for each, or a value for each of some names."""
 
     name = "emotion-classification"

@@ -22,7 +22,7 @@ def strip_emojis(text: str, emojis: Iterable[str]) -> str:
     the ends of the text. All other characters stay as they are.
 
     The man's or woman's variant of one of the emojis (the emoji, U+200D and ♂ or ♀) is removed too; other emojis joined by U+200D,
-    such as the heart on fire, are emojis of their own and stay. `emojis`: at least one.
+    such as the heart on fire, are emojis of their own and stay. ValueError without an emoji, or for an empty one.
     """
     return _emoji_run(tuple(emojis)).sub(_gap, text).strip()
 
@@ -38,6 +38,8 @@ def _gap(found: re.Match) -> str:
 def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
     """Matches a run of the emojis, with the blanks around and between them."""
     names = sorted({bare(emoji) for emoji in emojis}, key=len, reverse=True)
+    if not names or not all(names):  # would match between all characters
+        raise ValueError(f"`emojis` must be at least one, none of them empty, got {list(emojis)}.")
     # Possessive, so that no shorter match is tried inside a joined emoji that must stay.
     one = f"(?:{'|'.join(map(re.escape, names))})[{VARIANTS}]*+"
     joined = (

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...data.lazily import numpy as np
-from ..base import FileColumns, Task
+from ..base import FileColumns
+from ..classification import ClassificationTask
 from .loading import CORPORA
 from .own_files import CORPUS as OWN_FILES
 from .rows import TARGET_TEXTS, context_names
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 OWN_CONTEXT_INITIALIZER_RANGE = 0.01
 
 
-class TargetedSentiment(Task["TargetedPredictor"]):
+class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
     """Sentiment towards the aspects of targets in texts."""
 
     name = "targeted-sentiment"

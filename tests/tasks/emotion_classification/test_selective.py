@@ -232,6 +232,11 @@ class TestMistakes:
     def test_forms(self, tiny_run, argv, arguments):
         assert argv("analyze", tiny_run, *arguments).code == 2
 
+    @pytest.mark.parametrize("wanted", [{"abstain": 0.9}, {"abstain": "coverage=0.9"}, {"prediction_sets": "0.9"}])
+    def test_other_types(self, tiny_run, wanted):
+        with pytest.raises(ValueError, match=f"`{next(iter(wanted))}` takes a number"):
+            analyze(tiny_run, **wanted)
+
     def test_other_runs(self, tiny_run, argv, tmp_path):
         run = shutil.copytree(tiny_run, tmp_path / "run")
         (run / "predictions.parquet").unlink()

@@ -150,6 +150,11 @@ class TestStripEmojis:
         assert strip_emojis("a 🇺🇸 b 🇺 c", ["🇺", "🇺🇸"]) == "a b c"
         assert strip_emojis("a * b . c", ["*"]) == "a b . c"  # no pattern
 
+    @pytest.mark.parametrize("emojis", [[], [JOY, ""], [VS16]])
+    def test_no_emoji(self, emojis):
+        with pytest.raises(ValueError, match="`emojis` must be at least one, none of them empty"):
+            strip_emojis("a", emojis)
+
 
 class TestMojitalk:
     # Told by sha256sum, at both ends of each part: a part must never change once runs are published.
