@@ -21,6 +21,7 @@ from .options import (
     Split,
     Stride,
     Taxonomy,
+    named,
 )
 from .printing import print_json, quiet, show, write_jsonl
 from .reading import read_options
@@ -71,8 +72,16 @@ def evaluate(
         **{"threshold": threshold, "judges": judge, "bertscore_model": bertscore_model},
         **{"intensity": intensity, "contexts": contexts},
     }
+    # `run` itself refuses a threshold, and names its value.
+    unfit = [
+        name
+        for name, value in settings.items()
+        if value is not None and name not in ("threshold", *predictor.task.settings)
+    ]
     if replies is not None and predictor.task.selects_labels:
-        raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}.")
+        unfit.append("replies")
+    if unfit:
+        raise typer.BadParameter(f"{named(unfit)} does not go with a model for {predictor.task.name}: leave it out.")
     dataset = dataset or corpus_for(predictor, data_dir)
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options that several commands have."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,21 @@ def checked(checkpoint: str) -> str:
     """Check the checkpoint's name before the command's imports, which take seconds."""
     check_local(checkpoint, "the checkpoint")
     return checkpoint
+
+
+# arguments of functions that options name otherwise
+NAMES = {
+    "targets": "--target",
+    "add_labels": "--label",
+    "layout": "--columns",
+    "all_scores": "--scores",
+    "judges": "--judge",
+}
+
+
+def named(arguments: Iterable[str]) -> str:
+    """The options of arguments, for messages."""
+    return ", ".join(NAMES.get(name, f"--{name.replace('_', '-')}") for name in arguments)
 
 
 Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder, Hub id or ready model.", callback=checked)]

@@ -5,22 +5,18 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked
+from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named
 from .printing import print_json_lines, quiet, show
 from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
 
 if TYPE_CHECKING:
     from ..tasks.base import Answer
-
-# arguments that options name otherwise
-OPTIONS = {"targets": "--target", "add_labels": "--label", "layout": "--columns", "all_scores": "--scores"}
 
 
 def predict(
@@ -108,7 +104,7 @@ def predict(
     of_files: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
-        raise typer.BadParameter(f"{_options(misplaced)}: for files; give --input and --output, or leave it out.")
+        raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
     refuse_files(texts)
     state = _processes() if input_ is not None and engine != "ray" else None
     options = {
@@ -123,7 +119,7 @@ def predict(
         predictor = _loaded(checkpoint, engine == "ray", device, taxonomy=taxonomy, **loading)
     else:
         if loading:
-            raise typer.BadParameter(f"{_options(loading)}: the service decides that. Leave it out with --url.")
+            raise typer.BadParameter(f"{named(loading)}: the service decides that. Leave it out with --url.")
         predictor = _behind(url, checkpoint, taxonomy)
     task = predictor.task
     if task.command != "predict":
@@ -134,7 +130,7 @@ def predict(
     if by_column and not task.file_columns.grouped:
         unfit += ["dialogue_column", "speaker_column"]
     if unfit:
-        raise typer.BadParameter(f"{_options(unfit)} does not go with a model for {task.name}: leave it out.")
+        raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
     if threshold:
         if not hasattr(predictor, "use_thresholds") or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
@@ -171,10 +167,6 @@ def predict(
         _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
         return
     _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
-
-
-def _options(names: Iterable[str]) -> str:
-    return ", ".join(OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in names)
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:

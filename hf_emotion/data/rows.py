@@ -88,12 +88,19 @@ def decode(content: bytes, source: Path | str) -> str:
 def parse_json(text: str, half_characters: bool = False) -> Any:
     """The value of a JSON text; BadRow if it is no JSON, or has halves of characters and `half_characters` is not set."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_with_each_key_once)
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise BadRow(f"no valid JSON: {error}") from error
     return value
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:
+    """An object of JSON; ValueError for a key that it has twice, of which Python would take the last."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a key is there more than once, {[name for name, _ in pairs]}")
+    return dict(pairs)
 
 
 def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, Row]]:

@@ -92,6 +92,7 @@ class TestExitCodes:
             ),
             (["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"], "--threshold"),
             (["evaluate", "{single}", "--dataset", "quickstart", "--option", "dedupe"], "--option"),
+            (["evaluate", "{single}", "--dataset", "quickstart", "--contexts", "5"], "--contexts"),
             (["generate", "run", "sun", "-e", "joy", "--num-beams", "4", "--top-k", "5"], "--num-beams"),
             (["convert", "model.bin"], "output"),
             (["convert", "model.bin", "output", "--set", "aspects"], "--set"),

@@ -387,7 +387,7 @@ def test_options_of_other_tasks(case, run_of, tmp_path):
     file, message = case.write_file(tmp_path / "in.csv"), f"does not go with a model for {case.task}"
     files = ("--input", file, "--output", tmp_path / "out.jsonl")
     data = ("--dataset", case.recipe["dataset"], "--data-dir", case.data, "--judge", "x")
-    for words, named in ((("predict", *case.lines, *option), option[0]), (("evaluate", *data), "`judges` ['x']")):
+    for words, named in ((("predict", *case.lines, *option), option[0]), (("evaluate", *data), "--judge")):
         said = fails(words[0], run_of(case), *words[1:])
         assert f"{named} {message}" in " ".join(said.replace("│", " ").split())
     assert option[0] in fails("predict", run_of(case), *files, *option)

@@ -261,6 +261,11 @@ class TestFormats:
             ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
             ("a.csv", 'text,label\nx,joy\n"y,joy\n', "line 3: malformed CSV"),
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
+            (
+                "a.jsonl",
+                '{"text": "x"}\n{"text": "y", "text": "z"}\n',
+                "line 2: no valid JSON: a key is there more than",
+            ),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
         ],
     )
