@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 MOST_CELLS = 2_000  # groups and periods
 MOST_TERMS = 50
 PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
-LARGE_DRIFT = 0.25
 WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities

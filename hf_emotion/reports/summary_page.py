@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -12,9 +12,12 @@ from ..io.extras import require
 from .classification import drawn
 from .figures import to_svg
 from .html_report import render
-from .summarize import LARGE_DRIFT, Summary
 
 
+if TYPE_CHECKING:
+    from .summarize import Summary
+
+LARGE_DRIFT = 0.25  # of the population stability index
 INK = "#010203"  # becomes the colour of the page's text
 COLOURS = ("#2f86cf", "#d9782d", "#3d9970", "#a05fb4")
 DASHES = ("-", "--", "-.", ":")
@@ -29,7 +32,7 @@ STYLE: dict[str, Any] = {
 }
 
 
-def page(summary: Summary) -> str:
+def page(summary: "Summary") -> str:
     """The HTML text; everything that comes from the data is escaped."""
     require("matplotlib", "the page of a summary", "plots")
     groups = list(dict.fromkeys(one["group"] for one in summary.shares))  # the largest first
@@ -45,7 +48,7 @@ def page(summary: Summary) -> str:
     )
 
 
-def _charts(summary: Summary, groups: Sequence[str]) -> list[tuple[str, Markup]]:
+def _charts(summary: "Summary", groups: Sequence[str]) -> list[tuple[str, Markup]]:
     """(title, SVG) of each panel: all labels in one, or one label in each, over groups or time."""
     if not summary.by and not summary.time:
         rows = summary.largest[::-1]
@@ -84,12 +87,12 @@ def _svg(name: str, draw: Any, height: float, width: float = 3.9) -> Markup:
     return Markup('<svg role="img" aria-label="{}"').format(name) + Markup(text)
 
 
-def _scaled(summary: Summary, rows: Sequence[dict[str, Any]], *names: str) -> list[list[float]]:
+def _scaled(summary: "Summary", rows: Sequence[dict[str, Any]], *names: str) -> list[list[float]]:
     """The columns of some rows, shares in percent."""
     return [[one[name] * (1 if summary.method == "mean" else 100) for one in rows] for name in names]
 
 
-def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str, summary: Summary) -> None:
+def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str, summary: "Summary") -> None:
     """A share with its interval in each line, and the plain count as a ring."""
     lines = range(len(rows))
     share, low, high = _scaled(summary, rows, "share", "low", "high")
@@ -105,7 +108,7 @@ def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str, summary: Summary
         axes.set_xlim(left=0)
 
 
-def _lines(axes: Any, rows: Sequence[dict[str, Any]], groups: Sequence[str], summary: Summary) -> None:
+def _lines(axes: Any, rows: Sequence[dict[str, Any]], groups: Sequence[str], summary: "Summary") -> None:
     """Shares over the periods, a line for each of the largest groups."""
     periods = sorted({one["period"] for one in summary.shares})
     for group, colour, dashes in zip(groups, COLOURS, DASHES, strict=False):
@@ -121,5 +124,5 @@ def _lines(axes: Any, rows: Sequence[dict[str, Any]], groups: Sequence[str], sum
         axes.set_ylim(bottom=0)
 
 
-def _axis(summary: Summary) -> str:
+def _axis(summary: "Summary") -> str:
     return "mean value" if summary.method == "mean" else "% of the texts"
