@@ -82,7 +82,7 @@ def summarize(
                     )
                 # beside the page, so that an interrupted prediction goes on
                 kept = Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet")
-                _predict(model, source, kept, encoding=encoding, **options)
+                _predict(model, source, kept, overwrite=overwrite, encoding=encoding, **options)
                 beside, source = [*beside, kept], str(kept)
             sources.append(source)
         summary = run(sources[0], model, by, time, every, label, sources[1], texts, time_format=time_format, **options)
@@ -111,7 +111,7 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> None:
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
     layout: Any = "wide" if hasattr(predictor, "wide_labels") else "joined"
-    predict_file(predictor, source, output, layout=layout, overwrite=True, **options)
+    predict_file(predictor, source, output, layout=layout, **options)
 
 
 def _show(summary: "Summary") -> None:
