@@ -10,7 +10,7 @@ import torch
 from hf_emotion.modeling import text_processing as tp
 from model_cases import asymmetric_
 from served import running
-from toolkit_helpers import invoke, save_base_bert
+from toolkit_helpers import cells, invoke, save_base_bert
 from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, pipeline
 
 from hf_emotion import AspectPredictor, explain, load_dataset_for
@@ -294,6 +294,19 @@ def test_groups_are_named_by_their_most_frequent_term(monkeypatch):
     assert table.header == ["group", "terms", "positive", "negative", "its terms"]
     assert table.rows == [["staff", "3", "2", "1", "staff, waiter"], ["soup", "1", "0", "1", "soup"]]
     assert [[term["group"] for term in terms] for terms in results] == [["staff", "staff"], ["staff", "soup"]]
+
+
+def test_several_texts_get_a_line_each_and_one_a_table(folder, predictor):
+    texts = ["the sun\tis joy", "a day at home"]
+    expected = [
+        ", ".join(f"{t['term']} {t['label']} {t['score']:.3f} {t['start']}-{t['end']}" for t in terms) or "-"
+        for terms in predictor(texts)
+    ]
+    lines = invoke("predict", folder, *texts).splitlines()
+    assert lines == [f"{text}\t{found}" for text, found in zip(texts, expected, strict=True)]
+    assert invoke("predict", folder, stdin="\n".join(texts)).splitlines() == lines
+    one = invoke("predict", folder, texts[0])
+    assert one.splitlines()[0] == texts[0] and len(cells(one)) == 1 + len(predictor(texts[0])[0]) > 1
 
 
 def test_the_service_gives_what_the_predictor_gives(folder, predictor):
