@@ -43,8 +43,6 @@ def add_text(rows: Rows, line: int, text: Any, terms: Iterable[Term], row_id: st
 
 def to_dataset(rows: Rows, labels: Sequence[str]) -> datasets.Dataset:
     """The columns `id`, `text`, `words` ([start, end] of each word in the text) and `labels` (the tag of each word). ValueError: no rows."""
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     return rows.to_dataset(
         text_processing.term_tags(labels),
         multi_label=True,
