@@ -69,7 +69,11 @@ def read_text(
     tokenizer, config = predictor.tokenizer, predictor.model.config
     check_fast(tokenizer)
     segments = [[question.text]] if question.auxiliary is None else [[question.text], [question.auxiliary]]
-    encoded, unread = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config, windows)
+    # `places`: the text as it is, whose words and tokens are counted below.
+    encoded, unread = encode_texts(
+        tokenizer, segments, predictor.max_length, predictor.gate, config, windows, places=True
+    )
+    encoded.pop("offset_mapping", None)
     if question.context_id is not None:
         encoded["context_ids"] = [question.context_id]
     text = question.text

@@ -10,8 +10,15 @@ import torch
 from hf_emotion.modeling import text_processing as tp
 from model_cases import asymmetric_
 from served import running
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from toolkit_helpers import cells, invoke, save_base_bert
-from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, pipeline
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForTokenClassification,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
 
 from hf_emotion import AspectPredictor, explain, load_dataset_for
 from hf_emotion.runtime.remote import Client
@@ -282,6 +289,36 @@ def test_gradients_are_those_of_the_term_that_is_asked_for(predictor):
         assert len(heat.rows) == len(terms) and np.isfinite(heat.values).all() and heat.values.max() == 1
     with pytest.raises(ValueError, match="targets"):
         explain(predictor, TEXTS[0], targets=["nothing"])
+
+
+def test_a_text_in_decomposed_characters_is_explained_as_it_is_read():
+    """Pieces of bytes: another form of a character has another number of tokens."""
+    bpe = Tokenizer(models.BPE(unk_token="<unk>"))
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<unk>", "<pad>", "<mask>"]
+    bpe.train_from_iterator([], trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet))
+    names = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, model_max_length=60, **names)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=len(tokenizer), id2label=dict(enumerate(TAGS)), **sizes)
+    model = asymmetric_(BertForTokenClassification(config), seed=3).eval()
+    with torch.no_grad():
+        model.classifier.bias[TAGS.index("B-positive")] = 9
+    text = "cafe\u0301 cafe\u0301 sun"
+    (heat,) = explain(AspectPredictor(model, tokenizer), text, method="occlusion").maps
+    assert heat.rows == ["cafe\u0301: positive", "cafe\u0301: positive", "sun: positive"]
+    assert heat.columns == ["cafe", "\u0301", "cafe", "\u0301", "sun"]  # the tokenizer's own words
+
+    def logit(*left_out: int) -> float:
+        """Of the first letter of the last term."""
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        ids[0, list(left_out)] = tokenizer.mask_token_id
+        with torch.inference_mode():
+            return model(ids).logits[0, 14, TAGS.index("B-positive")].item()
+
+    # Of six bytes for the first word and seven for the second one, which begins with its blank, two are the accent.
+    assert heat.values[2, 2] == pytest.approx(logit() - logit(6, 7, 8, 9, 10), abs=1e-4)
 
 
 def test_groups_are_named_by_their_most_frequent_term(monkeypatch):
