@@ -20,6 +20,7 @@ from ...data.own_files import (
     own_files,
     read_name,
     read_own,
+    training_names,
     with_validation,
 )
 from ...data.rows import BadRow, OnBadRows, Row, Rows, decode
@@ -67,7 +68,8 @@ def load_term_files(
         parsed[split] = read_own(path, on_bad_rows, list(columns.values()), separator, add)
         for line, text, terms in found:
             add_text(parsed[split], line, text, terms, f"{split}-{line}")
-    names = names_of(labels) or sorted({tag[2:] for row in parsed["train"].rows for tag in row["labels"]} - {""})
+    occurring = (tag[2:] for row in parsed["train"].rows for tag in row["labels"] if tag != text_processing.OUTSIDE)
+    names = training_names("label", occurring, names_of(labels))
     if not names:
         raise ValueError(f"{parsed['train'].source} has no terms: a model needs some to learn from.")
     known_names(parsed, "labels", text_processing.term_tags(names))

@@ -213,6 +213,15 @@ def test_bad_spans_are_named_with_their_line(terms, message, tmp_path):
     assert len(kept) == 1
 
 
+def test_labels_that_look_alike_are_named(tmp_path, caplog):
+    rows = "text,term,label\nthe sun is joy,sun,Good\na day,day,good \nrain,rain,good\n"
+    data = load_dataset_for("term_files", write(tmp_path, "train.csv", rows), validation_fraction=0.0)["train"]
+    assert data.features["labels"].feature.names == tp.term_tags(["Good", "good"])
+    assert "differ only in case" in caplog.text and "'Good' and 'good'" in caplog.text
+    with pytest.raises(ValueError, match="`labels` must be different names"):
+        load_dataset_for("term_files", tmp_path, validation_fraction=0.0, labels=["good", "good"])
+
+
 def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
     folder = write(tmp_path, "train.csv", "text,term,label\nthe sun is joy,sun,a\nthe sun is joy,rain,a\n")
     with pytest.raises(ValueError, match="line 3: the text does not hold the term 'rain'"):
