@@ -20,7 +20,7 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
-from ...runtime.classifying import TextRows, label_names, row_probabilities
+from ...runtime.classifying import TextRows, label_names, row_probabilities, shown_predictor
 from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
@@ -86,6 +86,9 @@ class AspectPredictor:
                     f"`sentiment_model` must read a term beside the text (`model_config.auxiliary_sentence`) and know {known}; "
                     f"{sentiment_model} knows {self.sentiments.labels}."
                 )
+
+    def __repr__(self) -> str:
+        return shown_predictor(self)
 
     def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> list[list[AspectTerm]]:
         """

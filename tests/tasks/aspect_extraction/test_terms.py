@@ -280,6 +280,10 @@ def test_transformers_reads_the_model_without_our_code(folder):
     assert {item["entity"] for item in found} <= set(TAGS)
 
 
+def test_it_is_shown_with_the_labels_of_its_answers(folder, predictor):
+    assert repr(predictor) == f"AspectPredictor({str(folder)!r}: 3 labels, one at once; max_length=24)"
+
+
 def test_an_empty_text_and_other_models_are_refused(predictor, tiny_run):
     with pytest.raises(ValueError, match="text 2 of 2 is empty"):
         predictor(["a day", " "])
