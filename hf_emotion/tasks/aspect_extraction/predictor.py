@@ -126,11 +126,19 @@ class AspectPredictor:
     def encode(self, texts: Sequence[str] | str) -> "EncodedTexts":
         """Texts as the model reads them."""
         texts = readable(texts)
-        encoded, unread = encode_texts(self.tokenizer, [texts], self.max_length, None, self.model.config, places=True)
-        words = [text_processing.term_words(text) for text in texts]
-        tokens = [text_processing.word_tokens(*pair) for pair in zip(words, encoded["offset_mapping"], strict=True)]
-        use_tokens(sum(map(len, encoded["input_ids"])))
-        return EncodedTexts(texts, encoded["input_ids"], words, tokens, unread)
+        encoded = EncodedTexts(
+            texts, [], [text_processing.term_words(text) for text in texts], [], Unread.nothing(len(texts))
+        )
+        for part in chunks(texts):
+            rows, unread = encode_texts(
+                self.tokenizer, [texts[part]], self.max_length, None, self.model.config, places=True
+            )
+            encoded.input_ids.extend(rows["input_ids"])
+            places = zip(encoded.words[part], rows["offset_mapping"], strict=True)
+            encoded.tokens.extend(text_processing.word_tokens(*pair) for pair in places)
+            encoded.unread.put(part, unread)
+        use_tokens(sum(map(len, encoded.input_ids)))
+        return encoded
 
     def probabilities(
         self, texts: "Sequence[str] | str | EncodedTexts", progress: bool = False, raw: bool = False
