@@ -222,6 +222,24 @@ def test_labels_that_look_alike_are_named(tmp_path, caplog):
         load_dataset_for("term_files", tmp_path, validation_fraction=0.0, labels=["good", "good"])
 
 
+def test_the_parts_may_have_different_forms_and_know_the_same_labels(tmp_path):
+    folder = write(tmp_path, "train.conll", "the O\nsun B-a\n\na O\nday B-b\n")
+    write(folder, "test.csv", "text,term,label\nthe rain,rain,b\n")
+    data = load_dataset_for("term_files", folder, validation_fraction=0.0)
+    assert {split: rows["text"] for split, rows in data.items()} == {
+        "train": ["the sun", "a day"],
+        "test": ["the rain"],
+    }
+    with pytest.raises(ValueError, match=r"test.csv, line 2: unknown label 'b'; the labels are \['a', 'c'\]"):
+        write(folder, "train.conll", "the O\nsun B-a\n")
+        load_dataset_for("term_files", folder, validation_fraction=0.0, labels=["a", "c"])
+    with pytest.raises(ValueError, match="`labels` must be a list of names, got the string 'ab'"):
+        load_dataset_for("term_files", folder, labels="ab")
+    write(folder, "train.csv", "text,term,label\nthe rain,rain,b\n")
+    with pytest.raises(ValueError, match="more than one file for the split 'train'"):
+        load_dataset_for("term_files", folder)
+
+
 def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
     folder = write(tmp_path, "train.csv", "text,term,label\nthe sun is joy,sun,a\nthe sun is joy,rain,a\n")
     with pytest.raises(ValueError, match="line 3: the text does not hold the term 'rain'"):
