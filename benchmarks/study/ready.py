@@ -144,6 +144,7 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
     another task is measured on the packaged corpora of that task.
     """
     facts = dict(model.facts)
+    metric = RunReport.read(model.folder).best.selected_by
     with tempfile.TemporaryDirectory() as place:
         write_exported(model, Path(place))
         predictor = load_predictor(place)
@@ -158,13 +159,12 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
                     | calibration_error(predictor, *scored(predictor, name, part))
                     for part in PARTS
                 }
-            text = _table(facts["figures"]["corpora"])
+            text = _table(facts["figures"]["corpora"], metric)
             if isinstance(predictor, AspectPredictor):
                 figures = _floats(evaluate(predictor, TERMS_ELSEWHERE, "test", data_dir)["metrics"])
                 facts["figures"]["elsewhere"] = {TERMS_ELSEWHERE: figures}
-                text += (
-                    f"\n\n## On other corpora\n\nNever trained on.\n\n{_table({TERMS_ELSEWHERE: {'test': figures}})}"
-                )
+                elsewhere = _table({TERMS_ELSEWHERE: {"test": figures}}, metric)
+                text += f"\n\n## On other corpora\n\nNever trained on.\n\n{elsewhere}"
             else:
                 facts["figures"]["elsewhere"] = {
                     name: measure_aspects(predictor, name, "test", data_dir) for name in ASPECT_OF
@@ -227,16 +227,17 @@ def _floats(values: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in inner.items() if isinstance(value, float)}
 
 
-def _table(corpora: dict[str, dict[str, dict[str, Any]]]) -> str:
-    lines = ["| corpus | part | macro-F1 | other figures |", "|---|---|---:|---|"]
+def _table(corpora: dict[str, dict[str, dict[str, Any]]], metric: str = "macro_f1") -> str:
+    """Figures by corpus and part, the one that the model was chosen by first."""
+    lines = [f"| corpus | part | {metric} | other figures |", "|---|---|---:|---|"]
     for name, parts in corpora.items():
         for part, figures in parts.items():
             others = ", ".join(
-                f"{metric} {value:.3f}"
-                for metric, value in figures.items()
-                if metric != "macro_f1" and isinstance(value, float)
+                f"{other} {value:.3f}"
+                for other, value in figures.items()
+                if other != metric and isinstance(value, float)
             )
-            lines.append(f"| {name} | {part} | {figures['macro_f1']:.3f} | {others} |")
+            lines.append(f"| {name} | {part} | {figures[metric]:.3f} | {others} |")
     return "\n".join(lines)
 
 

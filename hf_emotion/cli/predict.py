@@ -131,6 +131,8 @@ def predict(
         unfit += ["dialogue_column", "speaker_column"]
     if unfit:
         raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
+    if group:
+        quiet()  # an encoder of transformers joins the terms, whatever runs the model
     if threshold:
         if not hasattr(predictor, "use_thresholds") or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")

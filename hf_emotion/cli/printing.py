@@ -47,6 +47,9 @@ def show(parts: "Iterable[Table | str | Marked]") -> None:
 
 
 def _print_marked(part: "Marked") -> None:
+    if not sys.stdout.isatty():  # rich would write blanks for tabs
+        print(visible(part.text))
+        return
     from rich.text import Text
 
     line, last = Text(), 0

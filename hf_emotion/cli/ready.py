@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion ready`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ def ready(
 
     from ..run_report import RunReport
     from ..runtime.ready import built_models, ready_models, write_ready
+    from ..tasks import task_of_pipeline, task_of_run
 
     if (name is None) != (output is None):
         raise typer.BadParameter("a name and --output go together; without both the models are listed.")
@@ -29,16 +31,26 @@ def ready(
     for model in ready_models():
         facts = model.facts
         size = sum(path.stat().st_size for path in model.folder.iterdir()) / 1e6
-        measured = facts["figures"]["corpora"].items()
-        figures = ", ".join(f"{corpus} {parts['test']['macro_f1']:.3f}" for corpus, parts in measured)
-        known = [model.name, facts["description"], str(len(facts["labels"])), figures, f"{size:.1f} MB"]
+        metric = RunReport.read(model.folder).runs[0].selected_by
+        measured = {corpus: parts["test"][metric] for corpus, parts in facts["figures"]["corpora"].items()}
+        labels = task_of_pipeline(facts["task"]).labels(facts["labels"])
+        known = [model.name, facts["description"], str(len(labels)), _shown(metric, measured), f"{size:.1f} MB"]
         rows.append([*known, facts["encoder"]["id"], facts["terms"]])
     for folder in built_models():
         recipe = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
         report = RunReport.read(folder)
+        metric = report.runs[0].selected_by
         found = next(iter(report.summary.get(report.measured_split, {}).values()), {})
-        shown = f"{report.dataset} {found['macro_f1']['mean']:.3f}" if "macro_f1" in found else ""
+        mean = found[metric]["mean"] if metric in found else None
+        shown = "" if mean is None else _shown(metric, {report.dataset: mean})
         size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6
-        classes = str(len(report.class_counts))
-        rows.append([folder.name, recipe["description"], classes, shown, f"{size:.1f} MB", recipe["base_model"], ""])
-    print_table(["model", "what it does", "labels", "macro-F1 on test parts", "size", "encoder", "terms"], rows)
+        labels = task_of_run(report).labels(list(report.class_counts))
+        rows.append(
+            [folder.name, recipe["description"], str(len(labels)), shown, f"{size:.1f} MB", recipe["base_model"], ""]
+        )
+    print_table(["model", "what it does", "labels", "figure on test parts", "size", "encoder", "terms"], rows)
+
+
+def _shown(metric: str, measured: Mapping[str, float]) -> str:
+    """The figure that a model was chosen by, of each corpus."""
+    return f"{metric}: " + ", ".join(f"{corpus} {value:.3f}" for corpus, value in measured.items())

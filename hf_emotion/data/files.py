@@ -3,7 +3,7 @@
 
 import csv
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -238,19 +238,20 @@ def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:
     return row
 
 
-def split_files(source: Path) -> dict[str, Path]:
-    """The files of the splits in a folder, or one file as the training part."""
+def split_files(source: Path, others: Collection[str] = ()) -> dict[str, Path]:
+    """The files of the splits in a folder, or one file as the training part; `others`: endings besides those of `FORMATS`."""
+    endings = {*FORMATS, *others}
     if source.is_file():
         return {"train": source}
     files: dict[str, Path] = {}
     for split, stems in SPLIT_STEMS.items():
-        paths = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if ending(path) in FORMATS]
+        paths = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if ending(path) in endings]
         if len(paths) > 1:
             raise ValueError(f"more than one file for the split {split!r}: {[str(path) for path in paths]}")
         if paths:
             files[split] = paths[0]
     if "train" not in files:
         raise FileNotFoundError(
-            f"no training file in {source}: it must hold train with one of the endings {sorted(FORMATS)}."
+            f"no training file in {source}: it must hold train with one of the endings {sorted(endings)}."
         )
     return files

@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dict[str, Path]:
-    """The files in `data_dir` by split; ValueError without it, or if one of the `lists` (options) is a string."""
+def own_files(
+    data_dir: str | Path | None, others: Collection[str] = (), **lists: Sequence[str] | None
+) -> dict[str, Path]:
+    """The files in `data_dir` by split, see `split_files`; ValueError without it, or if one of the `lists` (options) is a string."""
     for option, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    return split_files(Path(data_dir))
+    return split_files(Path(data_dir), others)
 
 
 def check_columns(

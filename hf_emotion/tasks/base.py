@@ -313,6 +313,10 @@ class Task(Generic[P]):
         """Whether the run of a stock model with this metrics.json is of this task (later tasks are asked first)."""
         return False
 
+    def labels(self, names: Sequence[str]) -> list[str]:
+        """The labels that its results have, from the names of a model's classes."""
+        return list(names)
+
     # Rows. N counts what is predicted: rows, or the turns of dialogues.
 
     def texts(self, rows: Dataset) -> list[str]:

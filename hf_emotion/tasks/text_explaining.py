@@ -69,7 +69,11 @@ def read_text(
     tokenizer, config = predictor.tokenizer, predictor.model.config
     check_fast(tokenizer)
     segments = [[question.text]] if question.auxiliary is None else [[question.text], [question.auxiliary]]
-    encoded, unread = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config, windows)
+    # `places`: the text as it is, whose words and tokens are counted below.
+    encoded, unread = encode_texts(
+        tokenizer, segments, predictor.max_length, predictor.gate, config, windows, places=True
+    )
+    encoded.pop("offset_mapping", None)
     if question.context_id is not None:
         encoded["context_ids"] = [question.context_id]
     text = question.text
@@ -201,6 +205,22 @@ def read_token_map(
 
 # Gradients, integrated gradients and occlusion
 
+TITLES = {  # of these methods, and the units of their scores
+    "gradient": (GRADIENT_TITLE, GRADIENT_UNIT),
+    "integrated-gradients": ("integrated gradients", "logit"),
+    "occlusion": ("occlusion: what the logit loses without the word", "logit"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a heat map: its name, the text, the logit that its words are scored for (see `attribute_words`), and the score that it shows."""
+
+    name: str
+    reading: Reading
+    logit: int | tuple[int, int]
+    score: float
+
 
 def score_map(
     predictor: Any,
@@ -212,26 +232,30 @@ def score_map(
     merge: Merge,
 ) -> tuple[list[HeatMap], list[str]]:
     """Heat map and notes. Rows are labels: for each question the named labels, or else the result of `chosen_labels`."""
-    model, tokenizer = predictor.model, predictor.tokenizer
-    words, names = shared_words(readings), label_names(model.config)
-    rows, scores, values, gaps = [], [], [], []
+    names, rows = label_names(predictor.model.config), []
     for question, reading in zip(questions, readings, strict=True):
         probabilities = probabilities_of(predictor, reading)
         for label in chosen_labels(predictor, probabilities, labels, most):
-            attribution, gap = attribute_words(model, tokenizer, reading, label, method, merge)
-            rows.append(": ".join(part for part in (question.name, names[label]) if part))
-            scores.append(float(probabilities[label]))
-            values.append(attribution[: len(words)])
-            gaps.append(gap)
-    title, unit = {
-        "gradient": (GRADIENT_TITLE, GRADIENT_UNIT),
-        "integrated-gradients": ("integrated gradients", "logit"),
-        "occlusion": ("occlusion: what the logit loses without the word", "logit"),
-    }[method]
+            name = ": ".join(part for part in (question.name, names[label]) if part)
+            rows.append(Row(name, reading, label, float(probabilities[label])))
+    return rows_map(predictor, questions, rows, row_axis(questions, "label"), method, merge)
+
+
+def rows_map(
+    predictor: Any, questions: Sequence[Question], rows: Sequence[Row], axis: str, method: str, merge: Merge
+) -> tuple[list[HeatMap], list[str]]:
+    """Heat map and notes of these rows; `axis`: what they are."""
+    model, tokenizer = predictor.model, predictor.tokenizer
+    words = shared_words([row.reading for row in rows])
+    values, gaps = [], []
+    for row in rows:
+        attribution, gap = attribute_words(model, tokenizer, row.reading, row.logit, method, merge)
+        values.append(attribution[: len(words)])
+        gaps.append(gap)
     notes = [merge_note(merge, method), left_out(questions)]
     if method != "gradient":
         notes.append(f"tokens are replaced by {tokenizer.convert_ids_to_tokens(neutral_token(tokenizer))}")
     if method == "integrated-gradients":
         notes.append(f"{STEPS} steps; sums differ from the difference of the logits by at most {max(gaps):.2g}")
-    axes = (row_axis(questions, "label"), column_axis(merge))
-    return [HeatMap(title, unit, axes, rows, words, np.array(values), scores, score_name(predictor))], notes
+    axes, names, scores = (axis, column_axis(merge)), [row.name for row in rows], [row.score for row in rows]
+    return [HeatMap(*TITLES[method], axes, names, words, np.array(values), scores, score_name(predictor))], notes

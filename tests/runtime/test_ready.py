@@ -109,6 +109,17 @@ def test_a_run_in_the_users_folder_has_a_name(cache, tiny_run):
     assert [row[0] for row in cells(table)].count("mine") == 1
 
 
+def test_the_list_has_the_labels_of_answers_and_the_figure_that_chose_the_model():
+    shown = {row[0]: row for row in cells(invoke("ready"))}
+    for name, labels, metric, corpus in (
+        ("aspects", "3", "pair_f1", "review_terms"),
+        ("reviews", "4", "macro_f1", "reviews"),
+        ("goemotions", "28", "macro_f1", "goemotions"),
+    ):
+        value = ready.find_ready(name).facts["figures"]["corpora"][corpus]["test"][metric]
+        assert shown[name][2] == labels and shown[name][3].startswith(f"{metric}: {corpus} {value:.3f}")
+
+
 class TestDamage:
     @pytest.mark.parametrize("file", ["weights.bin", "config.json"])
     def test_a_damaged_cache_is_written_anew(self, file, caplog):

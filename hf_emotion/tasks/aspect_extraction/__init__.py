@@ -54,6 +54,9 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
     def ran(self, report: RunReport) -> bool:
         return bool(text_processing.tag_labels(report.class_counts))
 
+    def labels(self, names: Sequence[str]) -> list[str]:
+        return text_processing.tag_labels(names)
+
     def texts(self, rows: Dataset) -> list[str]:
         return list(rows["text"])
 
@@ -98,7 +101,7 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
 
     def loader_options(self, predictor: AspectPredictor, corpus: Corpus) -> Mapping[str, Any]:
         """A file need not have every label of the model."""
-        return {"labels": text_processing.tag_labels(predictor.labels)} if "labels" in corpus.options else {}
+        return {"labels": self.labels(predictor.labels)} if "labels" in corpus.options else {}
 
     def evaluate(self, predictor: AspectPredictor, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
         from .evaluating import evaluate_terms

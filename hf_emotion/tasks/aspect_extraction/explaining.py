@@ -3,30 +3,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from ...runtime.attribution import (
-    GRADIENT_TITLE,
-    GRADIENT_UNIT,
-    Explained,
-    HeatMap,
-    Merge,
-    attribute_words,
-    check_names,
-    column_axis,
-    merge_note,
-    neutral_token,
-)
+from ...runtime.attribution import Explained, Merge, check_names
 from ...runtime.names import METHODS
-from ..text_explaining import Question, read_text
+from ..text_explaining import TITLES, Question, Row, read_text, rows_map
 from .predictor import AspectPredictor, readable
-
-
-TITLES = {
-    "gradient": (GRADIENT_TITLE, GRADIENT_UNIT),
-    "integrated-gradients": ("integrated gradients", "logit"),
-    "occlusion": ("occlusion: what the logit loses without the word", "logit"),
-}
 
 
 def explain(
@@ -49,20 +29,14 @@ def explain(
     if targets is not None:
         check_names("targets", targets, [term["term"] for term in terms])
         terms = [term for term in terms if term["term"] in targets]
-    reading, unread = read_text(predictor, Question(texts[0]), merge)
+    question = Question(texts[0])
+    reading, unread = read_text(predictor, question, merge)
     predictor.warn_unread(unread.counts)
     token_of = {start: token for (start, _), token in zip(encoded.words[0], encoded.tokens[0], strict=True)}
-    values = []
+    rows = []
     for term in terms:
-        tag = predictor.labels.index(f"B-{term['label']}")
-        place = (token_of[term["start"]], tag)  # captum takes the index of the logit
-        values.append(attribute_words(predictor.model, predictor.tokenizer, reading, place, method, merge)[0])
-    notes = [merge_note(merge, method), "left out: special tokens"]
-    if method != "gradient":
-        notes.append(
-            f"tokens are replaced by {predictor.tokenizer.convert_ids_to_tokens(neutral_token(predictor.tokenizer))}"
-        )
-    rows, scores = [f"{term['term']}: {term['label']}" for term in terms], [term["score"] for term in terms]
-    axes = ("term: sentiment", column_axis(merge))
-    heat = HeatMap(*TITLES[method], axes, rows, reading.words, np.array(values), scores, "probability")
-    return Explained(texts[0], method, [heat], notes)
+        # The index of the logit: the first token of the term, and its tag.
+        logit = (token_of[term["start"]], predictor.labels.index(f"B-{term['label']}"))
+        rows.append(Row(f"{term['term']}: {term['label']}", reading, logit, term["score"]))
+    maps, notes = rows_map(predictor, [question], rows, "term: sentiment", method, merge)
+    return Explained(texts[0], method, maps, notes)

@@ -26,15 +26,17 @@ def group_terms(results: Sequence[list[AspectTerm]]) -> Table:
     ranked = [name for name, _ in counts.most_common()]  # the first of equals comes first in the texts
     numbers = _clusters(ranked[:MOST])
     first: dict[int, str] = {}
-    group_of = {name: first.setdefault(number, name) for name, number in zip(ranked, numbers, strict=False)}
-    group_of = {name: group_of.get(name, name) for name in ranked}
+    group_of = {name: name for name in ranked}
+    group_of |= {name: first.setdefault(number, name) for name, number in zip(ranked, numbers, strict=False)}
+    members: dict[str, list[str]] = {}
+    for name, group in group_of.items():
+        members.setdefault(group, []).append(name)
     found: dict[str, Counter[str]] = {}
     for terms, own in zip(results, names, strict=True):
         for term, name in zip(terms, own, strict=True):
             term["group"] = group_of[name]
             found.setdefault(group_of[name], Counter())[term["label"]] += 1
     labels = sorted({label for own in found.values() for label in own}, reverse=True)  # positive first
-    members = {group: [name for name in ranked if group_of[name] == group] for group in found}
     rows = [
         [group, str(own.total()), *(str(own[label]) for label in labels), ", ".join(members[group])]
         for group, own in sorted(found.items(), key=lambda pair: -pair[1].total())

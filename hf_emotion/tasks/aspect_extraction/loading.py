@@ -6,7 +6,6 @@ Loads corpora of texts with terms: the restaurants of SemEval-2014 and the packa
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 from ...data.lazily import datasets
 from ...data.lazily import numpy as np
@@ -14,8 +13,8 @@ from ...data.rows import Rows, packaged_rows
 from ...data.splits import split_by_text
 from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus
-from ..corpus_files import CorpusRows, corpus_files
-from ..targeted_sentiment.loading import DOWNLOAD_FROM, FILES, NoDoctype
+from ..corpus_files import CorpusRows
+from ..targeted_sentiment.loading import published_files, sentences
 from ..targeted_sentiment.rows import to_aspect_dataset
 from .own_files import load_term_files
 from .rows import add_text, to_dataset
@@ -39,11 +38,10 @@ def load_semeval2014_terms(
             terms that another one found (`sentiment_model`). The parts hold the same texts.
     """
     parts = {}
-    paths = corpus_files(data_dir, "semeval2014", f"{DOWNLOAD_FROM}/semeval2014", FILES["semeval2014"])
+    paths = published_files(data_dir, "semeval2014")
     for split, path in zip(("train", "test"), paths, strict=True):
         with CorpusRows(path, "sentence") as rows:
-            root = ElementTree.parse(path, ElementTree.XMLParser(target=NoDoctype())).getroot()
-            for rows.line, sentence in enumerate(root.iterfind("sentence"), 1):
+            for sentence in sentences(rows, path):
                 marked = [term.attrib for term in sentence.iterfind("aspectTerms/aspectTerm")]
                 terms = [
                     (int(term["from"]), int(term["to"]), term["polarity"])

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
@@ -24,6 +23,7 @@ from ...data.own_files import (
 )
 from ...data.rows import BadRow, OnBadRows, Row, Rows, decode
 from ...data.splits import split_by_text
+from ...io.paths import ending
 from ...runtime.plain import text_processing
 from .rows import Term, add_text, to_dataset
 
@@ -60,17 +60,19 @@ def load_term_files(
     """
     columns = {"text_column": text_column, "term_column": term_column, "label_column": label_column}
     columns |= {} if start_column is None else {"start_column": start_column}
-    parsed = {split: _read_conll(path, on_bad_rows) for split, path in _conll_files(data_dir).items()}
-    for split, path in {} if parsed else own_files(data_dir, labels=labels).items():
+    parsed = {}
+    for split, path in own_files(data_dir, (CONLL,), labels=labels).items():
+        if ending(path) == CONLL:
+            parsed[split] = _read_conll(path, on_bad_rows)
+            continue
         found: Texts = []
         add = partial(_add, found, columns, terms_column)
         parsed[split] = read_own(path, on_bad_rows, list(columns.values()), separator, add)
         for line, text, terms in found:
             add_text(parsed[split], line, text, terms, f"{split}-{line}")
-    names = names_of(labels) or sorted({tag[2:] for row in parsed["train"].rows for tag in row["labels"]} - {""})
+    names = known_names(parsed, "label", names_of(labels))
     if not names:
         raise ValueError(f"{parsed['train'].source} has no terms: a model needs some to learn from.")
-    known_names(parsed, "labels", text_processing.term_tags(names))
     splits = {split: to_dataset(rows, names) for split, rows in parsed.items()}
     return with_validation(splits, validation_fraction, split_by_text)
 
@@ -116,16 +118,6 @@ def _start(text: str, term: str, taken: set[int], *given: Any) -> int:
     if not starts:
         raise BadRow(f"the text does not hold the term {term!r} (there, or so often): {text!r}")
     return starts[0]
-
-
-def _conll_files(data_dir: str | Path | None) -> dict[str, Path]:
-    """The CoNLL files by split; empty if there is none for the training."""
-    place = Path(data_dir or "")
-    if place.is_file():
-        return {"train": place} if place.suffix == CONLL else {}
-    paths = {split: [place / f"{stem}{CONLL}" for stem in stems] for split, stems in SPLIT_STEMS.items()}
-    found = {split: path for split, named in paths.items() for path in named if data_dir and path.is_file()}
-    return found if "train" in found else {}
 
 
 def _read_conll(path: Path, on_bad_rows: OnBadRows) -> Rows:

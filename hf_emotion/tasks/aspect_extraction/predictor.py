@@ -20,7 +20,7 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
-from ...runtime.classifying import TextRows, label_names, row_probabilities
+from ...runtime.classifying import TextRows, label_names, row_probabilities, shown_predictor
 from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
@@ -87,6 +87,9 @@ class AspectPredictor:
                     f"{sentiment_model} knows {self.sentiments.labels}."
                 )
 
+    def __repr__(self) -> str:
+        return shown_predictor(self)
+
     def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> list[list[AspectTerm]]:
         """
         The terms of each text, in its order: {"term", "start", "end", "label", "score"}, where `text[start:end]` is the term.
@@ -123,11 +126,19 @@ class AspectPredictor:
     def encode(self, texts: Sequence[str] | str) -> "EncodedTexts":
         """Texts as the model reads them."""
         texts = readable(texts)
-        encoded, unread = encode_texts(self.tokenizer, [texts], self.max_length, None, self.model.config, places=True)
-        words = [text_processing.term_words(text) for text in texts]
-        tokens = [text_processing.word_tokens(*pair) for pair in zip(words, encoded["offset_mapping"], strict=True)]
-        use_tokens(sum(map(len, encoded["input_ids"])))
-        return EncodedTexts(texts, encoded["input_ids"], words, tokens, unread)
+        encoded = EncodedTexts(
+            texts, [], [text_processing.term_words(text) for text in texts], [], Unread.nothing(len(texts))
+        )
+        for part in chunks(texts):
+            rows, unread = encode_texts(
+                self.tokenizer, [texts[part]], self.max_length, None, self.model.config, places=True
+            )
+            encoded.input_ids.extend(rows["input_ids"])
+            places = zip(encoded.words[part], rows["offset_mapping"], strict=True)
+            encoded.tokens.extend(text_processing.word_tokens(*pair) for pair in places)
+            encoded.unread.put(part, unread)
+        use_tokens(sum(map(len, encoded.input_ids)))
+        return encoded
 
     def probabilities(
         self, texts: "Sequence[str] | str | EncodedTexts", progress: bool = False, raw: bool = False

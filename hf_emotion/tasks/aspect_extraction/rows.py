@@ -16,13 +16,13 @@ Term = tuple[Any, Any, str]  # start and end in the text, label
 
 def add_text(rows: Rows, line: int, text: Any, terms: Iterable[Term], row_id: str) -> None:
     """
-    Add a text, with a tag by name for each of its words. A term that cuts a word gets all of it; a text with terms that overlap or lie
+    Add a text, with a tag by name for each of its words, and with the `label` of each term, which is checked alone. A term that cuts a word gets all of it; a text with terms that overlap or lie
     outside is rejected.
     """
     if not text_processing.is_readable(text):
         return rows.reject(line, f"the text is empty or no string: {text!r}")
     words = text_processing.term_words(text)
-    tags = [text_processing.OUTSIDE] * len(words)
+    tags, labels = [text_processing.OUTSIDE] * len(words), []
     for start, end, label in terms:
         if not (type(start) is type(end) is int and 0 <= start < end <= len(text)):
             return rows.reject(
@@ -35,16 +35,15 @@ def add_text(rows: Rows, line: int, text: Any, terms: Iterable[Term], row_id: st
             return rows.reject(
                 line, f"the term {text[start:end]!r} ({start} to {end}) overlaps another one: keep one of them"
             )
+        labels.append(label)
         for number in inside:
             tags[number] = f"{'B' if number == inside[0] else 'I'}-{label}"
-    rows.rows.append({"id": row_id, "text": text, "words": words, "labels": tags, "line": line})
+    rows.rows.append({"id": row_id, "text": text, "words": words, "labels": tags, "label": labels, "line": line})
     return None
 
 
 def to_dataset(rows: Rows, labels: Sequence[str]) -> datasets.Dataset:
     """The columns `id`, `text`, `words` ([start, end] of each word in the text) and `labels` (the tag of each word). ValueError: no rows."""
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     return rows.to_dataset(
         text_processing.term_tags(labels),
         multi_label=True,

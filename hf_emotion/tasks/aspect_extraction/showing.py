@@ -12,20 +12,25 @@ HEADER = ["term", "sentiment", "probability", "place"]
 
 
 def answer(predictor: AspectPredictor, lines: list[str], group: bool = False, stream: bool = False) -> Answer:
-    """Each text with its terms in colour and a table of them; with `group` one table of the groups."""
+    """A text with its terms in colour and a table of them; of several texts a line each; with `group` one table of the groups."""
     if stream:
         results, unread = predictor.predict_quietly(lines)
     else:
         results, unread = predictor.predict(lines, progress=len(lines) > 1000)
-    shown: list[Table | str | Marked] = []
-    for text, terms in zip(lines, results, strict=True):
-        shown.append(Marked(text, [(term["start"], term["end"], COLOURS.get(term["label"], OTHER)) for term in terms]))
-        shown.append(Table(HEADER, cells(terms)) if terms else "no term")
+    rows = [{"text": text, "terms": terms} for text, terms in zip(lines, results, strict=True)]
     if group:
         from .grouping import group_terms
 
-        shown = [group_terms(results)]
-    return Answer([{"text": text, "terms": terms} for text, terms in zip(lines, results, strict=True)], unread, shown)
+        return Answer(rows, unread, [group_terms(results)])
+    shown: list[Table | str | Marked] = []
+    for text, terms in zip(lines, results, strict=True):
+        marks = [(term["start"], term["end"], COLOURS.get(term["label"], OTHER)) for term in terms]
+        if len(lines) > 1 or stream:
+            found = ", ".join(map(" ".join, cells(terms)))
+            shown.append(Marked(f"{text}\t{found or '-'}", marks))
+        else:
+            shown += [Marked(text, marks), Table(HEADER, cells(terms)) if terms else "no term"]
+    return Answer(rows, unread, shown)
 
 
 def cells(terms: list[AspectTerm]) -> list[list[str]]:

@@ -11,6 +11,7 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -74,7 +75,7 @@ def load_sentihood(data_dir: str | Path | None = None) -> datasets.DatasetDict:
         data_dir: folder that holds `sentihood/sentihood-{train,dev,test}.json`. None: the files are downloaded from
             github.com/HSLCY/ABSA-BERT-pair at a fixed commit, checked and cached. (No licence is stated there for the data.)
     """
-    paths = corpus_files(data_dir, "sentihood", f"{DOWNLOAD_FROM}/sentihood", FILES["sentihood"])
+    paths = published_files(data_dir, "sentihood")
     splits = {}
     for split, path in zip(SPLIT_STEMS, paths, strict=True):
         content = decode(path.read_bytes(), path)
@@ -110,12 +111,11 @@ def load_semeval2014(
             for the data.)
         validation_fraction: share of the distinct training texts that becomes the validation part.
     """
-    paths = corpus_files(data_dir, "semeval2014", f"{DOWNLOAD_FROM}/semeval2014", FILES["semeval2014"])
+    paths = published_files(data_dir, "semeval2014")
     parts = {}
     for split, path in zip(("train", "test"), paths, strict=True):
         with CorpusRows(path, "sentence") as rows:
-            root = ElementTree.parse(path, ElementTree.XMLParser(target=NoDoctype())).getroot()
-            for rows.line, sentence in enumerate(root.iterfind("sentence"), 1):
+            for sentence in sentences(rows, path):
                 (categories,) = sentence.findall("aspectCategories")  # which a file without gold labels lacks
                 opinions = {
                     SEMEVAL2014_CATEGORIES[category.attrib["category"]]: category.attrib["polarity"]
@@ -127,6 +127,18 @@ def load_semeval2014(
         parts[split] = to_aspect_dataset(rows, SEMEVAL2014_LABELS, SEMEVAL2014_ASPECTS)
     train, validation = split_by_text(parts["train"], validation_fraction)
     return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
+
+
+def published_files(data_dir: str | Path | None, corpus: str) -> list[Path]:
+    """The `FILES` of a corpus, from its folder in `data_dir`, or downloaded."""
+    return corpus_files(data_dir, corpus, f"{DOWNLOAD_FROM}/{corpus}", FILES[corpus])
+
+
+def sentences(rows: CorpusRows, path: Path) -> Iterator[ElementTree.Element]:
+    """The sentences of a file of SemEval-2014; sets the line of `rows` to the number of each."""
+    root = ElementTree.parse(path, ElementTree.XMLParser(target=NoDoctype())).getroot()
+    for rows.line, sentence in enumerate(root.iterfind("sentence"), 1):
+        yield sentence
 
 
 class NoDoctype(ElementTree.TreeBuilder):

@@ -10,8 +10,15 @@ import torch
 from hf_emotion.modeling import text_processing as tp
 from model_cases import asymmetric_
 from served import running
-from toolkit_helpers import invoke, save_base_bert
-from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, pipeline
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from toolkit_helpers import cells, invoke, save_base_bert
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForTokenClassification,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
 
 from hf_emotion import AspectPredictor, explain, load_dataset_for
 from hf_emotion.runtime.remote import Client
@@ -206,6 +213,33 @@ def test_bad_spans_are_named_with_their_line(terms, message, tmp_path):
     assert len(kept) == 1
 
 
+def test_labels_that_look_alike_are_named(tmp_path, caplog):
+    rows = "text,term,label\nthe sun is joy,sun,Good\na day,day,good \nrain,rain,good\n"
+    data = load_dataset_for("term_files", write(tmp_path, "train.csv", rows), validation_fraction=0.0)["train"]
+    assert data.features["labels"].feature.names == tp.term_tags(["Good", "good"])
+    assert "differ only in case" in caplog.text and "'Good' and 'good'" in caplog.text
+    with pytest.raises(ValueError, match="`labels` must be different names"):
+        load_dataset_for("term_files", tmp_path, validation_fraction=0.0, labels=["good", "good"])
+
+
+def test_the_parts_may_have_different_forms_and_know_the_same_labels(tmp_path):
+    folder = write(tmp_path, "train.conll", "the O\nsun B-a\n\na O\nday B-b\n")
+    write(folder, "test.csv", "text,term,label\nthe rain,rain,b\n")
+    data = load_dataset_for("term_files", folder, validation_fraction=0.0)
+    assert {split: rows["text"] for split, rows in data.items()} == {
+        "train": ["the sun", "a day"],
+        "test": ["the rain"],
+    }
+    with pytest.raises(ValueError, match=r"test.csv, line 2: unknown label 'b'; the labels are \['a', 'c'\]"):
+        write(folder, "train.conll", "the O\nsun B-a\n")
+        load_dataset_for("term_files", folder, validation_fraction=0.0, labels=["a", "c"])
+    with pytest.raises(ValueError, match="`labels` must be a list of names, got the string 'ab'"):
+        load_dataset_for("term_files", folder, labels="ab")
+    write(folder, "train.csv", "text,term,label\nthe rain,rain,b\n")
+    with pytest.raises(ValueError, match="more than one file for the split 'train'"):
+        load_dataset_for("term_files", folder)
+
+
 def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
     folder = write(tmp_path, "train.csv", "text,term,label\nthe sun is joy,sun,a\nthe sun is joy,rain,a\n")
     with pytest.raises(ValueError, match="line 3: the text does not hold the term 'rain'"):
@@ -264,6 +298,10 @@ def test_transformers_reads_the_model_without_our_code(folder):
     assert {item["entity"] for item in found} <= set(TAGS)
 
 
+def test_it_is_shown_with_the_labels_of_its_answers(folder, predictor):
+    assert repr(predictor) == f"AspectPredictor({str(folder)!r}: 3 labels, one at once; max_length=24)"
+
+
 def test_an_empty_text_and_other_models_are_refused(predictor, tiny_run):
     with pytest.raises(ValueError, match="text 2 of 2 is empty"):
         predictor(["a day", " "])
@@ -284,6 +322,36 @@ def test_gradients_are_those_of_the_term_that_is_asked_for(predictor):
         explain(predictor, TEXTS[0], targets=["nothing"])
 
 
+def test_a_text_in_decomposed_characters_is_explained_as_it_is_read():
+    """Pieces of bytes: another form of a character has another number of tokens."""
+    bpe = Tokenizer(models.BPE(unk_token="<unk>"))
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<unk>", "<pad>", "<mask>"]
+    bpe.train_from_iterator([], trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet))
+    names = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, model_max_length=60, **names)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=len(tokenizer), id2label=dict(enumerate(TAGS)), **sizes)
+    model = asymmetric_(BertForTokenClassification(config), seed=3).eval()
+    with torch.no_grad():
+        model.classifier.bias[TAGS.index("B-positive")] = 9
+    text = "cafe\u0301 cafe\u0301 sun"
+    (heat,) = explain(AspectPredictor(model, tokenizer), text, method="occlusion").maps
+    assert heat.rows == ["cafe\u0301: positive", "cafe\u0301: positive", "sun: positive"]
+    assert heat.columns == ["cafe", "\u0301", "cafe", "\u0301", "sun"]  # the tokenizer's own words
+
+    def logit(*left_out: int) -> float:
+        """Of the first letter of the last term."""
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        ids[0, list(left_out)] = tokenizer.mask_token_id
+        with torch.inference_mode():
+            return model(ids).logits[0, 14, TAGS.index("B-positive")].item()
+
+    # Of six bytes for the first word and seven for the second one, which begins with its blank, two are the accent.
+    assert heat.values[2, 2] == pytest.approx(logit() - logit(6, 7, 8, 9, 10), abs=1e-4)
+
+
 def test_groups_are_named_by_their_most_frequent_term(monkeypatch):
     monkeypatch.setattr(
         grouping, "_clusters", lambda terms: [0 if term in ("staff", "waiter") else 1 for term in terms]
@@ -294,6 +362,19 @@ def test_groups_are_named_by_their_most_frequent_term(monkeypatch):
     assert table.header == ["group", "terms", "positive", "negative", "its terms"]
     assert table.rows == [["staff", "3", "2", "1", "staff, waiter"], ["soup", "1", "0", "1", "soup"]]
     assert [[term["group"] for term in terms] for terms in results] == [["staff", "staff"], ["staff", "soup"]]
+
+
+def test_several_texts_get_a_line_each_and_one_a_table(folder, predictor):
+    texts = ["the sun\tis joy", "a day at home"]
+    expected = [
+        ", ".join(f"{t['term']} {t['label']} {t['score']:.3f} {t['start']}-{t['end']}" for t in terms) or "-"
+        for terms in predictor(texts)
+    ]
+    lines = invoke("predict", folder, *texts).splitlines()
+    assert lines == [f"{text}\t{found}" for text, found in zip(texts, expected, strict=True)]
+    assert invoke("predict", folder, stdin="\n".join(texts)).splitlines() == lines
+    one = invoke("predict", folder, texts[0])
+    assert one.splitlines()[0] == texts[0] and len(cells(one)) == 1 + len(predictor(texts[0])[0]) > 1
 
 
 def test_the_service_gives_what_the_predictor_gives(folder, predictor):
