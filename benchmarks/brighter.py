@@ -99,7 +99,14 @@ def languages(runs: list[Path], output: Output) -> None:
             "seeds": len(report.runs),
         }
         facts["best_dev_metric"] = report.best.best_dev_metric
-        found[run.name] = {**facts, "mean": means, "languages": own}
+        over_seeds = {  # mean and standard deviation, all languages in one part
+            split: {
+                kind: {metric: each[metric] for metric in ("macro_f1", "pearson", "ccc", "mae") if metric in each}
+                for kind, each in kinds.items()
+            }
+            for split, kinds in report.summary.items()
+        }
+        found[run.name] = {**facts, "over_seeds": over_seeds, "mean": means, "languages": own}
         print(run.name, json.dumps(found[run.name], indent=1))
     write_json(output, found)
 

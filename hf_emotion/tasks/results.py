@@ -66,20 +66,21 @@ class Results(list):
         return found
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row for each text: "labels", "scores", and of `all_scores` a column for each label; one for each turn or aspect where these are more."""
+        """One row for each text: "labels", "scores", and of `all_scores` a column for each label. Of turns, aspects and terms one row for each."""
         import pandas
 
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
+        parts = any(isinstance(result, list) and result and set(result[0]) != {"label", "score"} for result in self)
         for number, result in enumerate(self):
             entries, more = result, {}
-            if isinstance(result, dict):
-                more = {name: value for name, value in result.items() if name not in ("labels", "scores")}
-                entries, more = result["labels"], more | result["scores"]
-            elif result and set(result[0]) != {"label", "score"}:
+            if parts:
                 rows += [{name: value for name, value in entry.items() if name != "scores"} for entry in result]
                 numbers += [number] * len(result)
                 continue
+            if isinstance(result, dict):
+                more = {name: value for name, value in result.items() if name not in ("labels", "scores")}
+                entries, more = result["labels"], more | result["scores"]
             lists = [None if entries is None else [one[name] for one in entries] for name in ("label", "score")]
             rows.append({"labels": lists[0], "scores": lists[1]} | more)
             numbers.append(number)

@@ -26,6 +26,7 @@ from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
+from ..results import Results
 from . import TASK
 from .results import AspectTerm
 
@@ -90,9 +91,10 @@ class AspectPredictor:
     def __repr__(self) -> str:
         return shown_predictor(self)
 
-    def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> list[list[AspectTerm]]:
+    def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> Results:
         """
-        The terms of each text, in its order: {"term", "start", "end", "label", "score"}, where `text[start:end]` is the term.
+        The terms of each text, in its order: {"term", "start", "end", "label", "score"}, where `text[start:end]` is the term. `to_frame()`
+        of the result has one row for each term.
 
         Args:
             texts: the texts; a single string counts as a list of one.
@@ -101,7 +103,7 @@ class AspectPredictor:
         Raises:
             ValueError: an empty text.
         """
-        return self.predict(texts, progress)[0]
+        return Results.of(self.predict(texts, progress)[0], texts)
 
     def predict(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[list[list[AspectTerm]], Unread]:
         """The results of a call, and what the model cannot read of each text."""

@@ -5,6 +5,7 @@ import json
 import random
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hf_emotion.modeling import text_processing as tp
@@ -277,6 +278,15 @@ def test_a_term_is_what_stands_in_its_place(predictor, caplog):
                 (one["start"], one["end"], one["label"]) for one in own
             ]
             assert [one["score"] for one in found] == pytest.approx([one["score"] for one in own], abs=1e-5)
+
+
+def test_a_frame_has_a_row_for_each_term(predictor):
+    series = pd.Series(TEXTS, index=list("abcdef"))
+    found = predictor(series)
+    found.insert(0, [])  # a text without terms has no row
+    found.index = pd.Index(["z", *series.index])
+    terms = [(key, term["term"]) for key, own in zip(found.index, found, strict=True) for term in own]
+    assert len(terms) > len(TEXTS) and list(found.to_frame()["term"].items()) == terms
 
 
 def test_a_long_text_is_cut_and_says_so(predictor):
