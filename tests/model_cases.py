@@ -866,7 +866,6 @@ BAD_ANY_ENCODER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"sentence_representation": "cls"}, "'sentence_representation'"),
     # Those of `nested_config`, of which other files have a copy.
     ({"encoder_config": {"model_type": "nobert"}}, "`encoder_config` .* 'nobert', which"),
-    ({"encoder_config": {}}, "`encoder_config` .* None, which"),
     ({"encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
     ({"encoder_config": {"model_type": "gemma3"}}, "`encoder_config` .* 'gemma3'.* more than text"),
     ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .*does not have"),
@@ -917,6 +916,7 @@ BAD_ESA_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
 BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     *ONE_LABEL,
     ({"utterance_encoder": "model"}, "`encoder_config` and .* got utterance_encoder='model' without"),
+    ({"utterance_encoder": "model", "encoder_config": {}}, "`encoder_config` .* None, which"),
     ({"utterance_encoder": "model", "encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .*does not have"),
     ({"encoder_config": {"model_type": "bert"}}, "`encoder_config` and .* got utterance_encoder='vectors' with "),
     ({"utterance_size": 0}, "`utterance_size` must be at least 1, got 0"),

@@ -107,6 +107,7 @@ def test_context_models_equal_the_equations(case):
     model, family = quasi_attention_absa(weights, {**ABSA_SIZES, **extra}), "cg" if kind == "cg" else "qacg"
     config_class, model_class = CLASSES[family]
     assert type(model) is model_class and not model.training and model.dtype == torch.float64
+    assert model.config.problem_type == "single_label_classification" and model.config.num_contexts == CONTEXTS
     heads = {} if kind == "cg" else {"context_heads": kind}
     config = config_class(**{**ABSA_SIZES, "layer_norm_eps": 1e-12, "gate_activation": "sigmoid", **heads, **extra})
     ours = in_our_names(weights)
@@ -210,21 +211,6 @@ def test_with_one_head_the_configuration_says_which_model_it_is():
     assert_close(per_head(**inputs).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("cg", {"gate_activation": "sigmoid", "gate_heads": "shared", "use_pooler": True}),
-        ("shared", {"context_heads": "shared", "gate_bias": False, "gate_heads": "shared", "use_pooler": True}),
-        ("per_head", {"context_heads": "per_head", "gate_bias": False}),
-    ],
-)
-def test_configuration_of_the_published_code(kind, expected):
-    config = quasi_attention_absa(absa_weights(kind), {**ABSA_SIZES, "model_type": "bert"}).config
-    assert {name: getattr(config, name) for name in expected} == expected
-    assert (config.layer_norm_eps, config.hidden_act, config.num_contexts) == (1e-12, "gelu", CONTEXTS)
-    assert config.problem_type == "single_label_classification"
-
-
 def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_files_of_bert_hold():
     names = [f"label {i}" for i in range(LABELS)]
     settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
@@ -232,7 +218,7 @@ def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_fil
     settings |= {"label2id": {"LABEL_0": 0, "LABEL_1": 1}}  # left over from another file
     settings |= {"targets": ["LOC1", "LOC2", "LOC3"], "aspects": ["price", "safety"], "hidden_dropout_prob": 0.3}
     settings |= {"attention_probs_dropout_prob": 0.2, "initializer_range": 0.01, "hidden_act": "gelu"}
-    settings |= {"full_pooler": False}
+    settings |= {"full_pooler": False, "model_type": "bert"}
     settings |= {"architectures": ["BertForMaskedLM"], "torch_dtype": "float16", "dtype": "float16", "use_cache": True}
     settings |= {"position_embedding_type": "absolute", "pooler_type": "first_token_transform"}
     settings |= {"transformers_version": "2.0.0", "gradient_checkpointing": False}
