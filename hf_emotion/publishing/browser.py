@@ -232,8 +232,7 @@ def _facts(model: Any, task: str) -> dict[str, Any]:
     """What emotion.js must know of a predictor."""
     config, tokenizer, tags = model.model.config, model.tokenizer, label_names(model.model.config)
     labels, languages = text_processing.tag_labels(tags) or tags, languages_of(config)
-    reads = f"; it reads {', '.join(languages)}" if languages else ""
-    facts = {"format": FORMAT, "task": task, "about": f"{len(labels)} labels{reads}", "labels": labels, "tags": tags}
+    facts = {"format": FORMAT, "task": task, "labels": labels, "tags": tags}
     facts |= {"languages": languages, "multi_label": model.multi_label, "max_length": model.max_length}
     facts["thresholds"] = [float(value) for value in getattr(model, "thresholds", ())]
     facts["temperature"] = text_processing.temperature_of(config)

@@ -5,7 +5,7 @@ export interface Term extends Label { term: string; start: number; end: number }
 export interface Details {
   labels: Label[];
   scores: Record<string, number>;
-  /** The words as the model reads them, and for each label the share of its attention on each; only of models with label attention. */
+  /** The words as the model reads them, and for each label the share of its attention on each; only with `details: true`, of models with label attention. */
   words?: string[];
   attention?: Record<string, number[]>;
 }
@@ -21,7 +21,7 @@ export interface Model {
   readonly task: "emotion-classification" | "aspect-extraction";
   readonly labels: string[];
   readonly device: "webgpu" | "wasm";
-  predict(texts: string | string[], options: Options & { details: true }): Promise<(Details | null)[]>;
+  predict(texts: string | string[], options: Options & { details: true | "scores" }): Promise<(Details | null)[]>;
   predict(texts: string | string[], options?: Options): Promise<(Label[] | null)[] | (Term[] | null)[]>;
   /** End the worker and free its memory. */
   close(): void;

@@ -194,9 +194,10 @@ function work() {
     while (starts.at(-1) + size < length) starts.push(Math.min(starts.at(-1) + size - shared, length - size));
     const edge = (i) => (i === 0 ? 0 : i === starts.length ? length : Math.floor((starts[i] + starts[i - 1] + size) / 2));
     return starts.map((start, i) => {
-      const take = (values) => [...values.slice(0, before), ...values.slice(before + start, Math.min(before + start + size, end)), ...values.slice(end)];
-      const counted = ids.map((_, place) => Number(place < before || place >= end || (place - before >= edge(i) && place - before < edge(i + 1))));
-      return { ids: take(ids), tokens: take(tokens), mask: take(counted) };
+      const stop = Math.min(start + size, length), ones = (count) => new Array(count).fill(1);
+      const take = (values) => [...values.slice(0, before), ...values.slice(before + start, before + stop), ...values.slice(end)];
+      const mask = Array.from({ length: stop - start }, (_, j) => Number(start + j >= edge(i) && start + j < edge(i + 1)));
+      return { ids: take(ids), tokens: take(tokens), mask: [...ones(before), ...mask, ...ones(behind)] };
     });
   }
 
@@ -247,7 +248,7 @@ function work() {
       rows.push(...windows(text).map((window) => ({ ...window, document })));
       if (document % 100 === 99) await breathe();
     }
-    const outputs = session.outputNames.filter((name) => details || name !== "label_attentions");
+    const outputs = session.outputNames.filter((name) => details === true || name !== "label_attentions");
     const found = await run(rows, outputs, id);
     const of = texts.map(() => []);
     rows.forEach((row, i) => of[row.document].push(i));
@@ -287,9 +288,9 @@ function work() {
   /** The words that the model reads, and for each label the share of its attention that they have; nothing without label attention. */
   function seen(parts, weights) {
     if (!parts[0].label_attentions || parts[0].label_attentions.dims[0] !== facts.labels.length) return {};
-    const words = [], attention = facts.labels.map(() => []);
+    const words = [], attention = facts.labels.map(() => []), [before, behind] = borders(parts[0].ids);
     parts.forEach(({ tokens, mask, label_attentions: { data, dims, left } }, part) => {
-      const [before, behind] = borders(parts[0].ids), length = dims[1];
+      const length = dims[1];
       for (let place = before; place < tokens.length - behind; place++) {
         if (!mask[place]) continue;
         const piece = /^(##)?(.*)$/s.exec(tokens[place]);
@@ -321,22 +322,34 @@ function work() {
     return words;
   }
 
+  const normalized = new Map(); // grapheme -> what the tokenizer makes of it, which takes long
+
   /** Ids of a text, cut at `max_length`, and where each token stands: each grapheme is normalized by itself, so places stay known. */
   function places(text) {
-    let normal = "";
+    const ids = [], offsets = [];
+    let begin = 0;
+    for (const section of tokenizer.splitter_unnormalized.split(text)) { // a special token by its name is one token
+      const special = tokenizer.added_tokens_map.get(section);
+      if (special) ids.push(special.id) && offsets.push([begin, begin + section.length]);
+      else place(section, begin, ids, offsets);
+      begin += section.length;
+    }
+    const [before] = borders(tokenizer.encode("a").ids), special = tokenizer.encode("").ids, most = facts.max_length - special.length;
+    return { ids: [...special.slice(0, before), ...ids.slice(0, most), ...special.slice(before)], offsets: offsets.slice(0, most), before };
+  }
+
+  function place(text, begin, ids, offsets) {
+    let normal = "", at = 0;
     const from = [], to = [];
     for (const { segment, index } of new Intl.Segmenter("en", { granularity: "grapheme" }).segment(text)) {
-      const changed = tokenizer.normalizer ? tokenizer.normalizer(likePython(segment)) : segment;
+      if (!normalized.has(segment)) normalized.set(segment, tokenizer.normalizer ? tokenizer.normalizer(likePython(segment)) : segment);
+      const changed = normalized.get(segment);
       normal += changed;
-      for (let i = 0; i < changed.length; i++) from.push(index) && to.push(index + segment.length);
+      for (let i = 0; i < changed.length; i++) from.push(begin + index) && to.push(begin + index + segment.length);
     }
-    const ids = [], offsets = [];
-    let at = 0;
     for (const word of tokenizer.pre_tokenizer(normal)) {
-      at = normal.indexOf(word, at);
-      const pieces = tokenizer.model([word]);
-      let start = at;
-      for (const piece of pieces) {
+      let start = (at = normal.indexOf(word, at));
+      for (const piece of tokenizer.model([word])) {
         const length = piece === tokenizer.model.unk_token ? word.length : piece.length - (start > at ? 2 : 0);
         ids.push(tokenizer.token_to_id(piece));
         offsets.push([from[start], to[start + length - 1]]);
@@ -344,8 +357,6 @@ function work() {
       }
       at += word.length;
     }
-    const [before] = borders(tokenizer.encode("a").ids), special = tokenizer.encode("").ids, most = facts.max_length - special.length;
-    return { ids: [...special.slice(0, before), ...ids.slice(0, most), ...special.slice(before)], offsets: offsets.slice(0, most), before };
   }
 
   async function terms(texts, _, id) {
