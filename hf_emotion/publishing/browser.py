@@ -43,43 +43,9 @@ AGREEMENT = 0.995  # share of texts that must get the same labels
 MOST_TEXTS = 2000
 PACKAGED = ("quickstart", "everyday", "review_terms")  # corpora to compare on
 
-# The pinned programs: role -> (path below the CDN, bytes, SHA-384).
 CDN = "https://cdn.jsdelivr.net/npm/"
-ORT, TOKENIZERS = "onnxruntime-web@1.30.0/dist/", "@huggingface/tokenizers@0.2.0/dist/"
-Program = tuple[str, int, str]
-_TOKENIZERS: Program = (
-    f"{TOKENIZERS}tokenizers.min.mjs",
-    36_601,
-    "sha384-Tl2lMbeE3RCGFLOUGQ7LhvaagysxiOw/9dulz2sD6jxNa1MckRJQBbYdVHhOoqEs",
-)
-RUNTIMES: dict[str, dict[str, Program]] = {
-    "wasm": {
-        "tokenizers": _TOKENIZERS,
-        "ort": (
-            f"{ORT}ort.wasm.bundle.min.mjs",
-            73_054,
-            "sha384-PLWz+nHEVHpjwBsO0YVdvQj6n5814Iv8E3b8FG0Rp/uIAtjFMCKOpP66iPzedrIG",
-        ),
-        "wasm": (
-            f"{ORT}ort-wasm-simd-threaded.wasm",
-            14_239_897,
-            "sha384-vjBJ1z7qrhkTyYsNqKeF6c7N+nOJSU94czEo+tvZcu8G75JparGq9kB+kTnEUNVM",
-        ),
-    },
-    "webgpu": {
-        "tokenizers": _TOKENIZERS,
-        "ort": (
-            f"{ORT}ort.jspi.bundle.min.mjs",
-            115_872,
-            "sha384-9RUgRCKe1ziB7Sof69RRpoybxSmnC67IsfHFamx/k+9m39GbvHvw5Sets/Xpsro+",
-        ),
-        "wasm": (
-            f"{ORT}ort-wasm-simd-threaded.jspi.wasm",
-            16_758_545,
-            "sha384-bMP/XSpH5FjIIaVnUc1eR3cDsGZGdO1ZPjcHGEtvMwOgZZFcOEN8VrGooR81HSFO",
-        ),
-    },
-}
+# The pinned programs that a page needs without and with WebGPU: role -> path below the CDN, bytes, SHA-384.
+RUNTIMES: dict[str, dict[str, dict[str, Any]]] = json.loads((PAGE / "programs.json").read_text(encoding="utf-8"))
 
 
 class Exported(TypedDict):
@@ -102,20 +68,17 @@ def export_web(
     on_disk: bool = True,
 ) -> Exported:
     """
-    Write a folder with a page that answers in the browser, for models of emotions of texts and of aspects: `index.html`, the graph,
-    `tokenizer.json`, thresholds and calibration (`model.json`), and `emotion.js`, which other pages can import.
+    Write a folder with a page that answers in the browser, for emotions of texts and for aspects. `emotion.js` there is for other pages.
 
-    The weights are stored in the fewest bytes (int8, int11, float16) with which at least 99.5 % of the texts get the same labels, or the
-    same terms, as from torch.
+    The weights are stored in the fewest bytes (int8, int11, float16) with which 99.5 % of the texts get the same labels, or terms, as
+    from torch.
 
     Args:
         checkpoint: a ready model's name, a local folder or a Hub id.
         output: a new or empty folder.
-        vendor: a `node_modules` folder from which onnxruntime-web and @huggingface/tokenizers are copied; default: the page loads them
-            from a CDN. Both are checked against their hashes.
-        texts: the texts to compare on. Default: the first 2,000 of the validation part of `dataset`, else the validation and
-            test parts of packaged corpora.
-        on_disk: also write what a page opened from a disk (file://) needs, in a folder that no web server delivers to readers.
+        vendor: the `node_modules` folder to copy onnxruntime-web and @huggingface/tokenizers from; default: the page loads them from a CDN.
+        texts: what to compare on. Default: the first 2,000 texts of the validation part of `dataset`, else packaged texts.
+        on_disk: also write what a page opened from a disk (file://) needs, in a folder of its own.
 
     Raises:
         ModuleNotFoundError: the extra `onnx` is not installed.
@@ -156,7 +119,7 @@ def export_web(
             "agreement": agreement[storage],
             "files": {role: _entry(*file) for role, file in files.items()},
             "runtimes": {
-                kind: {role: _program(program, programs) for role, program in runtime.items()}
+                kind: {role: _program(one, programs) for role, one in runtime.items()}
                 for kind, runtime in RUNTIMES.items()
             },
         }
@@ -166,7 +129,7 @@ def export_web(
             if on_disk:
                 script = f"(globalThis.hfEmotionFiles ??= {{}})[{json.dumps(path)}] = '{base64.b64encode(content).decode()}';\n"
                 _write(folder / ON_DISK / f"{path}.js", script.encode())
-        _write_page(folder, name, CDN if vendor is None else None)
+        _write_page(folder, name, vendor is not None)
         sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*.*"))}
     return {"storage": storage, "agreement": agreement, "texts": len(texts), "files": sizes}
 
@@ -244,34 +207,32 @@ def _facts(model: Any, task: str) -> dict[str, Any]:
     return facts | {"tokenizer_config": json.loads(json.dumps(settings, default=str))}
 
 
-def _entry(name: str, content: bytes, **fields: str) -> dict[str, Any]:
+def _entry(name: str, content: bytes) -> dict[str, Any]:
     """A file as emotion.js looks for it. The hash is of the unpacked content: some servers unpack .gz files."""
     unpacked = gzip.decompress(content) if name.endswith(".gz") else content
-    return {"name": name, "bytes": len(content), "integrity": _hash("sha384", unpacked), **fields}
+    return {"name": name, "bytes": len(content), "integrity": _hash("sha384", unpacked)}
 
 
 def _hash(kind: str, content: bytes) -> str:
     return f"{kind}-{base64.b64encode(hashlib.new(kind, content).digest()).decode()}"
 
 
-def _program(program: Program, vendored: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
-    path, size, integrity = program
-    if path in vendored:
-        return _entry(*vendored[path])
-    return {"name": PurePath(path).name, "url": CDN + path, "bytes": size, "integrity": integrity}
+def _program(program: dict[str, Any], vendored: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
+    path = program["path"]
+    return _entry(*vendored[path]) if path in vendored else {**program, "name": PurePath(path).name, "url": CDN + path}
 
 
 def _vendored(modules: Path) -> dict[str, tuple[str, bytes]]:
     """Path below the CDN -> (path in the folder, packed content) of the programs in a `node_modules` folder."""
     found = {}
-    for path, _, integrity in {program for runtime in RUNTIMES.values() for program in runtime.values()}:
-        source = modules / re.sub(r"@[\d.]+/dist/", "/dist/", path)
-        wanted = f"npm install {path.partition('/dist/')[0]}"
+    for program in (program for runtime in RUNTIMES.values() for program in runtime.values()):
+        path = program["path"]
+        source, wanted = modules / re.sub(r"@[\d.]+/", "/", path), f"`npm install {path.partition('/dist/')[0]}`"
         if not source.is_file():
-            raise FileNotFoundError(f"{source} is missing: `{wanted}`, and name its node_modules folder.")
+            raise FileNotFoundError(f"{source} is missing: {wanted}, and name its node_modules folder.")
         content = source.read_bytes()
-        if _hash("sha384", content) != integrity:
-            raise ValueError(f"{source} is of another version, or changed: `{wanted}`.")
+        if _hash("sha384", content) != program["integrity"]:
+            raise ValueError(f"{source} is of another version, or changed: {wanted}.")
         found[path] = (f"vendor/{source.name}.gz", gzip.compress(content, 9, mtime=0))
     return found
 
@@ -281,18 +242,19 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _write_page(folder: Path, title: str, cdn: str | None) -> None:
+def _write_page(folder: Path, title: str, vendored: bool) -> None:
     """Write the programs of the page. Scripts and styles stand in `index.html`, and its policy names their hashes."""
     for name in ("emotion.js", "emotion.d.ts", "sw.js"):
         _write(folder / name, (PAGE / name).read_bytes())
     emotion = re.sub(r"^export ", "", (PAGE / "emotion.js").read_text(encoding="utf-8"), flags=re.M)
-    page = (PAGE / "index.html").read_text(encoding="utf-8").replace("@TITLE@", html.escape(title))
-    page = page.replace("@EMOTION@", emotion)
+    page = (PAGE / "index.html").read_text(encoding="utf-8")
+    page = page.replace("@TITLE@", html.escape(title)).replace("@EMOTION@", emotion)
     hashes = {
         tag: " ".join(f"'{_hash('sha256', one.encode())}'" for one in re.findall(f"<{tag}>(.*?)</{tag}>", page, re.S))
         for tag in ("script", "style")
     }
-    sources = "" if cdn is None else f" {cdn}{ORT} {cdn}{TOKENIZERS}"
+    folders = {one["path"].rpartition("/")[0] for runtime in RUNTIMES.values() for one in runtime.values()}
+    sources = "" if vendored else "".join(f" {CDN}{one}/" for one in sorted(folders))
     policy = (
         f"default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval' {hashes['script']}; style-src {hashes['style']}; "
         f"connect-src 'self'{sources}; worker-src 'self' blob:; img-src data:; base-uri 'none'; form-action 'none'"

@@ -13,12 +13,13 @@ import numpy as np
 if TYPE_CHECKING:
     import onnx
 
+PARTS = 8  # codes of more than 8 bits that share a high part
 SMALLEST = 65_536  # smaller weights stay float32
 BLOCK = 64  # numbers of a column that share a scale; rows of embeddings have one each
 
 
 class Storage(NamedTuple):
-    """Bits of a weight, 8 to 12, in tables of embeddings and in matrices; 16 is float16."""
+    """Bits of a weight, 8 to 11, in tables of embeddings and in matrices; 16 is float16."""
 
     name: str
     embeddings: int
@@ -32,54 +33,55 @@ def compact_graph(source: Path, target: Path, storage: Storage) -> None:
 
     model = onnx.load(source)
     graph = model.graph
-    large = {tensor.name: tensor for tensor in graph.initializer if _is_large(tensor)}
+    large = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer if _is_large(tensor)}
     nodes: list[onnx.NodeProto] = []
+
+    def add(kind: str, name: str, *inputs: str, **attributes) -> str:
+        nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
 
     def constant(name: str, value: np.ndarray) -> str:
         graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
-    def node(kind: str, name: str, *inputs: str, **attributes) -> str:
-        nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
+    def to_float(name: str, parts: dict[str, str]) -> str:
+        """The sum of the parts, each an array of codes, times the scale."""
+        arrays = [
+            add("Cast", f"{name}.{part}", parts[part], to=TensorProto.FLOAT) for part in parts if part != "scale"
+        ]
+        value = (
+            arrays[0]
+            if len(arrays) == 1
+            else add("Add", f"{name}.codes", add("Mul", f"{name}.times", arrays[0], eight), arrays[1])
+        )
+        return add("Mul", f"{name}.floats", value, parts["scale"]) if "scale" in parts else value
 
-    def to_float(name: str, codes: dict[str, str]) -> str:
-        """The numbers for codes, {"high", and maybe "low" and "scale": the name of an array}."""
-        value = node("Cast", f"{name}.high.float", codes["high"], to=TensorProto.FLOAT)
-        if "low" in codes:
-            factor = constant(f"{name}.factor", np.float32(codes_per_high[name]))
-            value = node("Mul", f"{name}.scaled", value, factor)
-            low = node("Cast", f"{name}.low.float", codes["low"], to=TensorProto.FLOAT)
-            value = node("Add", f"{name}.code", value, low)
-        return node("Mul", f"{name}.blocks", value, codes["scale"]) if "scale" in codes else value
-
-    codes_per_high: dict[str, int] = {}
+    eight = constant("codes.per.high", np.float32(PARTS))
     done: dict[str, dict[str, str]] = {}
-    for original in list(graph.node):
-        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(original.op_type, -1)
-        name = original.input[place] if place >= 0 else ""
-        if name in large:
-            is_table = original.op_type == "Gather"
-            if name not in done:
-                weight = numpy_helper.to_array(large[name])
-                bits = storage.embeddings if is_table else storage.matrices
-                arrays, codes_per_high[name] = _stored(weight, bits, is_table)
-                done[name] = {part: constant(f"{name}.{part}", value) for part, value in arrays.items()}
-                if not is_table:
-                    shape = constant(f"{name}.shape", np.array(weight.shape, np.int64))
-                    node("Reshape", f"{name}.weight", to_float(name, done[name]), shape)
-            if is_table:
-                codes = {
-                    part: node("Gather", f"{original.name}.{part}", array, original.input[1])
-                    for part, array in done[name].items()
-                }
-                unique = f"{name}.of.{original.name}"
-                codes_per_high[unique] = codes_per_high[name]
-                node("Identity", original.output[0], to_float(unique, codes))
-                continue
-            original.input[place] = f"{name}.weight"
-        nodes.append(original)
-    used = {name for one in nodes for name in one.input}
+    for node in list(graph.node):
+        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type)
+        name = node.input[place] if place is not None and len(node.input) > place else ""
+        if name not in large:
+            nodes.append(node)
+            continue
+        bits = storage.matrices if place else storage.embeddings
+        new = name not in done
+        if new:
+            arrays = _stored(large[name], bits, is_table=not place)
+            done[name] = {part: constant(f"{name}.{part}.stored", value) for part, value in arrays.items()}
+        if not place:  # only the rows that are looked up become float32
+            rows = {
+                part: add("Gather", f"{node.output[0]}.{part}", array, node.input[1])
+                for part, array in done[name].items()
+            }
+            add("Identity", node.output[0], to_float(f"{node.output[0]}.row", rows))
+            continue
+        if new:
+            shape = constant(f"{name}.shape", np.array(large[name].shape, np.int64))
+            add("Reshape", f"{name}.whole", to_float(name, done[name]), shape)
+        node.input[place] = f"{name}.whole"
+        nodes.append(node)
+    used = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name in used]
     for field, values in ((graph.node, nodes), (graph.initializer, kept), (graph.value_info, [])):
         del field[:]
@@ -91,16 +93,15 @@ def _is_large(tensor: "onnx.TensorProto") -> bool:
     return len(tensor.dims) == 2 and tensor.dims[0] * tensor.dims[1] >= SMALLEST and tensor.data_type == 1
 
 
-def _stored(weight: np.ndarray, bits: int, is_table: bool) -> tuple[dict[str, np.ndarray], int]:
-    """The arrays for a weight, and how many codes share a high part. A matrix (K, N) is (K / BLOCK, BLOCK, N)."""
+def _stored(weight: np.ndarray, bits: int, is_table: bool) -> dict[str, np.ndarray]:
+    """The arrays for a weight. A matrix (K, N) is (K / BLOCK, BLOCK, N)."""
     if not is_table:
         weight = weight.reshape(-1, BLOCK if len(weight) % BLOCK == 0 else len(weight), weight.shape[1])
     if bits == 16:
-        return {"high": weight.astype(np.float16)}, 1
-    largest = 2 ** (bits - 1) - 1
-    scale = np.abs(weight).max(axis=1, keepdims=True) / np.float32(largest)
+        return {"high": weight.astype(np.float16)}
+    scale = np.abs(weight).max(axis=1, keepdims=True) / np.float32(2 ** (bits - 1) - 1)
     scale[scale == 0] = 1
-    codes = np.rint(weight / scale).astype(np.int32)
-    extra = bits - 8
-    arrays = {"high": (codes >> extra).astype(np.int8), "scale": scale.astype(np.float32)}
-    return arrays | ({"low": (codes & (2**extra - 1)).astype(np.uint8)} if extra else {}), 2**extra
+    codes = np.rint(weight / scale).astype(np.int16)
+    if bits == 8:
+        return {"high": codes.astype(np.int8), "scale": scale}
+    return {"high": (codes // PARTS).astype(np.int8), "low": (codes % PARTS).astype(np.uint8), "scale": scale}

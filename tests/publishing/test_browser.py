@@ -141,7 +141,7 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
         assert entry["integrity"] == "sha384-" + base64.b64encode(hashlib.sha384(plain).digest()).decode()
     for role, entry in facts["runtimes"]["wasm"].items():
         assert re.fullmatch(r"https://cdn\.jsdelivr\.net/npm/\S+@\d+\.\d+\.\d+/dist/\S+", entry["url"])
-        assert entry["integrity"] == RUNTIMES["wasm"][role][2]
+        assert entry["integrity"] == RUNTIMES["wasm"][role]["integrity"]
     html = (output / "index.html").read_text(encoding="utf-8")
     policy = dict(part.split(" ", 1) for part in re.search('Policy" content="(.*?)"', html)[1].split("; "))
     assert (
@@ -187,8 +187,8 @@ def test_models_without_a_page(folders, tmp_path, model, told):
 def test_another_version_of_a_program_is_refused(folders, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"npm install .*@\d"):
         export_web(folders["text"], tmp_path / "page", vendor=tmp_path)
-    for path, _, _ in {program for runtime in RUNTIMES.values() for program in runtime.values()}:
-        source = tmp_path / re.sub(r"@[\d.]+/", "/", path)
+    for program in (one for runtime in RUNTIMES.values() for one in runtime.values()):
+        source = tmp_path / re.sub(r"@[\d.]+/", "/", program["path"])
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text("changed")
     with pytest.raises(ValueError, match="another version, or changed"):
