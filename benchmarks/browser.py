@@ -11,6 +11,7 @@ import functools
 import gzip
 import http.server
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -54,7 +55,7 @@ def compared(answers: list, expected: list) -> dict[str, float]:
         abs(x - y) for a, b in pairs for key in a.keys() & b.keys() for x, y in zip(a[key], b[key], strict=False)
     ]
     return {
-        "same_labels": sum(a == b for a, b in counts) / len(answers),
+        "percent_same_labels": 100 * sum(a == b for a, b in counts) / len(answers),
         "largest_difference_of_scores": max(distances),
         "mean_difference_of_scores": sum(distances) / len(distances),
     }
@@ -86,7 +87,7 @@ def main() -> None:
         tab.goto(f"http://127.0.0.1:{server.server_port}/")
         tab.locator("#ask:enabled").wait_for()
         found["seconds_until_ready"] = time.perf_counter() - began
-        found["bytes_loaded"] = Quiet.sent
+        found["megabytes_loaded"] = Quiet.sent / 1e6
         found["seconds_of_first_answer"] = tab.evaluate(
             "async (text) => { const start = performance.now(); await model.predict([text]); return (performance.now() - start) / 1000 }",
             texts[0],
@@ -95,12 +96,14 @@ def main() -> None:
         answers = tab.evaluate("(texts) => model.predict(texts)", texts)
         found["texts_per_second"] = len(texts) / (time.perf_counter() - began)
         session = tab.context.new_cdp_session(tab)
-        found["heap_of_page"] = session.send("Runtime.getHeapUsage")["usedSize"]
-        found["memory_of_browser"] = sum(
-            int(Path(f"/proc/{one['id']}/statm").read_text().split()[1]) * 4096
-            for one in browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+        found["megabytes_of_page_heap"] = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+        renderers = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+        pages = [
+            int(Path(f"/proc/{one['id']}/statm").read_text().split()[1])
+            for one in renderers
             if one["type"] == "renderer"
-        )
+        ]
+        found["megabytes_of_memory"] = sum(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
         server.shutdown()
         server.server_close()
         tab.reload()

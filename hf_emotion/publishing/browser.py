@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import html
 import json
-import logging
 import re
 import shutil
 import tempfile
@@ -32,8 +31,6 @@ from ..tasks.exporting import Exporter, distinct_texts
 from ..tasks.loading import load_split, options_for
 
 
-logger = logging.getLogger(__name__)
-
 FORMAT = 1  # of model.json; emotion.js reads no other
 FACTS = "model.json"
 PAGE = resources.files(__package__) / "browser_page"
@@ -49,7 +46,7 @@ RUNTIMES: dict[str, dict[str, dict[str, Any]]] = json.loads((PAGE / "programs.js
 
 
 class Exported(TypedDict):
-    """`storage`: how the weights are stored; `agreement`: per storage tried, the share of texts with the same labels; `files`: bytes."""
+    """`storage` of the weights; `agreement`: for each one tried, the share of the texts with the same labels; `files`: their bytes."""
 
     storage: str
     agreement: dict[str, float]
@@ -95,9 +92,7 @@ def export_web(
     task = task_of(read_config(checkpoint))
     exporter = task.exporter()
     if exporter.write_browser is None:
-        raise ValueError(
-            f"a page in the browser is for emotions of texts and for aspects, and this model reads {task.reads}."
-        )
+        raise ValueError(f"a page in the browser is for emotions and aspects of texts: this model reads {task.reads}.")
     model = exporter.load(checkpoint)
     model.model.float().cpu().eval()
     if not model.tokenizer.is_fast:
@@ -111,20 +106,19 @@ def export_web(
         model.tokenizer.save_pretrained(work)
         write_tokenizer_facts(model.tokenizer, work)
         storage, agreement = _compact(exporter, model, work, texts)
-        files = {"graph": ("model.onnx.gz", gzip.compress((work / MODEL).read_bytes(), 9, mtime=0))}
+        files = {"graph": ("model.onnx.gz", _packed(work / MODEL))}
         files["tokenizer"] = ("tokenizer.json", (work / "tokenizer.json").read_bytes())
         facts = _facts(model, task.name) | {
             "examples": list(exporter.examples),
             "storage": storage,
-            "agreement": agreement[storage],
-            "files": {role: _entry(*file) for role, file in files.items()},
-            "runtimes": {
-                kind: {role: _program(one, programs) for role, one in runtime.items()}
-                for kind, runtime in RUNTIMES.items()
-            },
+            "agreement": agreement,
         }
-        files |= {FACTS: (FACTS, (json.dumps(facts, ensure_ascii=False) + "\n").encode()), **programs}
-        for path, content in files.values():
+        facts["files"] = {role: _entry(*file) for role, file in files.items()}
+        facts["runtimes"] = {
+            kind: {role: _program(one, programs) for role, one in runtime.items()}
+            for kind, runtime in RUNTIMES.items()
+        }
+        for path, content in [*files.values(), (FACTS, json.dumps(facts).encode()), *programs.values()]:
             _write(folder / path, content)
             if on_disk:
                 script = f"(globalThis.hfEmotionFiles ??= {{}})[{json.dumps(path)}] = '{base64.b64encode(content).decode()}';\n"
@@ -134,12 +128,12 @@ def export_web(
     return {"storage": storage, "agreement": agreement, "texts": len(texts), "files": sizes}
 
 
-def write_space(source: Path, folder: Path, repo_id: str, licence: str | None, **arguments: Any) -> None:
+def write_space(source: Path, folder: Path, repo_id: str, licence: str | None) -> None:
     """Write a static Space: the page of a run or checkpoint, or a folder that `export_web` wrote, with the README that the Hub reads."""
     if (source / FACTS).is_file() and (source / "index.html").is_file():
         shutil.copytree(source, folder, ignore=shutil.ignore_patterns(ON_DISK, ".*"))
     else:
-        export_web(source, folder, on_disk=False, **arguments)
+        export_web(str(source), folder, on_disk=False)
     if licence is None and (source / "README.md").is_file():
         licence = ModelCard.load(source / "README.md", ignore_metadata_errors=True).data.license
     fields = {
@@ -175,14 +169,9 @@ def _compact(exporter: Exporter, model: Any, work: Path, texts: Sequence[str]) -
         compact_graph(original, work / MODEL, storage)
         found = _decisions(exporter.load_exported(work), texts)
         agreement[storage.name] = sum(a == b for a, b in zip(expected, found, strict=True)) / len(texts)
-        logger.info(
-            "%s: the same labels for %.2f %% of %d texts", storage.name, 100 * agreement[storage.name], len(texts)
-        )
         if agreement[storage.name] >= AGREEMENT:
             return storage.name, agreement
-    raise ValueError(
-        f"the graph gives other labels than torch (agreement {agreement}): try other versions of onnxruntime."
-    )
+    raise ValueError(f"the graph gives other labels than torch ({agreement}): try other versions of onnxruntime.")
 
 
 def _decisions(model: Any, texts: Sequence[str]) -> list[set]:
@@ -213,6 +202,10 @@ def _entry(name: str, content: bytes) -> dict[str, Any]:
     return {"name": name, "bytes": len(content), "integrity": _hash("sha384", unpacked)}
 
 
+def _packed(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), 9, mtime=0)
+
+
 def _hash(kind: str, content: bytes) -> str:
     return f"{kind}-{base64.b64encode(hashlib.new(kind, content).digest()).decode()}"
 
@@ -230,10 +223,9 @@ def _vendored(modules: Path) -> dict[str, tuple[str, bytes]]:
         source, wanted = modules / re.sub(r"@[\d.]+/", "/", path), f"`npm install {path.partition('/dist/')[0]}`"
         if not source.is_file():
             raise FileNotFoundError(f"{source} is missing: {wanted}, and name its node_modules folder.")
-        content = source.read_bytes()
-        if _hash("sha384", content) != program["integrity"]:
+        if _hash("sha384", source.read_bytes()) != program["integrity"]:
             raise ValueError(f"{source} is of another version, or changed: {wanted}.")
-        found[path] = (f"vendor/{source.name}.gz", gzip.compress(content, 9, mtime=0))
+        found[path] = (f"vendor/{source.name}.gz", _packed(source))
     return found
 
 

@@ -45,41 +45,40 @@ def compact_graph(source: Path, target: Path, storage: Storage) -> None:
         return name
 
     def to_float(name: str, parts: dict[str, str]) -> str:
-        """The sum of the parts, each an array of codes, times the scale."""
-        arrays = [
+        """(8 high + low) scale, or, of float16, high."""
+        value, *low = (
             add("Cast", f"{name}.{part}", parts[part], to=TensorProto.FLOAT) for part in parts if part != "scale"
-        ]
-        value = (
-            arrays[0]
-            if len(arrays) == 1
-            else add("Add", f"{name}.codes", add("Mul", f"{name}.times", arrays[0], eight), arrays[1])
         )
+        if low:
+            value = add("Add", f"{name}.codes", add("Mul", f"{name}.times", value, eight), *low)
         return add("Mul", f"{name}.floats", value, parts["scale"]) if "scale" in parts else value
 
     eight = constant("codes.per.high", np.float32(PARTS))
     done: dict[str, dict[str, str]] = {}
     for node in list(graph.node):
-        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type)
-        name = node.input[place] if place is not None and len(node.input) > place else ""
-        if name not in large:
+        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type, 0)
+        is_table, name = node.op_type == "Gather", node.input[place] if len(node.input) > place else ""
+        if name not in large or not (place or is_table) or any(one.name == "axis" and one.i for one in node.attribute):
             nodes.append(node)
             continue
-        bits = storage.matrices if place else storage.embeddings
-        new = name not in done
+        own = f"{name}.{'rows' if is_table else 'whole'}"
+        new = own not in done
         if new:
-            arrays = _stored(large[name], bits, is_table=not place)
-            done[name] = {part: constant(f"{name}.{part}.stored", value) for part, value in arrays.items()}
-        if not place:  # only the rows that are looked up become float32
-            rows = {
-                part: add("Gather", f"{node.output[0]}.{part}", array, node.input[1])
-                for part, array in done[name].items()
-            }
-            add("Identity", node.output[0], to_float(f"{node.output[0]}.row", rows))
+            arrays = _stored(large[name], storage.embeddings if is_table else storage.matrices, is_table)
+            done[own] = {part: constant(f"{own}.{part}.stored", value) for part, value in arrays.items()}
+        if is_table:  # only the rows that are looked up become float32
+            output, ids = node.output[0], node.input[1]
+            rows = {part: add("Gather", f"{output}.{part}.rows", array, ids) for part, array in done[own].items()}
+            add("Identity", output, to_float(output, rows))
             continue
         if new:
-            shape = constant(f"{name}.shape", np.array(large[name].shape, np.int64))
-            add("Reshape", f"{name}.whole", to_float(name, done[name]), shape)
-        node.input[place] = f"{name}.whole"
+            add(
+                "Reshape",
+                own,
+                to_float(own, done[own]),
+                constant(f"{own}.shape", np.array(large[name].shape, np.int64)),
+            )
+        node.input[place] = own
         nodes.append(node)
     used = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name in used]
