@@ -27,7 +27,7 @@ from ..runtime.onnx import MODEL, is_exported
 from ..runtime.plain import text_processing
 from ..runtime.ready import with_weights
 from ..tasks import task_of
-from ..tasks.exporting import Exporter, distinct_texts
+from ..tasks.exporting import COMPARED, Exporter, distinct_texts
 from ..tasks.loading import load_split, options_for
 
 
@@ -38,7 +38,6 @@ ON_DISK = "file"  # the folder for pages opened from a disk
 STORAGES = (Storage("int8", 8, 8), Storage("int11", 10, 11), Storage("float16", 16, 16))
 AGREEMENT = 0.995  # share of texts that must get the same labels
 MOST_TEXTS = 2000
-PACKAGED = ("quickstart", "everyday", "review_terms")  # corpora to compare on
 
 CDN = "https://cdn.jsdelivr.net/npm/"
 # The pinned programs that a page needs without and with WebGPU: role -> path below the CDN, bytes, SHA-384.
@@ -157,7 +156,7 @@ def write_space(source: Path, folder: Path, repo_id: str, licence: str | None) -
 def _texts(dataset: str | None, data_dir: Any, options: dict[str, Any] | None) -> list[str]:
     if dataset is not None:
         return distinct_texts(load_split(dataset, "validation", data_dir, **(options or {})))[:MOST_TEXTS]
-    parts = [(name, part) for name in PACKAGED for part in ("validation", "test")]
+    parts = [(name, part) for name in COMPARED for part in ("validation", "test")]
     return list(dict.fromkeys(text for name, part in parts for text in load_split(name, part, None)["text"]))
 
 

@@ -17,9 +17,11 @@ export async function load(url = ".", { onProgress = () => {}, device, threads, 
   const wanted = { ...facts.files, ...facts.runtimes[gpu ? "webgpu" : "wasm"] };
   const total = Object.values(wanted).reduce((sum, file) => sum + file.bytes, 0);
   let loaded = 0;
-  const report = (bytes) => onProgress({ loaded: (loaded += bytes), total });
-  const read = async ([role, file]) => [role, await getFile(base, file, report, signal)];
-  const files = Object.fromEntries(await Promise.all(Object.entries(wanted).map(read)));
+  const others = new AbortController(); // without one file the others are not needed
+  signal?.addEventListener("abort", () => others.abort());
+  const report = (bytes) => others.signal.aborted || onProgress({ loaded: (loaded += bytes), total });
+  const read = async ([role, file]) => [role, await getFile(base, file, report, others.signal)];
+  const files = Object.fromEntries(await Promise.all(Object.entries(wanted).map(read)).catch((error) => { others.abort(); throw error; }));
   await forget(base, wanted).catch(() => {}); // what an earlier export left in the cache
   const cores = globalThis.crossOriginIsolated ? Math.min(navigator.hardwareConcurrency ?? 1, 4) : 1;
   const model = new Model(facts, gpu ? "webgpu" : "wasm");
