@@ -27,9 +27,7 @@ def export(
     ] = None,
     vendor: Annotated[
         Path | None,
-        typer.Option(
-            help="With --web: the node_modules folder to copy onnxruntime-web and @huggingface/tokenizers from, in place of a CDN."
-        ),
+        typer.Option(help="With --web: a node_modules folder to copy the npm packages from, in place of a CDN."),
     ] = None,
     texts: Annotated[
         Path | None,
@@ -50,9 +48,7 @@ def export(
     own_texts = None if texts is None else read_texts(texts, checkpoint)
     if web is not None:
         if output is not None or quantize is not None or split != "test":
-            raise typer.BadParameter(
-                "--web chooses how weights are stored, on validation texts: no -o, --quantize or --split."
-            )
+            raise typer.BadParameter("--web goes without --output, --quantize and --split.")
         from ..publishing.browser import export_web
 
         done = export_web(checkpoint, web, vendor, own_texts, dataset, data_dir, read_options(option))

@@ -156,25 +156,23 @@ def _upload(
     """One commit with all files, and whether it is new. If it fails, a repository or branch that was made for it is removed again."""
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-        return _retrying(lambda: method(*arguments, **keywords), repo_id)
+        return _retrying(lambda: method(*arguments, repo_type=repo_type, **keywords), repo_id)
 
     undo: list[Callable[[], Any]] = []
     before = None
     stale = (*MODEL_FILES, *PLOTS) if repo_type == "model" else ("vendor/*", "*.gz")
     try:
-        if not call(api.repo_exists, repo_id, repo_type=repo_type):
+        if not call(api.repo_exists, repo_id):
             if _create(api, repo_id, private, repo_type):
                 undo.append(lambda: api.delete_repo(repo_id, repo_type=repo_type))
-        elif private and not call(api.repo_info, repo_id, repo_type=repo_type).private:
+        elif private and not call(api.repo_info, repo_id).private:
             raise ValueError(f"{repo_id} exists and is public: make it private on its settings page.")
-        if tag is not None and tag in {
-            ref.name for ref in call(api.list_repo_refs, repo_id, repo_type=repo_type).tags
-        }:
+        if tag is not None and tag in {ref.name for ref in call(api.list_repo_refs, repo_id).tags}:
             raise ValueError(f"{repo_id} has a tag {tag!r} already: choose another.")
-        if revision is not None and not call(api.revision_exists, repo_id, revision, repo_type=repo_type):
-            call(api.create_branch, repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
+        if revision is not None and not call(api.revision_exists, repo_id, revision):
+            call(api.create_branch, repo_id, branch=revision, exist_ok=True)
             undo.append(lambda: api.delete_branch(repo_id, branch=revision, repo_type=repo_type))
-        before = call(api.repo_info, repo_id, revision=revision, repo_type=repo_type).sha
+        before = call(api.repo_info, repo_id, revision=revision).sha
 
         def commit() -> CommitInfo:
             # Compared anew at each attempt: if the last commit arrived and only the answer was lost, nothing differs any more.
@@ -203,7 +201,7 @@ def _upload(
         raise
     if tag is not None:
         try:
-            call(api.create_tag, repo_id, tag=tag, revision=done.oid, exist_ok=True, repo_type=repo_type)
+            call(api.create_tag, repo_id, tag=tag, revision=done.oid, exist_ok=True)
         except OSError as error:
             raise type(error)(f"{repo_id} is published as {done.oid}, but without the tag {tag!r}: {error}") from error
     return done, done.oid != before

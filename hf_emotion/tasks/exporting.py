@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-COMPARED = (
-    "quickstart",
-    "everyday",
-    "review_terms",
-)  # packaged corpora on whose texts pages in the browser are compared
+COMPARED = ("quickstart", "everyday", "review_terms")  # packaged texts for pages in the browser
 EXAMPLE = "a day at home"  # a graph must be traced with more than one token
 
 

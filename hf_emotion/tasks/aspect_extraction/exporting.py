@@ -23,7 +23,5 @@ def write(predictor: AspectPredictor, folder: Path) -> list[Path]:
 
 def write_browser(predictor: AspectPredictor, folder: Path) -> list[Path]:
     if type(predictor.tokenizer.backend_tokenizer.model).__name__ != "WordPiece":
-        raise ValueError(
-            "in the browser the places of terms are known for tokenizers of BERT's kind alone (WordPiece): use `serve`."
-        )
+        raise ValueError("aspects in the browser need a WordPiece tokenizer, as BERT has: use `serve`.")
     return write(predictor, folder)

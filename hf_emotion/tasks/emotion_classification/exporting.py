@@ -37,7 +37,5 @@ def write(predictor: Predictor, folder: Path, *more: str) -> list[Path]:
 def write_browser(predictor: Predictor, folder: Path) -> list[Path]:
     """With the attention over the tokens, which costs the graph nothing: it computes that anyway."""
     if predictor.gate is not None or predictor.regression:
-        raise ValueError(
-            "a page in the browser reads no TF-IDF gate and shows no values of a regression: use `serve`."
-        )
+        raise ValueError("a page in the browser takes no TF-IDF gate and no regression: use `serve`.")
     return write(predictor, folder, "label_attentions")
