@@ -53,7 +53,7 @@ def compact_graph(source: Path, target: Path, storage: Storage) -> None:
             value = add("Add", f"{name}.codes", add("Mul", f"{name}.times", value, eight), *low)
         return add("Mul", f"{name}.floats", value, parts["scale"]) if "scale" in parts else value
 
-    eight = constant("codes.per.high", np.float32(PARTS))
+    eight = constant("codes.per.high", np.array(PARTS, np.float32))
     done: dict[str, dict[str, str]] = {}
     for node in list(graph.node):
         place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type, 0)
