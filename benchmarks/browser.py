@@ -75,7 +75,8 @@ def main() -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=arguments.folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     facts = json.loads((arguments.folder / "model.json").read_text(encoding="utf-8"))
-    found = {"storage": facts["storage"], "agreement_on_validation": facts["agreement"], **machine(1)}
+    found = {"storage": facts["storage"], **machine(1), "load": os.getloadavg()[0]}
+    found["percent_same_labels_on_validation"] = {name: 100 * share for name, share in facts["agreement"].items()}
     with sync_playwright() as start:
         browser = start.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         found["browser"] = browser.version
