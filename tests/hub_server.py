@@ -50,6 +50,7 @@ class Blob:
 @dataclass
 class Repository:
     private: bool
+    sdk: str | None = None  # of a Space
     commits: dict[str, dict[str, Blob]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -260,11 +261,14 @@ class HubServer:
         name = f"{namespace}/{values['name']}"
         if not re.fullmatch(r"[\w-]+/[\w.-]+", name):
             raise Refusal(400, f"Invalid repo name: {name}")
-        answer = {"url": f"{self.url}/{name}", "name": name, "id": name}
+        sdk = values.get("sdk")
+        if (values.get("type") == "space") != (sdk is not None):
+            raise Refusal(400, '"sdk" must be given for a space, and for nothing else')
+        answer = {"url": f"{self.url}/{'spaces/' if sdk else ''}{name}", "name": name, "id": name}
         if name in self.repositories:
             raise Refusal(409, "You already created this model repo", **answer)
         private = values.get("visibility") == "private" or values.get("private") is True
-        self.repositories[name] = Repository(private)
+        self.repositories[name] = Repository(private, sdk)
         return answer
 
     def delete(self, headers, query, body):
@@ -446,7 +450,7 @@ class HubServer:
             "siblings": [{"rfilename": path} for path in sorted(repository.commits[sha])],
         }
 
-    _API = r"/api/models/(?P<name>[^/]+/[^/]+)"
+    _API = r"/api/(?:models|spaces)/(?P<name>[^/]+/[^/]+)"
     ENDPOINTS: tuple[tuple[str, str, Callable], ...] = (
         (r"/api/whoami-v2", "GET", whoami),
         (r"/api/repos/create", "POST", create),
@@ -461,7 +465,7 @@ class HubServer:
         (_API + r"/refs", "GET", refs),
         (_API + r"/revision/(?P<revision>[^/]+)", "GET", info),
         (_API, "GET", info),
-        (r"/(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch", "POST", lfs_batch),
+        (r"/(?:spaces/)?(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch", "POST", lfs_batch),
         (r"/storage/(?P<oid>\w+)/(?P<size>\d+)", "PUT", store),
     )
 

@@ -121,6 +121,20 @@ def test_files_that_arrive(hub, api, run):
     assert not hub.repository(NAME).private
 
 
+def test_a_page_arrives_as_a_static_space(hub, api, tmp_path):
+    page = tmp_path / "page"
+    (page / "file").mkdir(parents=True)
+    for name in ("index.html", "model.json", "model.onnx.gz", "old.gz", "file/model.json.js"):
+        (page / name).write_text(name)
+    push(page, NAME, api=api, space=True, licence="CC0-1.0")
+    (page / "old.gz").unlink()
+    assert push(page, NAME, api=api, space=True, licence="CC0-1.0")["changed"]
+    files = hub.repository(NAME).files()
+    assert set(files) == {".gitattributes", "README.md", "index.html", "model.json", "model.onnx.gz"}
+    assert hub.repository(NAME).sdk == "static" and b'sdk: "static"' in files["README.md"]
+    assert not push(page, NAME, api=api, space=True, licence="CC0-1.0")["changed"]
+
+
 SECRET = "5ecret-that-nobody-may-see"
 
 
