@@ -10,6 +10,7 @@ import os
 import pickle
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def edit_json(path: Path, **changes) -> None:
 # Programs of ours
 
 
+@cache
 def calls_in(path: Path) -> list[tuple[str, ast.Call]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]

@@ -142,17 +142,12 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pictures():
-    with drawn_pictures():
-        yield
-
-
 @pytest.fixture(scope="module")
 def analyzed(tmp_path_factory, corpus):
     """A hand-made run after `analyze`, and its result."""
     run = write_run(tmp_path_factory.mktemp("hand") / "run", name=f"run {HOSTILE}")
-    return run, analyze(run, data_dir=corpus)
+    with drawn_pictures():
+        return run, analyze(run, data_dir=corpus)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ NAMES = ["anger", "joy", "mixed feelings", "surprise"]
 
 @pytest.fixture(autouse=True)
 def no_warnings():
-    with warnings.catch_warnings(), drawn_pictures():
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
 
@@ -101,7 +101,8 @@ def check_report(lines, per_class, averages):
 class TestSingleLabel:
     def test_figures(self, tmp_path):
         gold, probabilities = single_label_case()
-        write_reports(tmp_path / "run", "a title", gold, probabilities, NAMES)
+        with drawn_pictures():
+            write_reports(tmp_path / "run", "a title", gold, probabilities, NAMES)
         assert set(files_in(tmp_path / "run")) == TEXTS | PICTURES
         pairs = [(g, max(range(4), key=row.__getitem__)) for g, row in zip(gold, probabilities, strict=True) if g >= 0]
         assert len(pairs) < len(gold)
@@ -190,7 +191,8 @@ class TestNames:
         kinds = ["🫠🫡", "$x_{$", r"\$\frac{a}$ [b] (c)", "悲しい", "m$n$ %s {}", "W" * 70, "two\nlines\tand a tab"]
         names = [f"{kinds[i % 7]} {i}" for i in range(classes)]
         gold = np.arange(3 * classes) % classes
-        write_reports(tmp_path, "🫠 $x^{$ " + "long " * 30, gold, np.eye(classes)[gold[::-1]], names)
+        with drawn_pictures():
+            write_reports(tmp_path, "🫠 $x^{$ " + "long " * 30, gold, np.eye(classes)[gold[::-1]], names)
         _, columns, rows = read_matrix(tmp_path)
         assert columns == list(rows) == [" ".join(name.split()) for name in names]
         assert all(len(counts) == classes for counts in rows.values())
