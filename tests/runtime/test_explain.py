@@ -435,6 +435,9 @@ class TestFormats:
         assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
 
 
+MIXED = ["-e", "joy=0.5,fear=0.5", "-e", "😂", "--reply", "i am sick"]
+
+
 class TestCommand:
     @pytest.fixture(scope="class")
     def folders(self, tmp_path_factory, tokenizer) -> dict[str, Path]:
@@ -452,7 +455,7 @@ class TestCommand:
             ("label-aware", [TEXT, "--label", "joy"], "attention of each label"),
             ("qacg", [PLACES, "--target", "sun", "--method", "integrated-gradients"], "sun fear"),
             ("dialogue", ["Ann: so happy", "Bo: not today"], "2 Bo: not today"),
-            ("gpt2-mod-ln", ["hm", "-e", "joy=0.5,fear=0.5", "-e", "😂", "--reply", "i am sick"], "joy=0.5, fear=0.5"),
+            ("gpt2-mod-ln", ["so sad", *MIXED], "joy=0.5, fear=0.5"),
         ],
     )
     def test_families(self, argv, folders, family, arguments, printed):
