@@ -336,7 +336,7 @@ def test_an_interrupted_upload(hub, api, run):
 
 
 def test_a_repository_that_the_token_does_not_see_is_not_removed(hub, api, run, published, waits, monkeypatch):
-    monkeypatch.setattr(api, "repo_exists", lambda name: False)
+    monkeypatch.setattr(api, "repo_exists", lambda name, repo_type: False)
     hub.fail("POST", "/commit/", 503, times=1000)
     refused(run, api, NAME)
     assert published.files()["model.safetensors"] == b"weights"
