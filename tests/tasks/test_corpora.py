@@ -208,7 +208,7 @@ REAL = [
         {"train & test": 1},
     ),
     (
-        *("review_terms", {}, (1104, 200, 200)),
+        *("review_terms", {}, (4123, 200, 200)),
         {"test": (("B-positive", "B-negative", "B-neutral"), (92, 73, 45))},
         {"train & test": 0, "train & validation": 0, "validation & test": 0},
     ),
