@@ -36,6 +36,14 @@ def test_a_record_is_whole(name):
     assert bool(corpus.languages) is not (corpus.own_files or name == "brighter")  # whose languages an option names
 
 
+def test_the_epoch_is_chosen_by_the_metric_that_papers_compare():
+    chosen = {name: corpus_of(name).selection_metric for name in LABELLED}
+    others = {"sentihood": "strict_accuracy", "semeval2014": "accuracy", "daily_dialog": "micro_f1_without_neutral"}
+    others |= dict.fromkeys(("meld", "emorynlp"), "weighted_f1") | {"emotion6": "accuracy", "emobank": "pearson"}
+    others |= dict.fromkeys(("semeval2014_terms", "review_terms", "term_files"), "pair_f1")
+    assert chosen == dict.fromkeys(LABELLED, "macro_f1") | others
+
+
 def test_the_selection_metric_is_one_that_is_measured():
     labels, rng = np.arange(40) % 5, np.random.default_rng(0)
     for name in LABELLED:
