@@ -167,6 +167,13 @@ def own_verbosity():
 
 
 @pytest.fixture
+def single_thread(own_verbosity):
+    """For modules whose tests train and predict: `pytestmark = pytest.mark.usefixtures("single_thread")`."""
+    with one_thread():
+        yield
+
+
+@pytest.fixture
 def argv(monkeypatch, capsys):
     """Run the command line as the console script does: argv("predict", ...) -> exit code, stdout, stderr."""
     return _caller(main, "hf-emotion", monkeypatch, capsys)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import datasets
 import hf_emotion.modeling
 import pytest
 import torch
@@ -293,6 +294,16 @@ def save_base_bert(folder: Path, words: Sequence[str] = (), **config) -> Path:
     sizes = {**TINY_BERT, "vocab_size": len(vocabulary), "max_position_embeddings": 40, **config}
     asymmetric_(BertModel(BertConfig(**sizes)), seed=5).save_pretrained(folder)
     return folder
+
+
+def fit(recipe: Recipe, output: Path, data: Path) -> Path:
+    """A run without pictures and with a cache of its own beside it."""
+    with one_thread(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
+        for name in ("figures.write_plots", "classification.write_reports"):
+            patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
+        hf_emotion.train(recipe, output, data_dir=data)
+    return output
 
 
 def invoke(*arguments, stdin: str | None = None) -> str:

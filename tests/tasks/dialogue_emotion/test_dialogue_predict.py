@@ -18,7 +18,6 @@ from toolkit_helpers import (
     dialogues,
     files_in,
     invoke,
-    one_thread,
     save_base_bert,
     write_csv,
     write_jsonl,
@@ -34,6 +33,7 @@ from hf_emotion.tasks.dialogue_emotion.predictor import speaker_and_utterance
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 LABELS = ("anger", "joy", "neutral")
 # Of 5, 2, 3, 4, 5, 2 and 1 turns: in no order of length; "a day" comes again and again.
@@ -42,12 +42,6 @@ TALKS = [
     [("Cy", "a day")],
 ]
 TALKS[1] = [("Bo", "a day"), ("Ann", "a day")]
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from toolkit_helpers import (
     assert_close,
     dialogues,
     files_in,
+    fit,
     one_thread,
     report_of,
     save_base_bert,
@@ -33,7 +34,6 @@ from hf_emotion import (
     BertForLabelAwareClassification,
     DialogueBiLSTMForEmotionRecognition,
     DialogueBiLSTMModel,
-    DialoguePredictor,
     LabelAwareBertConfig,
     load_recipe,
     train,
@@ -94,16 +94,6 @@ def dialogue_recipe(base: Path, arguments: dict | None = None, recipe: str = "me
     values = {"base_model": str(base), "max_length": 16, **changes}
     overrides = [f"{key}={json.dumps(value)}" for key, value in values.items()]
     return load_recipe(recipe, [*overrides, *(f"{key}={json.dumps(value)}" for key, value in arguments.items())])
-
-
-def fit(recipe: Recipe, output: Path, data: Path) -> Path:
-    """A run with a cache of its own beside it."""
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
-        patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-        patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
-        train(recipe, output, data_dir=data)
-    return output
 
 
 @pytest.fixture(scope="session")
@@ -250,22 +240,6 @@ class TestUnlabelled:
 
 
 class TestSpeakers:
-    def test_numbered_by_their_first_turn_whoever_they_are(self, own_run):
-        (turns,) = dialogues(FEELINGS, 1, 3)
-        texts = [text for _, text, _ in turns]
-        predictor = DialoguePredictor(own_run, device="cpu")
-        found = {
-            pattern: predictor.probabilities([list(zip(pattern, texts, strict=True))])
-            for pattern in ("ABABA", "BABAB", "XYXYX", "AABBA", "ABCBA", "ABBBA", "AAAAA")
-        }
-        np.testing.assert_allclose(found["ABABA"], found["BABAB"], atol=1e-6)
-        np.testing.assert_allclose(found["ABABA"], found["XYXYX"], atol=1e-6)
-        np.testing.assert_allclose(found["ABCBA"], found["ABBBA"], atol=1e-6)  # the third shares the last number
-        for pattern in ("AABBA", "ABCBA", "AAAAA"):
-            assert np.abs(found[pattern] - found["ABABA"]).max() > 1e-3
-        unknown = predictor.probabilities([texts])
-        np.testing.assert_allclose(unknown, found["AAAAA"], atol=1e-6)
-
     def test_in_training(self, base):
         splits = one_split([["a day", "the sun", "rain", "home", "a day"]], [["Cy", "Ann", "Cy", "Bo", "Ann"]])
         for limit, expected in ((3, [0, 1, 0, 2, 1]), (2, [0, 1, 0, 1, 1]), (1, [0, 0, 0, 0, 0])):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs of RoBERTa with emotion-specific attention and of gated models: what they keep, and that every path applies the gate."""
 
+import functools
 import json
 import logging
 import math
@@ -49,6 +50,7 @@ from hf_emotion.tasks.sequence_classification import build_classifier
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 EMOTIONS = ("sadness", "joy", "love", "anger", "fear", "surprise")
 CUES = dict(zip(EMOTIONS, ("sad", "joy", "happy", "anger", "fear", "nervous"), strict=True))
@@ -62,12 +64,6 @@ SHAPES = (
     "i am {cue}",
 )
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with one_thread():
-        yield
 
 
 def rows(counts: dict[str, int], offset: int) -> list[tuple[str, str]]:
@@ -174,6 +170,7 @@ def training_texts(folder: Path) -> list[str]:
     return [text for text in texts_of(folder, "train") if text not in held_out]
 
 
+@functools.cache
 def gate_of(folder: Path) -> TfidfGate:
     """That of the training texts; what it does with a text is tested in tests/models/test_tfidf_gate.py."""
     texts = training_texts(folder)
@@ -183,14 +180,11 @@ def gate_of(folder: Path) -> TfidfGate:
 def hand_probabilities(run: Path, texts: list[str], folder: Path, max_length: int = MAX_LENGTH) -> np.ndarray:
     """One text at a time through the gate, the tokenizer and the model."""
     model = AutoModelForSequenceClassification.from_pretrained(run).eval()
-    tokenizer = AutoTokenizer.from_pretrained(run)
-    found = []
+    tokenizer, found = AutoTokenizer.from_pretrained(run), []
+    options = {"return_tensors": "pt", "truncation": True, "max_length": max_length, "return_offsets_mapping": True}
     for text in texts:
         scale = model.config.tfidf_gating == "scale"
-        given = text if scale else gate_of(folder).filter(text)
-        inputs = tokenizer(
-            given, return_tensors="pt", truncation=True, max_length=max_length, return_offsets_mapping=True
-        )
+        inputs = tokenizer(text if scale else gate_of(folder).filter(text), **options)
         offsets = inputs.pop("offset_mapping")[0].tolist()
         if scale:
             inputs["token_gates"] = torch.tensor([gate_of(folder).token_gates(text, offsets)])

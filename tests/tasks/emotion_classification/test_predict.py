@@ -23,7 +23,7 @@ from sklearn.metrics import f1_score
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from toolkit_helpers import files_in, invoke, one_thread, recipe_for, write_csv, write_jsonl
+from toolkit_helpers import files_in, invoke, recipe_for, write_csv, write_jsonl
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -45,12 +45,7 @@ from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT
 
 
 pytest_plugins = ["toolkit_fixtures"]
-
-
-@pytest.fixture(autouse=True)
-def single_thread():
-    with one_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     cells,
+    fit,
     invoke,
     one_thread,
     report_of,
@@ -131,15 +132,6 @@ def recipe_of(base: Path | str, arguments: dict | None = None, **changes) -> Rec
 def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **changes) -> Recipe:
     values = {"name": "lm", "model_type": "gpt2", "dataset": "conversations", "model_config": SMALL_GPT2}
     return recipe_of(base, arguments, **{**values, "dataset_options": {"corpora": ["reply_files"]}, **changes})
-
-
-def fit(recipe: Recipe, output: Path, data: Path) -> Path:
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
-        patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-        patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
-        train(recipe, output, data_dir=data)
-    return output
 
 
 @pytest.fixture(scope="session")
@@ -292,12 +284,8 @@ class TestEncoding:
         model, tokenizer, _ = self.build(lm_run)
         assert model.config.pad_token_id == model.config.eos_token_id == 0
         first = {"input_ids": [7, 8, 9, 0], "labels": [5, 0], "emotion_ids": 3, "length": 6}
-        second = {
-            "input_ids": [0, 0],
-            "labels": [0, 6, 4, 0],
-            "emotion_ids": 1,
-            "length": 6,
-        }  # with the mark in a text
+        # The mark may stand in a text.
+        second = {"input_ids": [0, 0], "labels": [0, 6, 4, 0], "emotion_ids": 1, "length": 6}
         batch = make_reply_collator(model)([first, second])
         assert {name: value.tolist() for name, value in batch.items()} == {
             "input_ids": [[7, 8, 9, 0], [0, 0, 0, 0]],
@@ -562,17 +550,16 @@ class TestReplyGenerator:
 
     @EACH_SHARP
     def test_all_emotions(self, generator):
-        found = generator.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
-        assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
+        found = generator.all_emotions(CONTEXTS[:3], batch_size=4, **GREEDY)
+        assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS[:3]]
         assert len(set(itertools.chain(*found))) > 5
         assert generator.all_emotions(CONTEXTS[0], **GREEDY) == found[:1]
-
-    def test_all_emotions_at_an_intensity(self, sharp, sharp_tokens):
-        found = sharp.all_emotions(CONTEXTS, 2.5, batch_size=4, **GREEDY)
-        strong = [[alone(sharp, c, [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
-        assert found == strong != sharp.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
-        with pytest.raises(ValueError, match=NO_MIXTURES):
-            sharp_tokens.all_emotions(CONTEXTS, 2.5)
+        if generator.model.config.emotion_token_ids is not None:
+            with pytest.raises(ValueError, match=NO_MIXTURES):
+                generator.all_emotions(CONTEXTS, 2.5)
+            return
+        strong = [alone(generator, CONTEXTS[0], [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS]
+        assert generator.all_emotions(CONTEXTS[0], 2.5, **GREEDY) == [strong] != found[:1]
 
     def test_sampling_follows_the_seed(self, sharp):
         first, again, other = (sharp(CONTEXTS, "joy", seed=seed, max_new_tokens=8) for seed in (1, 1, 2))
@@ -1115,13 +1102,9 @@ def test_compare_says_that_there_is_nothing_to_compare(mod_run, argv):
 
 
 class TestRecipes:
-    CONFIGS = {
-        "bert_mod_ln": {"modulation": "replace"},
-        "gpt2_emotion_token": VANILLA,
-        "gpt2_mod_ln": {"modulation": "replace"},
-        "gpt2_mod_ln_residual": {"modulation": "residual"},
-        "gpt2_vanilla": VANILLA,
-    }
+    CONFIGS = dict.fromkeys(("bert_mod_ln", "gpt2_mod_ln"), {"modulation": "replace"})
+    CONFIGS |= {"gpt2_mod_ln_residual": {"modulation": "residual"}}
+    CONFIGS |= dict.fromkeys(("gpt2_emotion_token", "gpt2_vanilla"), VANILLA)
 
     @pytest.mark.parametrize("name", CONFIGS)
     def test_generators_differ_in_the_model_alone(self, name):

@@ -77,6 +77,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]
 HOOD_ASPECTS, FOOD_ASPECTS = list(SENTIHOOD_CUES), list(SEMEVAL_CUES)
@@ -87,12 +88,6 @@ STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}}
 
 def context_guidance(*arguments, **options):
     return describe(*collect(*arguments, **options))
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with one_thread():
-        yield
 
 
 @pytest.fixture
@@ -408,6 +403,7 @@ class TestKindsOfModels:
             ({"model_type": None, "model_config": {"auxiliary_sentence": True, "no_such_field": 1}}, "no_such_field"),
             ({"model_type": None, "model_config": {"aspects": ["a", "b"]}}, "`?model_config.aspects`?"),
             ({"model_config": {"aspects": ["a", "b"]}}, "`?model_config.aspects`?"),  # they come from the corpus
+            ({"dataset": "quickstart", **STOCK, "one_model_per_context": True}, "one_model_per_context"),
             (
                 {"dataset": "quickstart", "model_type": None, "model_config": {"auxiliary_sentence": True}},
                 "auxiliary_sentence",
@@ -441,13 +437,8 @@ class TestFiles:
         rows = []
         for text in self.TEXTS:
             found = predictor(text)[0] if "ocation" in text.lower() else []
-            rows.append(
-                [
-                    (f"{item['target']}/{item['aspect']}/{item['label']}", item["score"])
-                    for item in found
-                    if item["label"] != "none"
-                ]
-            )
+            kept = [item for item in found if item["label"] != "none"]
+            rows.append([(f"{item['target']}/{item['aspect']}/{item['label']}", item["score"]) for item in kept])
         assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
         return rows
 
@@ -500,15 +491,11 @@ class TestPredictCommand:
             rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
         return [[target, *row] for target, row in rows.items()]
 
-    def test_one_text_is_a_table_of_targets_and_aspects(self, qacg_run):
-        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
-        output = invoke("predict", qacg_run, self.TEXTS[0])
-        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
-        assert [row[0] for row in cells(output)[1:]] == LOCATIONS
-        assert self.TEXTS[0] not in output
-
-    def test_several_texts_have_their_tables_below_them(self, qacg_run):
+    def test_tables_of_one_text_and_of_several_below_them(self, qacg_run):
         expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
+        output = invoke("predict", qacg_run, self.TEXTS[0])
+        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(expected[0])]
+        assert [row[0] for row in cells(output)[1:]] == LOCATIONS and self.TEXTS[0] not in output
         output = invoke("predict", qacg_run, *self.TEXTS)
         first, second = output.split(self.TEXTS[1])
         assert first.startswith(self.TEXTS[0])
@@ -543,12 +530,10 @@ class TestEvaluate:
         assert rows == [["aspect_files test (16 rows)", "argmax"], *([n, f"{v:.4f}"] for n, v in expected.items())]
 
     def test_what_does_not_fit(self, qacg_run, cg_run, corpora):
-        for run, settings, message in (
-            (cg_run, {}, "the labels of sentihood and of the checkpoint differ"),
-            (qacg_run, {"threshold": 0.5}, "`threshold` 0.5 .*leave it out"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                evaluate(TargetedPredictor(run), "sentihood", data_dir=corpora, **settings)
+        with pytest.raises(ValueError, match="the labels of sentihood and of the checkpoint differ"):
+            evaluate(TargetedPredictor(cg_run), "sentihood", data_dir=corpora)
+        with pytest.raises(ValueError, match="`threshold` 0.5 .*leave it out"):
+            evaluate(TargetedPredictor(qacg_run), "sentihood", data_dir=corpora, threshold=0.5)
 
     def test_own_files(self, places_run, places, tmp_path):
         options = ["--dataset", "aspect_files", "--data-dir"]
@@ -691,24 +676,21 @@ class TestOneModelPerContext:
     CONTEXTS = ["home-calm", "home-food", "sun-calm", "sun-food"]
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
-        assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS - {"train.log"}
-        assert {path.name for path in contexts_run.iterdir() if path.is_dir()} == set(self.CONTEXTS)
-        assert {name: set(files_in(contexts_run / name)) for name in self.CONTEXTS} == dict.fromkeys(
-            self.CONTEXTS, PART_FILES
-        )
-        models = {
-            name: AutoModelForSequenceClassification.from_pretrained(contexts_run / name).eval()
-            for name in self.CONTEXTS
+        files = {path.name for path in contexts_run.iterdir() if path.is_file()}
+        folders = [contexts_run / name for name in self.CONTEXTS]
+        assert files == RESULTS - {"train.log"} and {*folders} == {
+            path for path in contexts_run.iterdir() if path.is_dir()
         }
-        tokenizer = AutoTokenizer.from_pretrained(contexts_run / self.CONTEXTS[0])
+        assert all(set(files_in(folder)) == PART_FILES for folder in folders)
+        models = {path.name: AutoModelForSequenceClassification.from_pretrained(path).eval() for path in folders}
+        tokenizer = AutoTokenizer.from_pretrained(folders[0])
         # The models have no temperature of their own: that of the run is one over the rows of all.
         temperature = report_of(contexts_run)["runs"][0]["temperature"]
         assert not any(hasattr(model.config, "calibration_temperature") for model in models.values())
         differing = 0.0
         for split, part in (("validation", "dev"), ("test", "test")):
-            for row, (text, target, aspect, label) in zip(
-                rows_of(contexts_run, split), places_rows(*PLACES_PARTS[part]), strict=True
-            ):
+            given = places_rows(*PLACES_PARTS[part])
+            for row, (text, target, aspect, label) in zip(rows_of(contexts_run, split), given, strict=True):
                 inputs = tokenizer(text, return_tensors="pt")
                 with torch.no_grad():
                     logits = {name: model(**inputs).logits[0] for name, model in models.items()}
@@ -721,25 +703,22 @@ class TestOneModelPerContext:
     def test_figures(self, contexts_run):
         report = report_of(contexts_run)
         (run,) = report["runs"]
+        names, parts = ("bad", "good"), run["contexts"]
+        right = lambda rows: [[names[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]  # noqa: E731
         for split in ("validation", "test"):
-            rows = rows_of(contexts_run, split)
-            right = [[("bad", "good")[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
-            assert run[split]["argmax"]["accuracy"] == pytest.approx(np.mean(right))
-        parts = run["contexts"]
+            expected = np.mean(right(rows_of(contexts_run, split)))
+            assert run[split]["argmax"]["accuracy"] == pytest.approx(expected)
         assert parts == [json.loads((contexts_run / n / "run.json").read_text()) for n in self.CONTEXTS]
         assert [part["seed"] for part in parts] == [42] * 4 and report["contexts"]["aspects"] == ["calm", "food"]
         assert run["train_minutes"] == pytest.approx(sum(part["train_minutes"] for part in parts))
         assert [part["history"][-1]["step"] for part in parts] == [2 * 2] * 4  # each on its 12 rows, in batches of 8
         # Each chooses its epoch by the metric on its own rows, which are those of the run.
-        assert run["selected_by"] == "accuracy" and run["best_dev_metric"] == pytest.approx(
-            np.mean([part["best_dev_metric"] for part in parts])
-        )
+        mean = np.mean([part["best_dev_metric"] for part in parts])
+        assert run["selected_by"] == "accuracy" and run["best_dev_metric"] == pytest.approx(mean)
         for name, part in zip(self.CONTEXTS, parts, strict=True):
             rows = [row for row in rows_of(contexts_run, "validation") if row["id"].endswith(name.replace("-", "/"))]
-            right = [[("bad", "good")[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
             dev = [entry["eval_accuracy"] for entry in part["history"] if "eval_loss" in entry]
-            assert part["best_dev_metric"] == max(dev) and len(dev) == 2
-            assert max(dev) == pytest.approx(np.mean(right))
+            assert part["best_dev_metric"] == max(dev) == pytest.approx(np.mean(right(rows))) and len(dev) == 2
 
     def test_predict_reads_a_folder(self, contexts_run):
         """A model knows its context alone."""
@@ -831,11 +810,10 @@ class TestOneModelPerContext:
         best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
         for split in ("validation", "test"):
             assert rows_of(output, split) == rows_of(output / f"seed-{best}", split)
-        names = ["home-calm", "home-food", "sun-calm", "sun-food"]
         for seed in (3, 8):
-            assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
-            for name in names:
-                assert set(files_in(output / f"seed-{seed}" / name)) == PART_FILES
+            folders = {path for path in (output / f"seed-{seed}").iterdir() if path.is_dir()}
+            assert {path.name for path in folders} == set(self.CONTEXTS)
+            assert all(set(files_in(folder)) == PART_FILES for folder in folders)
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
 
