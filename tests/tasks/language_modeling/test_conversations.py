@@ -31,7 +31,6 @@ from toolkit_helpers import (
     write_emorynlp,
     write_meld,
 )
-from transformers import AutoTokenizer
 
 from hf_emotion import load_dataset_for
 from hf_emotion.tasks import task_of_rows
@@ -201,14 +200,6 @@ class TestTokenizer:
         assert small("keys")["input_ids"] == small("keys", add_special_tokens=False)["input_ids"]
         assert small(f"keys{END_OF_TEXT}keys")["input_ids"].count(0) == 1
         assert small.decode([0, *small("keys")["input_ids"], 0], skip_special_tokens=True).strip() == "keys"
-
-    def test_auto_tokenizer(self, small, tmp_path):
-        small.save_pretrained(tmp_path)
-        loaded = AutoTokenizer.from_pretrained(tmp_path)
-        assert loaded.get_vocab() == small.get_vocab() and loaded.special_tokens_map == small.special_tokens_map
-        for text in [*SAMPLES, *(text.upper() for text in SAMPLES)]:
-            assert loaded(text)["input_ids"] == small(text)["input_ids"]
-            assert loaded.decode(loaded(text)["input_ids"]) == small.decode(small(text)["input_ids"])
 
 
 class TestBlocks:
