@@ -164,7 +164,7 @@ def test_the_pipeline_gives_the_same(case, predictor, folder_of):
 
 
 @each_case
-def test_a_model_object(case, predictor, folder_of, tokenizer):
+def test_a_model_object(case, predictor, tokenizer):
     model = BY_ID[case.model].build(**case.changes).train()
     other = case.predictor(model, tokenizer)
     assert not model.training

@@ -239,7 +239,7 @@ def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
         load_dataset_for("term_files", folder, validation_fraction=0.0)
 
 
-def test_a_term_is_what_stands_in_its_place(predictor, caplog):
+def test_a_term_is_what_stands_in_its_place(predictor):
     draw = random.Random(2)
     parts = [*" ".join(TEXTS).split(), "🍕", "\u0301", "\u200d", "\u0085", "zebra" * 9]
 

@@ -370,7 +370,7 @@ class TestOwnFiles:
         assert named(train) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
-    def test_forms_of_one_label(self, tmp_path, caplog, value):
+    def test_forms_of_one_label(self, tmp_path, value):
         labels = ["joy", " joy ", 1, 1.0, "1", value]
         write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in labels])
         write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])

@@ -188,7 +188,7 @@ class TestLabels:
             assert [item["label"] for item in labels] == [GOEMOTIONS[i] for i in best]
         assert [len(labels) for labels in predictor(texts[:2], top_k=100)] == [28, 28]
 
-    def test_without_stored_thresholds_one_half(self, tmp_path, tiny_run, texts, plain):
+    def test_without_stored_thresholds_one_half(self, tiny_run, texts, plain):
         model = AutoModelForSequenceClassification.from_pretrained(tiny_run)
         model.config.thresholds = None
         predictor = Predictor(model, AutoTokenizer.from_pretrained(tiny_run))
@@ -222,7 +222,7 @@ class TestTaxonomies:
         predictor = Predictor(middling, device="cpu", taxonomy="ekman")
         np.testing.assert_allclose(predictor.label_probabilities(texts), plain, atol=1e-5)
 
-    def test_the_finest(self, middling, texts):
+    def test_the_finest(self, middling):
         assert Predictor(middling, device="cpu", taxonomy="goemotions").labels == GOEMOTIONS
 
     def test_sums_for_a_single_label_model(self, tiny_run, texts):

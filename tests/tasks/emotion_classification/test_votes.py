@@ -35,7 +35,7 @@ def test_counts(tmp_path, caplog):
     assert "in 1 of 3 rows" in record
 
 
-def test_shares_of_one_label(tmp_path, caplog):
+def test_shares_of_one_label(tmp_path):
     rows = load(tmp_path, [["a", 0.7, 0.1, 0.2], ["b", 0, 0, 1], ["c", 0.33, 0.33, 0.33]])
     assert rows["labels"][:] == [0, 2, 0] and rows["annotators"][:] == [0, 0, 0]
     assert shares(rows)[2] == [0.3333] * 3  # rounded shares are scaled
@@ -143,7 +143,7 @@ def test_raw_goemotions(tmp_path):
     assert load_dataset_for("goemotions", folder)["train"].column_names == ["id", "text", "labels"]
 
 
-def test_raw_goemotions_that_are_not_there(tmp_path, caplog):
+def test_raw_goemotions_that_are_not_there(tmp_path):
     folder = raw_goemotions(tmp_path, [rater for rater in RATERS if rater[0] != "ab2"])
     message = "train.tsv, line 2: malformed .the raw annotations have no rater of the comment 'ab2'"
     with pytest.raises(ValueError, match=message):
@@ -159,7 +159,7 @@ def test_raw_goemotions_that_are_not_there(tmp_path, caplog):
         load_dataset_for("goemotions", folder, votes=True)
 
 
-def test_two_readers(monkeypatch):
+def test_two_readers():
     splits = load_dataset_for("everyday", votes=True)
     plain = load_dataset_for("everyday")
     for split, readers in (("train", 1), ("validation", 1), ("test", 2)):

@@ -1018,7 +1018,7 @@ class TestGenerateCommand:
         assert pairs == list(itertools.product(("the sun", "so sad"), asked.values()))
         assert [row["reply"] for row in rows] == [reply for name, reply in expected if name != "emotion"]
 
-    def test_contexts_that_cannot_be_read(self, mod_run, tmp_path, caplog):
+    def test_contexts_that_cannot_be_read(self, mod_run, caplog):
         """A context is counted once, whatever the number of its replies; each row says what was not read."""
         contexts = ["the sun", "日本 😂", "sun " * 200]
         options = ("-e", "joy", "-e", "fear", *self.SHORT, "--json")

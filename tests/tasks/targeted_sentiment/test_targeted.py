@@ -535,7 +535,7 @@ class TestEvaluate:
         with pytest.raises(ValueError, match="`threshold` 0.5 .*leave it out"):
             evaluate(TargetedPredictor(qacg_run), "sentihood", data_dir=corpora, threshold=0.5)
 
-    def test_own_files(self, places_run, places, tmp_path):
+    def test_own_files(self, places_run, tmp_path):
         options = ["--dataset", "aspect_files", "--data-dir"]
         # Part of the labels, aspects and targets, and other column names.
         rows = [row for row in places_rows(40) if row[1:3] == ["sun", "food"]]
