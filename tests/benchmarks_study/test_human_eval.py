@@ -159,8 +159,9 @@ class TestReadReplies:
         one, two = write_jsonl(tmp_path / "one.jsonl", self.rows("a", "b")), tmp_path / "two.jsonl"
         for rows, message in (
             ([{"context": "c0", "emotion": "joy"}], "two.jsonl, line 1: must be an object with the strings context"),
+            ([{"context": "c0", "emotion": "fear", "reply": "a"}], "line 1: context and emotion must equal those"),
             (self.rows("a"), "has 1 replies and .*one.jsonl has 2"),
-            (self.rows("a", "a", "a"), "line 3: context and emotion must equal those"),
+            (self.rows("a", "a", "a"), "line 3: context and emotion"),
         ):
             with pytest.raises(ValueError, match=message):
                 read_replies([one, write_jsonl(two, rows)])
