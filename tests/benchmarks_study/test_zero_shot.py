@@ -33,15 +33,15 @@ def result(tied_run, base_bert):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "train_head", watch)
         found = zero_shot(
-            tied_run, dataset="quickstart", base_encoder=str(base_bert), epochs=1, train_fraction=0.2, max_length=32
+            tied_run, dataset="quickstart", base_encoder=str(base_bert), epochs=1, train_fraction=0.5, max_length=32
         )
     return found, heads
 
 
 def test_every_label_is_left_out_with_all_its_rows_under_a_frozen_encoder(result):
     found, heads = result
-    assert found["train_rows"] == 116 and len(heads) == 28
-    train = load_dataset_for("quickstart")["train"].shuffle(seed=0).select(range(116))
+    assert found["train_rows"] == 290 and len(heads) == 28
+    train = load_dataset_for("quickstart")["train"].shuffle(seed=0).select(range(290))
     for label, (vectors, columns, keep, unchanged) in enumerate(heads):
         assert vectors == columns == 27
         assert keep.tolist() == [label not in ids for ids in train["labels"]]
