@@ -32,6 +32,14 @@ from hf_emotion.runs.train import train
 from hf_emotion.training.seeds import EmotionTrainer
 
 
+def trained(tmp_path_factory, recipe: Recipe, data_dir: Path | None = None) -> Path:
+    """The folder of a finished run, `run` in a folder that begins with the name of the recipe."""
+    output = tmp_path_factory.mktemp(recipe.name) / "run"
+    with one_thread():
+        train(recipe, output, data_dir=data_dir)
+    return output
+
+
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
@@ -52,31 +60,20 @@ def tiny_recipe(base_bert) -> Recipe:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory, tiny_recipe) -> Path:
     """A finished run folder: label-aware, GoEmotions' 28 labels, one seed."""
-    output = tmp_path_factory.mktemp("tiny") / "run"
-    with one_thread():
-        train(tiny_recipe, output)
-    return output
+    return trained(tmp_path_factory, tiny_recipe)
 
 
 @pytest.fixture(scope="session")
 def tied_run(tmp_path_factory, base_bert) -> Path:
     """The same with one head for all labels, which labels can be added to."""
-    output = tmp_path_factory.mktemp("tied") / "run"
-    with one_thread():
-        train(recipe_for(base_bert, {"num_train_epochs": 1}, model_config={}), output)
-    return output
+    return trained(tmp_path_factory, recipe_for(base_bert, {"num_train_epochs": 1}, model_config={}))
 
 
 @pytest.fixture(scope="session")
 def stock_run(tmp_path_factory, base_bert) -> Path:
     """A finished run folder over the same rows: the stock classifier."""
-    output = tmp_path_factory.mktemp("stock") / "run"
-    recipe = recipe_for(
-        base_bert, name="stock", model_type=None, model_config={"initializer_range": 1.0}, threshold=0.4, seeds=[7]
-    )
-    with one_thread():
-        train(recipe, output)
-    return output
+    fields = {"model_type": None, "model_config": {"initializer_range": 1.0}, "threshold": 0.4, "seeds": [7]}
+    return trained(tmp_path_factory, recipe_for(base_bert, name="stock", **fields))
 
 
 @pytest.fixture(scope="session")
@@ -100,11 +97,8 @@ def single_label(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def single_run(tmp_path_factory, base_bert, single_label) -> Path:
     """A finished run folder of a single-label model."""
-    output = tmp_path_factory.mktemp("single-run") / "run"
     recipe = recipe_for(base_bert, name="single", dataset="files", train_fraction=1.0, threshold=0.5)
-    with one_thread():
-        train(recipe, output, data_dir=single_label)
-    return output
+    return trained(tmp_path_factory, recipe, single_label)
 
 
 @pytest.fixture(scope="session")
@@ -137,42 +131,30 @@ def qacg_recipe(aspect_bert) -> Recipe:
 @pytest.fixture(scope="session")
 def qacg_run(tmp_path_factory, qacg_recipe, corpora) -> Path:
     """A finished run folder of targets and aspects: QACG-BERT with auxiliary sentence over SentiHood."""
-    output = tmp_path_factory.mktemp("qacg") / "run"
-    with one_thread():
-        train(qacg_recipe, output, data_dir=corpora)
-    return output
+    return trained(tmp_path_factory, qacg_recipe, corpora)
 
 
 @pytest.fixture(scope="session")
 def pair_run(tmp_path_factory, aspect_bert, corpora) -> Path:
     """The same of the stock classifier, which reads target and aspect in words."""
-    output = tmp_path_factory.mktemp("pair") / "run"
     config = {"initializer_range": 1.0, "auxiliary_sentence": True}
     recipe = targeted_recipe(aspect_bert, name="pair", model_type=None, model_config=config)
-    with one_thread():
-        train(recipe, output, data_dir=corpora)
-    return output
+    return trained(tmp_path_factory, recipe, corpora)
 
 
 @pytest.fixture(scope="session")
 def cg_run(tmp_path_factory, aspect_bert, corpora) -> Path:
     """A finished run folder of aspects alone: CG-BERT without auxiliary sentence over SemEval-2014."""
-    output = tmp_path_factory.mktemp("cg") / "run"
-    recipe = targeted_recipe(aspect_bert, name="cg", dataset="semeval2014", model_type="cg-bert", model_config=GUIDED)
-    with one_thread():
-        train(recipe, output, data_dir=corpora)
-    return output
+    fields = {"dataset": "semeval2014", "model_type": "cg-bert", "model_config": GUIDED}
+    return trained(tmp_path_factory, targeted_recipe(aspect_bert, name="cg", **fields), corpora)
 
 
 @pytest.fixture(scope="session")
 def places_run(tmp_path_factory, aspect_bert, places) -> Path:
     """A finished run folder over one's own CSV files with targets and aspects."""
-    output = tmp_path_factory.mktemp("places-run") / "run"
     options = {"target_column": "target"}
     recipe = targeted_recipe(aspect_bert, name="places", dataset="aspect_files", dataset_options=options)
-    with one_thread():
-        train(recipe, output, data_dir=places)
-    return output
+    return trained(tmp_path_factory, recipe, places)
 
 
 @pytest.fixture
@@ -182,6 +164,13 @@ def own_verbosity():
     yield
     transformers_logging.set_verbosity(verbosity)
     transformers_logging.enable_progress_bar()
+
+
+@pytest.fixture
+def single_thread(own_verbosity):
+    """For modules whose tests train and predict: `pytestmark = pytest.mark.usefixtures("single_thread")`."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture

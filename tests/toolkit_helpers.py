@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import datasets
 import hf_emotion.modeling
 import pytest
 import torch
@@ -38,14 +39,9 @@ SENTENCES = {  # the words tell the label
     "neutral": ("the day", "this is a day", "a home today", "neutral rain"),
 }
 QUICK_ARGUMENTS = {
-    "num_train_epochs": 2,
-    "per_device_train_batch_size": 8,
-    "learning_rate": 1e-3,
-    "use_cpu": True,
-    "bf16": False,
-    "disable_tqdm": True,
+    **{"num_train_epochs": 2, "per_device_train_batch_size": 8, "learning_rate": 1e-3},
+    **{"use_cpu": True, "bf16": False, "disable_tqdm": True},
 }
-
 
 SAVE_FIGURE = Figure.savefig
 
@@ -68,41 +64,22 @@ CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_c
 REPORTS = {"classification_report.txt", "confusion_matrix.txt", "confusion_matrix.png"}
 RESULTS = {
     *REPORTS,
-    "README.md",
-    "metrics.json",
-    "per_label_f1.png",
-    "predictions.parquet",
-    "recipe.yaml",
-    "report.html",
-    "train.log",
-    "training_curve.png",
+    *("README.md", "metrics.json", "predictions.parquet", "recipe.yaml", "report.html", "train.log"),
+    *("per_label_f1.png", "training_curve.png"),
 }
 
 
 def recipe_for(base: Path, arguments: dict | None = None, **changes) -> Recipe:
     """A small run over the quickstart corpus; `arguments` are added to its training arguments."""
-    values = {
-        "name": "tiny",
-        "base_model": str(base),
-        "dataset": "quickstart",
-        "model_type": "label-aware-bert",
-        "model_config": UNTIED,
-        "max_length": MAX_LENGTH,
-        "train_fraction": 0.1,
-    }
+    values = {"name": "tiny", "base_model": str(base), "dataset": "quickstart", "model_type": "label-aware-bert"}
+    values |= {"model_config": UNTIED, "max_length": MAX_LENGTH, "train_fraction": 0.1}
     return make_recipe({**values, "training_arguments": {**QUICK_ARGUMENTS, **(arguments or {})}, **changes})
 
 
 def targeted_recipe(base: Path, arguments: dict | None = None, **changes) -> Recipe:
     """A small run of targeted sentiment: QACG-BERT with auxiliary sentence over the synthetic SentiHood."""
-    values = {
-        "name": "targeted",
-        "dataset": "sentihood",
-        "model_type": "qacg-bert",
-        "model_config": {**GUIDED, "auxiliary_sentence": True},
-        "max_length": 40,
-        "train_fraction": 1,
-    }
+    values = {"name": "targeted", "dataset": "sentihood", "model_type": "qacg-bert", "max_length": 40}
+    values |= {"model_config": {**GUIDED, "auxiliary_sentence": True}, "train_fraction": 1}
     learning = {"num_train_epochs": 4, "learning_rate": 5e-3}
     return recipe_for(base, {**learning, **(arguments or {})}, **{**values, **changes})
 
@@ -274,15 +251,8 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 def seed_run(**fields) -> SeedRun:
     """The entry of a seed with these fields; the others say nothing."""
-    empty: dict = {
-        "seed": 1,
-        "train_minutes": 1.0,
-        "resumed": False,
-        "data": "",
-        "epochs": 1.0,
-        "best_dev_metric": 0.5,
-    }
-    return SeedRun(**{**empty, "selected_by": "loss", "best_step": None, "history": [], **fields})
+    empty: dict = {"seed": 1, "train_minutes": 1.0, "resumed": False, "data": "", "epochs": 1.0, "history": []}
+    return SeedRun(**{**empty, "best_dev_metric": 0.5, "selected_by": "loss", "best_step": None, **fields})
 
 
 def run_report(**fields) -> RunReport:
@@ -290,6 +260,19 @@ def run_report(**fields) -> RunReport:
     empty = {one.name: {} for one in dataclasses.fields(RunReport)}
     empty |= {"name": "a", "model_type": None, "base_model": None, "dataset": "files", "train_fraction": 1.0}
     return RunReport(**{**empty, "shots": None, "max_eval_rows": None, "contexts": None, "threshold": 0.3, **fields})
+
+
+def assert_close(found, expected, abs: float = 1e-5) -> None:
+    """Two results in lists and dictionaries: equal names in one order, and scores up to the rounding of batches."""
+    if isinstance(expected, dict):
+        assert list(found) == list(expected)
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other, abs)
+    else:
+        assert found == (pytest.approx(expected, abs=abs, nan_ok=True) if isinstance(expected, float) else expected)
 
 
 def report_of(run: Path) -> dict:
@@ -311,6 +294,16 @@ def save_base_bert(folder: Path, words: Sequence[str] = (), **config) -> Path:
     sizes = {**TINY_BERT, "vocab_size": len(vocabulary), "max_position_embeddings": 40, **config}
     asymmetric_(BertModel(BertConfig(**sizes)), seed=5).save_pretrained(folder)
     return folder
+
+
+def fit(recipe: Recipe, output: Path, data: Path) -> Path:
+    """A run without pictures and with a cache of its own beside it."""
+    with one_thread(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
+        for name in ("figures.write_plots", "classification.write_reports"):
+            patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
+        hf_emotion.train(recipe, output, data_dir=data)
+    return output
 
 
 def invoke(*arguments, stdin: str | None = None) -> str:
@@ -385,17 +378,7 @@ def dialogues(emotions: Sequence[str], count: int, offset: int = 0) -> list[list
 
 def write_meld(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGUE_PARTS) -> Path:
     """`folder/meld/{train,dev,test}_sent_emo.csv`, with gaps between the utterances' numbers; returns `folder`."""
-    header = [
-        "Sr No.",
-        "Utterance",
-        "Speaker",
-        "Emotion",
-        "Sentiment",
-        "Dialogue_ID",
-        "Utterance_ID",
-        "Season",
-        "Episode",
-    ]
+    header = "Sr No.,Utterance,Speaker,Emotion,Sentiment,Dialogue_ID,Utterance_ID,Season,Episode".split(",")
     for part, sizes in parts.items():
         rows = [
             ["1", text, speaker, emotion, "neutral", str(number), str(3 * turn), "1", "1"]

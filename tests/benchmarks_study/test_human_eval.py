@@ -13,14 +13,7 @@ import pytest
 from scipy import stats
 from toolkit_helpers import cells, write_jsonl
 
-from benchmarks.study.human_eval import (
-    COLUMNS,
-    ITEMS,
-    READABILITY,
-    analyze_ratings,
-    export_sheets,
-    read_replies,
-)
+from benchmarks.study.human_eval import COLUMNS, ITEMS, READABILITY, analyze_ratings, export_sheets, read_replies
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -136,21 +129,17 @@ class TestExport:
         assert (folders[0] / "key.csv").read_bytes() == files[0][Path("key.csv")]
 
     def test_errors_leave_nothing_behind(self, tmp_path):
-        arguments = {
-            **{"replies_by_source": SOURCES, "contexts": CONTEXTS, "emotions": EMOTIONS},
-            **{"folder": tmp_path / "new", "raters": 1, "seed": 0},
-        }
-        short = {"human": ["a"] * 4, "model": ["a"] * 3}
-        for changes, message in (
-            ({"replies_by_source": {"human": ["a"] * 4}}, "at least two sources"),
-            ({"replies_by_source": {"human": ["a"] * 4, " ": ["a"] * 4}}, "must have a name"),
-            ({"replies_by_source": short}, "one row per context, 4, got 3 for 'model'"),
-            ({"contexts": []}, "at least one context"),
-            ({"raters": 0}, "`raters` must be at least 1, got 0"),
-            ({"contexts": ["a", "b" * 2**17, "c", "d"]}, "'contexts' may have at most .* row 2 has 131072"),
+        four = ["a"] * 4
+        for sources, contexts, raters, message in (
+            ({"human": four}, CONTEXTS, 1, "at least two sources"),
+            ({"human": four, " ": four}, CONTEXTS, 1, "must have a name"),
+            ({"human": four, "model": four[:3]}, CONTEXTS, 1, "one row per context, 4, got 3 for 'model'"),
+            (SOURCES, [], 1, "at least one context"),
+            (SOURCES, CONTEXTS, 0, "`raters` must be at least 1, got 0"),
+            (SOURCES, ["a", "b" * 2**17, "c", "d"], 1, "'contexts' may have at most .* row 2 has 131072"),
         ):
             with pytest.raises(ValueError, match=message):
-                export_sheets(**{**arguments, **changes})
+                export_sheets(sources, contexts, EMOTIONS, tmp_path / "new", raters, 0)
             assert not (tmp_path / "new").exists()
 
 
@@ -293,33 +282,22 @@ class TestAnalyze:
                 analyze_ratings(tmp_path)
 
 
-class TestCommands:
-    def test_export_and_analyze(self, tmp_path, study):
-        paths = [
-            write_jsonl(
-                tmp_path / f"{source}.jsonl",
-                [
-                    dict(zip(("context", "emotion", "reply"), row, strict=True))
-                    for row in zip(CONTEXTS, EMOTIONS, replies, strict=True)
-                ],
-            )
-            for source, replies in SOURCES.items()
-        ]
-        folder = tmp_path / "out"
-        printed = study("human-eval", "export", *paths, "--output", folder, "--raters", 5, "--seed", 2).out
-        assert "5 sheets written" in printed and "key.csv" in printed
-        assert (folder / "key.csv").read_bytes() == (export(tmp_path / "same", 5, 2) / "key.csv").read_bytes()
-        rate(folder, opinions({"zebra-net": 3.0, "qqq-human": 5.0, "xenon": 5.0}))
-        result = json.loads(study("human-eval", "analyze", folder, "--json").out)
-        assert result == analyze_ratings(folder)
-        printed = study("human-eval", "analyze", folder).out
-        table = cells(printed)
-        assert table[0] == ["source", "emotion_control", *READABILITY, "readability"]
-        row = next(row for row in table if row[0] == "xenon")
-        clear = result["sources"]["xenon"]["clear"]
-        assert row[6] == f"{clear['mean']:.2f} ({clear['se']:.2f})"
-        assert (
-            "1 = worst, 7 = best" in printed
-            and f"alpha of the readability items: {result['cronbach_alpha']:.2f}" in printed
-        )
-        assert f"ANOVA of readability: F(2, 8) = {result['anova']['readability']['f']:.2f}" in printed
+def test_commands(tmp_path, study):
+    names, paths = ("context", "emotion", "reply"), []
+    for source, replies in SOURCES.items():
+        rows = [dict(zip(names, row, strict=True)) for row in zip(CONTEXTS, EMOTIONS, replies, strict=True)]
+        paths.append(write_jsonl(tmp_path / f"{source}.jsonl", rows))
+    folder = tmp_path / "out"
+    printed = study("human-eval", "export", *paths, "--output", folder, "--raters", 5, "--seed", 2).out
+    assert "5 sheets written" in printed and "key.csv" in printed
+    assert (folder / "key.csv").read_bytes() == (export(tmp_path / "same", 5, 2) / "key.csv").read_bytes()
+    rate(folder, opinions({"zebra-net": 3.0, "qqq-human": 5.0, "xenon": 5.0}))
+    result = json.loads(study("human-eval", "analyze", folder, "--json").out)
+    assert result == analyze_ratings(folder)
+    printed = study("human-eval", "analyze", folder).out
+    header, *rows = cells(printed)
+    assert header == ["source", "emotion_control", *READABILITY, "readability"]
+    clear, alpha = result["sources"]["xenon"]["clear"], result["cronbach_alpha"]
+    assert next(row for row in rows if row[0] == "xenon")[6] == f"{clear['mean']:.2f} ({clear['se']:.2f})"
+    assert "1 = worst, 7 = best" in printed and f"alpha of the readability items: {alpha:.2f}" in printed
+    assert f"ANOVA of readability: F(2, 8) = {result['anova']['readability']['f']:.2f}" in printed

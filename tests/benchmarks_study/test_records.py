@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from toolkit_helpers import ROOT, recipe_for, run_report, seed_run, write_csv, write_iemocap
 
 from benchmarks.study import baselines, plan, records, tables
@@ -128,18 +130,14 @@ class TestDocument:
         write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512}, base_model="minilm")
         records.collect("goemotions", tmp_path / "run", tmp_path / "records")
         document = tmp_path / "STUDY.md"
-        document.write_text(
-            "# Study\n\n<!-- table goemotions -->\nold\n<!-- end -->\n\nWords.\n\n<!-- table esa --><!-- end -->\n"
-        )
-        assert tables.write_document(document, tmp_path / "records") == 2
-        first = document.read_text()
-        assert (
-            first.startswith("# Study\n\n<!-- table goemotions -->\n\n") and "\nold" not in first and "Words." in first
-        )
-        assert "| goemotions/laa_ce | minilm | 43,410 | 1 | 10.0 | 0.512 |" in first
-        assert re.search(r"\| grief \| 0.00 \| 0.42 \| 0.35 \| 0.21 \| 0.51 \|", first)
+        old = "# Study\n\n<!-- table goemotions -->\nold\n<!-- end -->\n\nWords.\n\n<!-- table esa --><!-- end -->\n"
+        document.write_text(old)
         assert study("tables", document, "--records", tmp_path / "records").out == f"{document}: 2 tables\n"
-        assert document.read_text() == first
+        first = document.read_text()
+        assert first.startswith("# Study\n\n<!-- table goemotions -->\n\n") and "Words." in first
+        assert "\nold" not in first and "| goemotions/laa_ce | minilm | 43,410 | 1 | 10.0 | 0.512 |" in first
+        assert re.search(r"\| grief \| 0.00 \| 0.42 \| 0.35 \| 0.21 \| 0.51 \|", first)
+        assert tables.write_document(document, tmp_path / "records") == 2 and document.read_text() == first
 
     def test_the_study_is_up_to_date(self):
         """The tables in REPRODUCTION.md are those of the committed records."""
@@ -156,12 +154,12 @@ class TestBaselines:
         for part, count in (("train", 36), ("validation", 12), ("test", 12)):
             rows = [[f"{words[label]} {i % 5}", label] for i, label in enumerate(list(words) * count)][:count]
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="files", dataset_options={}, train_fraction=0.5)
+        recipe = dataclasses.replace(recipe_for(base_bert), dataset="files", train_fraction=0.5)
         result = baselines.baseline("frozen", recipe, tmp_path)
         assert result["rows"] == {"train": 18, "validation": 12, "test": 12} and result["minutes"] > 0
         assert result["C"] in baselines.STRENGTHS and list(result["test"]) == ["argmax"]
 
-    def test_other_settings_have_their_own_record(self, tmp_path, monkeypatch):
+    def test_other_settings_have_their_own_record(self, tmp_path, monkeypatch, study):
         seen = []
 
         def fitted(kind, recipe, data_dir):
@@ -178,14 +176,15 @@ class TestBaselines:
         assert seen == [("tfidf", 1.0), ("frozen", 1.0), ("tfidf", 0.1), ("frozen", 0.1)]
         assert [json.loads(tfidf.read_text())["train_fraction"] for tfidf, _ in files] == [1.0, 0.1, 1.0]
         assert [row[0] for row in tables.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
+        options = ["--base-model", "minilm", "--data-dir", "corpora", "--records", tmp_path]
+        found = study("baselines", "goemotions", *options).out.splitlines()  # which are on record
+        assert found == [f"{tmp_path}/goemotions/{name}.json" for name in ("tfidf", "frozen-minilm")]
+        assert len(seen) == 4 and rows_of(tmp_path)["baseline/tfidf"][:5] == ["-", "9", "-", "0.1", "0.100"]
+        done = study("baselines", "mod-ln", *options)
+        assert done.code == 1 and "'mod-ln' has no baselines" in done.err
 
     def test_one_regression_for_each_target_and_aspect(self, base_bert, corpora):
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-
-        recipe = dataclasses.replace(
-            recipe_for(base_bert), dataset="sentihood", dataset_options={}, train_fraction=1.0
-        )
+        recipe = dataclasses.replace(recipe_for(base_bert), dataset="sentihood", train_fraction=1.0)
         result = baselines.baseline("tfidf", recipe, corpora)
         train, test = (load_dataset_for("sentihood", corpora)[part].to_pandas() for part in ("train", "test"))
         vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit(train["text"])
@@ -202,30 +201,12 @@ class TestBaselines:
 
     def test_utterances_of_dialogues_one_by_one(self, base_bert, tmp_path):
         write_iemocap(tmp_path, per_session=12)
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="iemocap", dataset_options={}, train_fraction=1.0)
+        recipe = dataclasses.replace(recipe_for(base_bert), dataset="iemocap", train_fraction=1.0)
         splits = load_dataset_for("iemocap", tmp_path)
         assert any(-1 in labels for labels in splits["train"]["labels"]), "some turns have none of the labels"
         result = baselines.baseline("tfidf", recipe, tmp_path)
         assert result["rows"] == {part: len(rows) for part, rows in splits.items()}
         assert result["test"]["argmax"]["accuracy"] > 0.9
-
-    def test_from_the_command_line(self, tmp_path, monkeypatch, study):
-        measured = []
-
-        def baseline(kind, recipe, data_dir):
-            measured.append((kind, recipe.base_model, str(data_dir)))
-            figures = {"tuned": {"macro_f1": 0.4}, "fixed": {"macro_f1": 0.3, "per_label": {}}}
-            return {"C": 1.0, "rows": {"train": 10}, "validation": figures, "test": figures, "minutes": 0.5}
-
-        monkeypatch.setattr(records, "baseline", baseline)
-        options = ["--base-model", "minilm", "--data-dir", "corpora", "--records", tmp_path]
-        for _ in range(2):  # what is on record is not measured again
-            found = study("baselines", "goemotions", *options).out.splitlines()
-            assert found == [f"{tmp_path}/goemotions/{name}.json" for name in ("tfidf", "frozen-minilm")]
-            assert measured == [("tfidf", "minilm", "corpora"), ("frozen", "minilm", "corpora")]
-        assert rows_of(tmp_path)["baseline/tfidf"][:6] == ["-", "10", "-", "0.5", "0.300", "0.400"]
-        done = study("baselines", "mod-ln", *options)
-        assert done.code == 1 and "'mod-ln' has no baselines" in done.err
 
 
 class TestPlan:

@@ -36,6 +36,14 @@ def test_a_record_is_whole(name):
     assert bool(corpus.languages) is not (corpus.own_files or name == "brighter")  # whose languages an option names
 
 
+def test_the_epoch_is_chosen_by_the_metric_that_papers_compare():
+    chosen = {name: corpus_of(name).selection_metric for name in LABELLED}
+    others = {"sentihood": "strict_accuracy", "semeval2014": "accuracy", "daily_dialog": "micro_f1_without_neutral"}
+    others |= dict.fromkeys(("meld", "emorynlp"), "weighted_f1") | {"emotion6": "accuracy", "emobank": "pearson"}
+    others |= dict.fromkeys(("semeval2014_terms", "review_terms", "term_files"), "pair_f1")
+    assert chosen == dict.fromkeys(LABELLED, "macro_f1") | others
+
+
 def test_the_selection_metric_is_one_that_is_measured():
     labels, rng = np.arange(40) % 5, np.random.default_rng(0)
     for name in LABELLED:
@@ -190,117 +198,101 @@ class TestTweetEmoji:
         assert [names[i] for i in train["labels"]] == ["red_heart", "winking_with_tongue"] and len(set(names)) == 20
 
 
+def counts_of(*names: str):
+    """Counts of labels in this order."""
+    return lambda *numbers: dict(zip(names, numbers, strict=True))
+
+
 # (corpus, options, rows, labels that were counted, texts of two parts or in one twice): published figures, or counted once.
-SIX = ("joy", "sadness", "anger", "fear", "love", "surprise")
-MELD = ("neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear")
-EMORYNLP = ("neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad")
-DAILY_DIALOG = ("neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise")
-POLARITIES = ("positive", "negative", "neutral", "conflict", "none")
-FOUR = ("angry", "happy", "neutral", "sad")
-REAL = [
-    (
-        # 3,608 of 3,699 terms for training, and 1,120 of 1,134: without those of the polarity conflict.
-        *("semeval2014_terms", {}, (2739, 305, 800)),
+SIX = counts_of("joy", "sadness", "anger", "fear", "love", "surprise")
+EKMAN = counts_of("anger", "disgust", "fear", "joy", "sadness", "surprise")
+MELD = counts_of("neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear")
+EMORYNLP = counts_of("neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad")
+DAILY_DIALOG = counts_of("neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise")
+POLARITIES = counts_of("positive", "negative", "neutral", "conflict", "none")
+HOOD = counts_of("none", "positive", "negative")
+TERMS = counts_of("B-positive", "B-negative", "B-neutral")
+FOUR = counts_of("angry", "happy", "neutral", "sad")
+GOEMOTIONS = counts_of("neutral", "admiration", "grief", "pride", "relief")
+REAL = {
+    # 3,608 of 3,699 terms for training, and 1,120 of 1,134: without those of the polarity conflict.
+    "semeval2014_terms": ({}, (2739, 305, 800), {"train": TERMS(1947, 729, 575), "test": TERMS(728, 196, 196)}),
+    "review_terms": ({}, (4123, 200, 200), {"test": TERMS(97, 81, 38)}),
+    "goemotions": ({}, (43410, 5426, 5427), {"train": GOEMOTIONS(14219, 4130, 77, 111, 153)}),
+    "emotion6": (
+        *({}, (16000, 2000, 2000)),
         {
-            "train": (("B-positive", "B-negative", "B-neutral"), (1947, 729, 575)),
-            "test": (("B-positive", "B-negative", "B-neutral"), (728, 196, 196)),
+            "train": SIX(5362, 4666, 2159, 1937, 1304, 572),
+            "validation": SIX(704, 550, 275, 212, 178, 81),
+            "test": SIX(695, 581, 275, 224, 159, 66),
         },
-        {"train & test": 1},
     ),
-    (
-        *("review_terms", {}, (4123, 200, 200)),
-        {"test": (("B-positive", "B-negative", "B-neutral"), (92, 73, 45))},
-        {"train & test": 0, "train & validation": 0, "validation & test": 0},
+    "brighter": (
+        *({"languages": ["eng", "deu", "esp"]}, (7363, 499, 5369)),  # no Spanish test part
+        {"train": EKMAN(1593, 1486, 2166, 1857, 1701, 1419), "test": EKMAN(1097, 825, 1788, 1228, 1398, 960)},
     ),
-    (
-        *("goemotions", {}, (43410, 5426, 5427)),
-        {"train": (("neutral", "admiration", "grief", "pride", "relief"), (14219, 4130, 77, 111, 153))},
-        {"train & test": 32, "train & validation": 41, "validation & test": 10},
+    "sentihood": (
+        *({}, (15008, 3748, 7516)),
+        {"train": HOOD(12548, 1626, 834), "validation": HOOD(3138, 406, 204), "test": HOOD(6300, 810, 406)},
     ),
-    (
-        *("emotion6", {}, (16000, 2000, 2000)),
+    # Together as the corpus counts them (2176 positive, ...), less one category that two sentences name twice each.
+    "semeval2014": (
+        *({}, (13695, 1525, 4000)),
         {
-            "train": (SIX, (5362, 4666, 2159, 1937, 1304, 572)),
-            "validation": (SIX, (704, 550, 275, 212, 178, 81)),
-            "test": (SIX, (695, 581, 275, 224, 159, 66)),
+            "train": POLARITIES(1947, 752, 452, 185, 10359),
+            "validation": POLARITIES(229, 87, 49, 11, 1149),
+            "test": POLARITIES(657, 222, 94, 52, 2975),
         },
-        {"repeated in train": 31, "train & validation": 5, "train & test": 11, "validation & test": 3},
     ),
-    (
-        *("brighter", {"languages": ["eng", "deu", "esp"]}, (7363, 499, 5369)),  # no Spanish test part
-        {
-            "train": (
-                ("anger", "disgust", "fear", "joy", "sadness", "surprise"),
-                (1593, 1486, 2166, 1857, 1701, 1419),
-            ),
-            "test": (("anger", "disgust", "fear", "joy", "sadness", "surprise"), (1097, 825, 1788, 1228, 1398, 960)),
-        },
-        {"repeated in train": 6, "train & test": 1},
+    "meld": (
+        *({}, (1038, 114, 280)),
+        {"train": MELD(4710, 1743, 1205, 1109, 683, 271, 268), "test": MELD(1256, 402, 281, 345, 208, 68, 50)},
     ),
-    (
-        *("sentihood", {}, (15008, 3748, 7516)),
-        {
-            "train": (("none", "positive", "negative"), (12548, 1626, 834)),
-            "validation": (("none", "positive", "negative"), (3138, 406, 204)),
-            "test": (("none", "positive", "negative"), (6300, 810, 406)),
-        },
-        {"train & test": 34, "train & validation": 24, "validation & test": 5},
+    "meld, four classes": ({"four_classes": True}, (1038, 114, 280), {"test": FOUR(345, 402, 1256, 208)}),
+    "emorynlp": (
+        *({}, (659, 89, 79)),
+        {"train": EMORYNLP(2485, 1677, 638, 551, 941, 785, 474), "test": EMORYNLP(288, 217, 111, 96, 116, 86, 70)},
     ),
-    (
-        # Together as the corpus counts them (2176 positive, ...), less one category that two sentences name twice each.
-        *("semeval2014", {}, (13695, 1525, 4000)),
-        {
-            "train": (POLARITIES, (1947, 752, 452, 185, 10359)),
-            "validation": (POLARITIES, (229, 87, 49, 11, 1149)),
-            "test": (POLARITIES, (657, 222, 94, 52, 2975)),
-        },
-        {"repeated in train": 5, "repeated in validation": 1, "train & validation": 0, "train & test": 1},
+    "emorynlp, four classes": ({"four_classes": True}, (659, 89, 79), {"test": FOUR(86, 217, 288, 70)}),
+    # Without the one dialogue of 12 utterances and 11 labels, all neutral: 72143 are published.
+    "daily_dialog": (
+        *({}, (11117, 1000, 1000)),
+        {"train": DAILY_DIALOG(72132, 827, 303, 146, 11182, 969, 1600),
+         "test": DAILY_DIALOG(6321, 118, 47, 17, 1019, 102, 116)},
     ),
-    (
-        *("meld", {}, (1038, 114, 280)),
-        {"train": (MELD, (4710, 1743, 1205, 1109, 683, 271, 268)), "test": (MELD, (1256, 402, 281, 345, 208, 68, 50))},
-        {},
-    ),
-    ("meld", {"four_classes": True}, (1038, 114, 280), {"test": (FOUR, (345, 402, 1256, 208))}, {}),
-    (
-        *("emorynlp", {}, (659, 89, 79)),
-        {
-            "train": (EMORYNLP, (2485, 1677, 638, 551, 941, 785, 474)),
-            "test": (EMORYNLP, (288, 217, 111, 96, 116, 86, 70)),
-        },
-        {},
-    ),
-    ("emorynlp", {"four_classes": True}, (659, 89, 79), {"test": (FOUR, (86, 217, 288, 70))}, {}),
-    (
-        *("daily_dialog", {}, (11117, 1000, 1000)),
-        {
-            # Without the one dialogue of 12 utterances and 11 labels, all neutral: 72143 are published.
-            "train": (DAILY_DIALOG, (72132, 827, 303, 146, 11182, 969, 1600)),
-            "test": (DAILY_DIALOG, (6321, 118, 47, 17, 1019, 102, 116)),
-        },
-        {},
-    ),
-    ("daily_dialog", {"four_classes": True}, (11117, 1000, 1000), {"test": (FOUR, (118, 1019, 6321, 102))}, {}),
+    "daily_dialog, four classes": ({"four_classes": True}, (11117, 1000, 1000), {"test": FOUR(118, 1019, 6321, 102)}),
     # One turn less for each dialogue.
-    ("daily_dialog_replies", {}, (76042, 7069, 6740), {"test": (("neutral",), (5454,))}, {}),
-    ("empathetic_dialogues", {}, (40252, 5736, 5257), {}, {}),
-    ("tweet_emoji", {}, (45000, 5000, 50000), {"train": (("red_heart",), (9204,))}, {}),
-]
+    "daily_dialog_replies": ({}, (76042, 7069, 6740), {"test": {"neutral": 5454}}),
+    "empathetic_dialogues": ({}, (40252, 5736, 5257), {}),
+    "tweet_emoji": ({}, (45000, 5000, 50000), {"train": {"red_heart": 9204}}),
+}  # fmt: skip
+DUPLICATES = {
+    "semeval2014_terms": {"train & test": 1},
+    "review_terms": dict.fromkeys(("train & test", "train & validation", "validation & test"), 0),
+    "goemotions": {"train & test": 32, "train & validation": 41, "validation & test": 10},
+    "emotion6": {"repeated in train": 31, "train & validation": 5, "train & test": 11, "validation & test": 3},
+    "brighter": {"repeated in train": 6, "train & test": 1},
+    "sentihood": {"train & test": 34, "train & validation": 24, "validation & test": 5},
+    "semeval2014": {
+        "repeated in train": 5, "repeated in validation": 1, "train & validation": 0, "train & test": 1,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.real_data
 @pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
-@pytest.mark.parametrize(("name", "options", "rows", "labels", "duplicates"), REAL)
-def test_the_corpora_themselves(name, options, rows, labels, duplicates):
-    splits = load_dataset_for(name, **options)
+@pytest.mark.parametrize("case", REAL)
+def test_the_corpora_themselves(case):
+    options, rows, labels = REAL[case]
+    splits = load_dataset_for(case.partition(",")[0], **options)
     assert tuple(len(splits[split]) for split in ("train", "validation", "test")) == rows
     for split, dataset in splits.items():
         assert len(set(dataset["id"])) == len(dataset)
-        wanted, counts = labels.get(split, ((), ()))
         feature = dataset.features["labels"]
         names = getattr(feature, "feature", feature).names
         ids = np.concatenate([np.atleast_1d(value) for value in dataset["labels"]]).astype(int)
         found = dict(zip(names, np.bincount(ids[ids >= 0], minlength=len(names)).tolist(), strict=True))
-        assert {label: found[label] for label in wanted} == dict(zip(wanted, counts, strict=True))
-    report = duplicates_between_splits(splits)
+        wanted = labels.get(split, {})
+        assert {label: found[label] for label in wanted} == wanted
+    duplicates, report = DUPLICATES.get(case, {}), duplicates_between_splits(splits)
     assert {pair: report[pair] for pair in duplicates} == duplicates

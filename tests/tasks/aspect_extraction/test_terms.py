@@ -12,14 +12,8 @@ from hf_emotion.modeling import text_processing as tp
 from model_cases import asymmetric_
 from served import running
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from toolkit_helpers import cells, invoke, save_base_bert
-from transformers import (
-    AutoTokenizer,
-    BertConfig,
-    BertForTokenClassification,
-    PreTrainedTokenizerFast,
-    pipeline,
-)
+from toolkit_helpers import assert_close, cells, invoke, save_base_bert
+from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, PreTrainedTokenizerFast, pipeline
 
 from hf_emotion import AspectPredictor, explain, load_dataset_for
 from hf_emotion.runtime.remote import Client
@@ -47,10 +41,8 @@ def folder(tmp_path_factory):
     base = save_base_bert(tmp_path_factory.mktemp("base") / "bert")
     tokenizer = AutoTokenizer.from_pretrained(base)
     tokenizer.model_max_length = 24
-    sizes = BertConfig.from_pretrained(base).to_dict() | {
-        "id2label": dict(enumerate(TAGS)),
-        "label2id": {t: i for i, t in enumerate(TAGS)},
-    }
+    names = {"id2label": dict(enumerate(TAGS)), "label2id": {t: i for i, t in enumerate(TAGS)}}
+    sizes = BertConfig.from_pretrained(base).to_dict() | names
     model = asymmetric_(BertForTokenClassification(BertConfig(**sizes)), seed=3).eval()
     with torch.no_grad():
         model.classifier.weight.mul_(8)
@@ -124,15 +116,14 @@ def test_figures_equal_those_of_strict_chunks():
     scores = [np.eye(len(TAGS))[[TAGS.index(tag) for tag in tags]] for tags in found]
     figures = term_figures(ids, scores, TAGS)
     for name, part in (("pair", slice(3)), ("term", slice(2))):
-        true, ours = (
-            {(row, *chunk[part]) for row, tags in enumerate(all_) for chunk in conlleval(tags)}
-            for all_ in (gold, found)
-        )
+        places = [
+            {(row, *chunk[part]) for row, tags in enumerate(rows) for chunk in conlleval(tags)}
+            for rows in (gold, found)
+        ]
+        true, ours = places
         precision, recall = len(true & ours) / len(ours), len(true & ours) / len(true)
-        assert figures[f"{name}_precision"] == pytest.approx(precision) and figures[f"{name}_recall"] == pytest.approx(
-            recall
-        )
-        assert figures[f"{name}_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+        expected = {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
+        assert {measure: figures[f"{name}_{measure}"] for measure in expected} == pytest.approx(expected)
     assert 0 < figures["pair_f1"] < figures["term_f1"] < 1
 
 
@@ -163,14 +154,13 @@ def write(folder, name: str, content: str):
 
 
 def test_all_forms_of_own_files_give_the_same_rows(tmp_path):
-    text = ROWS[0]["text"]
+    text, options = ROWS[0]["text"], {"validation_fraction": 0.0, "labels": LABELS}
     spans = write(tmp_path / "spans", "train.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
     rows = f'text,term,label,start\n"{text}",sun,positive,13\n☕ cafe\u0301 food is bad,cafe\u0301 food,negative,2\na day,,,\n'
-    a_term = write(tmp_path / "rows", "train.csv", rows)
-    tokens = "the O\nsun O\n, O\nthe O\nsun B-positive\nis O\njoy O\n\n☕ O\ncafe\u0301 B-negative\nfood I-negative\nis O\nbad O\n\na O\nday O\n"
-    conll = write(tmp_path / "conll", "train.conll", tokens)
-    options = {"validation_fraction": 0.0, "labels": LABELS}
+    tokens = "the O|sun O|, O|the O|sun B-positive|is O|joy O||☕ O|cafe\u0301 B-negative|food I-negative|is O|bad O||a O|day O|"
+    conll = write(tmp_path / "conll", "train.conll", tokens.replace("|", "\n"))
     first = load_dataset_for("term_files", spans, **options)["train"]
+    a_term = write(tmp_path / "rows", "train.csv", rows)
     second = load_dataset_for("term_files", a_term, start_column="start", **options)["train"]
     third = load_dataset_for("term_files", conll, **options)["train"]
     assert first["labels"] == second["labels"] == third["labels"] and first["text"] == second["text"]
@@ -250,16 +240,14 @@ def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
         load_dataset_for("term_files", folder, validation_fraction=0.0)
 
 
-def test_a_term_is_what_stands_in_its_place(predictor, caplog):
+def test_a_term_is_what_stands_in_its_place(predictor):
     draw = random.Random(2)
     parts = [*" ".join(TEXTS).split(), "🍕", "\u0301", "\u200d", "\u0085", "zebra" * 9]
-    texts = [
-        *TEXTS,
-        *(
-            "".join(draw.choice(parts) + draw.choice(["", " ", "  "]) for _ in range(draw.randint(1, 60)))
-            for _ in range(60)
-        ),
-    ]
+
+    def text() -> str:
+        return "".join(draw.choice(parts) + draw.choice(["", " ", "  "]) for _ in range(draw.randint(1, 60)))
+
+    texts = [*TEXTS, *(text() for _ in range(60))]
     texts = [text for text in texts if tp.is_readable(text)]
     results, unread = predictor.predict(texts)
     assert unread.truncated.any() and not unread.truncated.all()
@@ -274,10 +262,9 @@ def test_a_term_is_what_stands_in_its_place(predictor, caplog):
     pipe = pipeline("aspect-extraction", model=predictor.model, tokenizer=predictor.tokenizer)
     for text, own in zip(texts[:12], results, strict=False):
         for found in (predictor(text)[0], pipe(text)):
-            assert [(one["start"], one["end"], one["label"]) for one in found] == [
-                (one["start"], one["end"], one["label"]) for one in own
-            ]
-            assert [one["score"] for one in found] == pytest.approx([one["score"] for one in own], abs=1e-5)
+            assert_close(
+                *([[term[n] for n in ("start", "end", "label", "score")] for term in terms] for terms in (found, own))
+            )
 
 
 def test_a_frame_has_a_row_for_each_term(predictor):
@@ -402,11 +389,9 @@ def test_the_service_gives_what_the_predictor_gives(folder, predictor):
 def test_a_model_of_pairs_may_decide_the_sentiment(folder, predictor, tmp_path):
     """It reads the text and the term."""
     base = save_base_bert(tmp_path / "base")
-    rows = [
-        f"the {term} is {cue},term,{label}"
-        for term in ("sun", "day", "home", "rain")
-        for cue, label in (("joy", "positive"), ("sad", "negative"), ("neutral", "neutral"))
-    ]
+    cues = (("joy", "positive"), ("sad", "negative"), ("neutral", "neutral"))
+    terms = ("sun", "day", "home", "rain")
+    rows = [f"the {term} is {cue},term,{label}" for term in terms for cue, label in cues]
     data = write(tmp_path / "data", "train.csv", "\n".join(["text,aspect,label", *rows * 3]) + "\n")
     recipe = tmp_path / "pair.yaml"
     recipe.write_text(

@@ -6,6 +6,7 @@ import itertools
 import re
 import unicodedata
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow
@@ -159,11 +160,7 @@ class TestRegistry:
     )
     def test_a_corpus_that_the_hub_does_not_give_can_come_from_a_folder(self, monkeypatch, corpus, files):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-
-        def load_dataset(*arguments):
-            raise ConnectionError("no way out")
-
-        monkeypatch.setattr("datasets.load_dataset", load_dataset)
+        monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=ConnectionError("no way out")))
         with pytest.raises(OSError, match=f"no way out.*`data_dir`.*{re.escape(files)}"):
             load_dataset_for(corpus)
 
@@ -172,30 +169,19 @@ class TestDuplicates:
     @pytest.fixture
     def folder(self, tmp_path):
         rows = lambda *texts: "".join(f"{text}\t{i}\t{i}\n" for i, text in enumerate(texts))  # noqa: E731
-        return goemotions_folder(
-            tmp_path, train=rows("a", "a", "a", "b", "c", "A"), dev=rows("a", "d"), test=rows("b", "d", "d", "e")
-        )
+        parts = {"train": rows("a", "a", "a", "b", "c", "A"), "dev": rows("a", "d"), "test": rows("b", "d", "d", "e")}
+        return goemotions_folder(tmp_path, **parts)
 
-    def test_counts_distinct_texts(self, folder):
-        assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == {
-            "repeated in train": 2,
-            "repeated in validation": 0,
-            "repeated in test": 1,
-            "train & validation": 1,
-            "train & test": 1,
-            "validation & test": 1,
-        }
-
-    def test_they_are_reported(self, folder, caplog):
-        load_dataset_for("goemotions", folder)
+    def test_distinct_texts_are_counted_and_reported(self, folder, caplog):
+        report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
+        report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
+        assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
         assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
 
     def test_dedupe_takes_them_out_of_train_alone(self, folder, caplog):
         splits = load_dataset_for("goemotions", folder, dedupe=True)
-        assert splits["train"]["text"][:] == ["c", "A"]
-        assert splits["train"]["labels"][:] == [[4], [5]]
-        assert splits["validation"]["text"][:] == ["a", "d"]
-        assert len(splits["test"]) == 4
+        assert splits["train"]["text"][:] == ["c", "A"] and splits["train"]["labels"][:] == [[4], [5]]
+        assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
         assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
 
     def test_without_held_out_parts(self):
@@ -207,6 +193,13 @@ def load(folder: Path, **options) -> DatasetDict:
     return load_dataset_for("files", folder, **options)
 
 
+def write_parts(folder: Path, rows: list[list[str]], header=("text", "label"), parts=("train", "dev")) -> Path:
+    for part in parts:
+        write_csv(folder / f"{part}.csv", list(header), rows)
+    return folder
+
+
+PARTS = ("train", "validation", "test")
 ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
 
 
@@ -301,9 +294,7 @@ class TestFormats:
 class TestOwnFiles:
     @pytest.fixture
     def folder(self, tmp_path):
-        for split in ("train", "validation", "test"):
-            write_csv(tmp_path / f"{split}.csv", ["text", "label"], ROWS)
-        return tmp_path
+        return write_parts(tmp_path, ROWS, parts=PARTS)
 
     def test_a_list_of_labels_in_a_test_part_of_single_labels(self, tmp_path):
         """It would make the whole corpus multi-label."""
@@ -323,15 +314,12 @@ class TestOwnFiles:
         assert "validation.csv" not in caplog.text
 
     def test_no_label_at_all(self, tmp_path):
-        for split in ("train", "validation"):
-            write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", ""], ["b", ","]])
+        write_parts(tmp_path, [["a", ""], ["b", ","]])
         with pytest.raises(ValueError, match="no row has a label; name their column with label_column"):
             load(tmp_path, label_separator=",")
 
     def test_separator(self, folder):
-        for split in ("train", "validation", "test"):
-            rows = [["a", "joy | anger"], ["b", "fear"], ["c", ""], ["d", "joy|joy|"]]
-            write_csv(folder / f"{split}.csv", ["text", "label"], rows)
+        write_parts(folder, [["a", "joy | anger"], ["b", "fear"], ["c", ""], ["d", "joy|joy|"]], parts=PARTS)
         train = load(folder, label_separator="|")["train"]
         assert (label_matrix(train).ndim == 2) and label_names(train) == ["anger", "fear", "joy"]
         assert train["labels"][:] == [[0, 2], [1], [], [2]]
@@ -352,9 +340,8 @@ class TestOwnFiles:
         assert named(train)[:3] == [["joy|other"], ["None"], ["NA"]] and train["text"][2] == "None"
 
     def test_indicator_columns(self, folder):
-        for split in ("train", "validation", "test"):
-            rows = [["a", "1", "0", "x"], ["b", " 1 ", "1", "y"], ["c", "0", "0", "z"]]
-            write_csv(folder / f"{split}.csv", ["text", "joy", "anger", "other"], rows)
+        rows = [["a", "1", "0", "x"], ["b", " 1 ", "1", "y"], ["c", "0", "0", "z"]]
+        write_parts(folder, rows, ("text", "joy", "anger", "other"), PARTS)
         train = load(folder, label_columns=["joy", "anger"], id_column="other")["train"]
         assert label_names(train) == ["joy", "anger"]
         assert train["labels"][:] == [[0], [0, 1], []]
@@ -363,10 +350,8 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match=r"line 2: label columns must hold 0 or 1, got \{'anger': '2'\}"):
             load(folder, label_columns=["joy", "anger"])
         write_csv(folder / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
-        assert load(folder, label_columns=["joy", "anger"])["train"]["labels"][:] == [
-            [1],
-            [0],
-        ]  # as pandas and R write them
+        train = load(folder, label_columns=["joy", "anger"])["train"]
+        assert train["labels"][:] == [[1], [0]]  # as pandas and R write them
         (folder / "train.csv").unlink()
         truths = [{"text": "a", "joy": True, "anger": False, "other": "x"}]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(truths), folder / "train.parquet")
@@ -385,7 +370,7 @@ class TestOwnFiles:
         assert named(train) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
-    def test_forms_of_one_label(self, tmp_path, caplog, value):
+    def test_forms_of_one_label(self, tmp_path, value):
         labels = ["joy", " joy ", 1, 1.0, "1", value]
         write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in labels])
         write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
@@ -418,9 +403,8 @@ class TestOwnFiles:
 
     @pytest.mark.parametrize("options", [{"label_columns": ["nix", "label"]}, {"id_column": "nix"}])
     def test_missing_column(self, folder, options):
-        with pytest.raises(
-            ValueError, match=r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
-        ):
+        message = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
+        with pytest.raises(ValueError, match=message):
             load(folder, **options)
 
     @pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
@@ -439,7 +423,6 @@ class TestOwnFiles:
 
     def test_capital_endings(self, tmp_path):
         write_csv(tmp_path / "train.CSV", ["text", "label"], ROWS)
-        assert list(read_rows(tmp_path / "train.CSV"))
         assert load(tmp_path)["train"]["text"][:]
 
 
@@ -451,9 +434,7 @@ class TestLabelMatrix:
         assert matrix.dtype == np.int8 and matrix.tolist() == expected
 
     def test_single_label(self, tmp_path):
-        write_csv(tmp_path / "train.csv", ["text", "label"], ROWS)
-        write_csv(tmp_path / "dev.csv", ["text", "label"], ROWS)
-        ids = label_matrix(load(tmp_path)["train"])
+        ids = label_matrix(load(write_parts(tmp_path, ROWS))["train"])
         assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1]
 
 
@@ -464,11 +445,7 @@ class TestQuickstart:
 
     @pytest.fixture(scope="class")
     def rows(self, splits):
-        return [
-            (text, labels)
-            for split in splits.values()
-            for text, labels in zip(split["text"], named(split), strict=True)
-        ]
+        return [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
 
     def test_labels(self, splits, rows):
         assert all(label_names(split) == GOEMOTIONS for split in splits.values())
@@ -510,10 +487,7 @@ class TestLanguages:
         for option in ("dedupe", "oversample"):
             with pytest.raises(ValueError, match=r"no split 'train': it has \['test'\]"):
                 load_dataset_for("languages", **{option: True})
-        recipe = load_recipe("quickstart", ["dataset=languages"])
-        with pytest.raises(
-            ValueError,
-            match=r"a training needs rows in the part 'train'; the corpus has \{'test': 504\} \(after `dedupe`,",
-        ):
-            train(recipe, tmp_path / "run")
+        message = r"a training needs rows in the part 'train'; the corpus has \{'test': 504\} \(after `dedupe`,"
+        with pytest.raises(ValueError, match=message):
+            train(load_recipe("quickstart", ["dataset=languages"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()

@@ -82,14 +82,9 @@ class TestFiles:
         def load_dataset(*arguments):
             asked.append(arguments)
             features = Features({"text": Value("string"), "label": ClassLabel(names=EMOTIONS)})
-            parts = {"test": [("c", 5)], "train": [("a", 0), ("cafe\u0301", 2)], "validation": [("b", 4)]}
+            rows = lambda texts, ids: Dataset.from_dict({"text": texts, "label": ids}, features=features)  # noqa: E731
             return DatasetDict(
-                {
-                    split: Dataset.from_dict(
-                        {"text": [text for text, _ in rows], "label": [label for _, label in rows]}, features=features
-                    )
-                    for split, rows in parts.items()
-                }
+                test=rows(["c"], [5]), train=rows(["a", "cafe\u0301"], [0, 2]), validation=rows(["b"], [4])
             )
 
         monkeypatch.setattr("datasets.load_dataset", load_dataset)
@@ -109,15 +104,10 @@ class TestOversampling:
         most = max(counts.values())
         assert label_counts(sampled) == {name: most for name, count in counts.items() if count}
         times = collections.Counter(sampled["text"])
-        assert set(times) == set(dataset["text"])  # no row is lost
+        assert set(rows_of(sampled)) == set(rows_of(dataset)) and sampled.features == dataset.features  # none is lost
         for text, count in times.items():
             own = counts[text.split()[0]]
             assert count in (most // own, -(-most // own)), text
-
-    def test_rows_stay_whole(self):
-        dataset = labelled(COUNTS)
-        assert set(rows_of(oversample_minorities(dataset))) == set(rows_of(dataset))
-        assert oversample_minorities(dataset).features == dataset.features
 
     def test_the_seed_alone_decides_which_rows_come_once_more(self):
         dataset = labelled({"a": 5, "b": 12})
@@ -154,22 +144,15 @@ class TestNothingLeaks:
         }
         return emotion6_folder(tmp_path, train=lines(train), **{name: lines(rows) for name, rows in parts.items()})
 
-    @pytest.fixture
-    def plain(self, folder):
-        return load_dataset_for("emotion6", folder)
-
-    @staticmethod
-    def assert_nothing_leaks(splits, plain):
+    def test_dedupe_and_oversample(self, folder):
+        plain = load_dataset_for("emotion6", folder)
+        assert set(plain["train"]["text"]) & set(plain["test"]["text"])  # there is something to leak
+        splits = load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
         for split in ("validation", "test"):
             assert not set(splits["train"]["text"]) & set(splits[split]["text"])
             assert rows_of(splits[split]) == rows_of(plain[split])
         held_out = {text for split in ("validation", "test") for text in plain[split]["text"]}
         assert set(rows_of(splits["train"])) == {row for row in rows_of(plain["train"]) if row[1] not in held_out}
-
-    def test_dedupe_and_oversample(self, folder, plain):
-        assert set(plain["train"]["text"]) & set(plain["test"]["text"])  # there is something to leak
-        splits = load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
-        self.assert_nothing_leaks(splits, plain)
         # Joy is the largest class without the rows that went: they are counted after the duplicates are removed.
         assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 1)
         report = duplicates_between_splits(splits)

@@ -27,13 +27,8 @@ from hf_emotion.training.recipe_checks import check_parts
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread", "no_plots")
 METHODS = list(few_shot.METHODS)
-
-
-@pytest.fixture(autouse=True)
-def single_thread(no_plots):
-    with one_thread():
-        yield
 
 
 def few_recipe(base, methods=METHODS, arguments=None, **changes):
@@ -186,21 +181,16 @@ def test_contrastive_training_parts_the_labels(base_bert, single_label, monkeypa
 
 
 def test_several_labels_and_a_share_of_the_rows(base_bert, feelings, tmp_path):
-    recipe = few_recipe(
-        base_bert, ["contrastive"], train_fraction=0.8, shots=3, dataset_options={"label_separator": "|"}
-    )
-    report = train(recipe, tmp_path / "run", data_dir=feelings).to_dict()
+    fields = {"train_fraction": 0.8, "shots": 3, "dataset_options": {"label_separator": "|"}}
+    report = train(few_recipe(base_bert, ["contrastive"], **fields), tmp_path / "run", data_dir=feelings).to_dict()
     assert report["rows"]["train"] < 20 and min(report["class_counts"].values()) >= 3
     assert set(report["runs"][0]["thresholds"]) == set(FEELINGS)
     assert "probability" in invoke("predict", tmp_path / "run", "so happy")
 
 
 def test_two_labels(base_bert, tmp_path):
-    rows = [
-        [f"{text} {word}", label]
-        for text, label in (("happy sun", "joy"), ("sad rain", "anger"))
-        for word in "abcdefghij"
-    ]
+    cues = (("happy sun", "joy"), ("sad rain", "anger"))
+    rows = [[f"{text} {word}", label] for text, label in cues for word in "abcdefghij"]
     for part in ("train", "dev", "test"):
         write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], rows)
     report = train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=tmp_path / "data").to_dict()
@@ -246,9 +236,8 @@ def test_what_does_not_fit_is_refused(changes, words):
 
 def test_only_for_texts(base_bert, tmp_path):
     write_meld(tmp_path)
-    recipe = make_recipe(
-        {"name": "d", "dataset": "meld", "model_type": "dialogue-bilstm", "base_model": str(base_bert)}
-    )
+    fields = {"name": "d", "dataset": "meld", "model_type": "dialogue-bilstm", "base_model": str(base_bert)}
+    recipe = make_recipe(fields)
     for field, value in (("shots", 4), ("few_shot", ["linear"])):
         with pytest.raises(ValueError, match=f"`{field}` does not fit"):
             train(dataclasses.replace(recipe, **{field: value}), tmp_path / "run", data_dir=tmp_path)

@@ -23,7 +23,7 @@ from sklearn.metrics import f1_score
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from toolkit_helpers import files_in, invoke, one_thread, recipe_for, write_csv, write_jsonl
+from toolkit_helpers import files_in, invoke, recipe_for, write_csv, write_jsonl
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -45,12 +45,7 @@ from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT
 
 
 pytest_plugins = ["toolkit_fixtures"]
-
-
-@pytest.fixture(autouse=True)
-def single_thread():
-    with one_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 
 @pytest.fixture(scope="module")
@@ -116,16 +111,14 @@ class TestProbabilities:
         assert sum(characters, []) == list(map(len, texts))
         assert 1 < len(characters) < len(texts) and max(map(sum, characters)) <= batching.CHARACTERS
 
-    def test_dtypes_that_are_refused(self, middling, predictor):
-        with pytest.raises(
-            ValueError, match=r"`dtype` must be one of \['float32', 'bfloat16', 'float16'\], got 'int8'"
-        ):
+    def test_dtypes_and_devices_that_are_refused(self, middling, predictor):
+        message = r"`dtype` must be one of \['float32', 'bfloat16', 'float16'\], got 'int8'"
+        with pytest.raises(ValueError, match=message):
             Predictor(middling, dtype="int8")
-        with pytest.raises(
-            ValueError,
-            match="pass `tokenizer` together with a model object, and neither `dtype` nor another `device`:",
-        ):
-            Predictor(predictor.model, predictor.tokenizer, dtype="float16")
+        message = "pass `tokenizer` together with a model object, and neither `dtype` nor another `device`:"
+        for options in ({"dtype": "float16"}, {"device": 0}):
+            with pytest.raises(ValueError, match=message):
+                Predictor(predictor.model, predictor.tokenizer, **options)
 
     def test_of_a_single_label_model(self, single_run):
         texts = ["so happy", "i am not calm today", "the day", "a home of the sun and the rain"]
@@ -135,10 +128,7 @@ class TestProbabilities:
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
         for row, labels in zip(found, predictor(texts), strict=True):
             assert labels == [{"label": predictor.labels[row.argmax()], "score": pytest.approx(row.max(), abs=1e-6)}]
-
-    def test_a_single_label_model_gives_one_label(self, single_run):
-        predictor = Predictor(single_run, device="cpu")
-        assert len(predictor.present(np.array([[0.4, 0.4, 0.2]]))[0]) == 1
+        assert len(predictor.present(np.array([[0.4, 0.4, 0.2]]))[0]) == 1  # of equal ones, too
 
     def test_of_a_new_classifier_over_a_language_model(self, tiny_run, tmp_path, texts):
         """Until it is saved, its configuration names the class of the language model."""
@@ -177,14 +167,11 @@ class TestLabels:
     def test_those_above_their_thresholds_most_probable_first(self, predictor, middling, texts, plain):
         limits = AutoModelForSequenceClassification.from_pretrained(middling).config.thresholds
         for labels, row in zip(predictor(texts), plain, strict=True):
-            expected = [
-                (score, name) for score, limit, name in zip(row, limits, GOEMOTIONS, strict=True) if score > limit
-            ]
+            passing = [(s, name) for s, limit, name in zip(row, limits, GOEMOTIONS, strict=True) if s > limit]
             # The median of two probabilities is neither of them: no score lies at its limit.
-            assert [item["label"] for item in labels] == [name for _, name in sorted(expected, reverse=True)]
-            assert [item["score"] for item in labels] == pytest.approx(
-                [s for s, _ in sorted(expected, reverse=True)], abs=1e-5
-            )
+            assert [item["label"] for item in labels] == [name for _, name in sorted(passing, reverse=True)]
+            scores = sorted((score for score, _ in passing), reverse=True)
+            assert [item["score"] for item in labels] == pytest.approx(scores, abs=1e-5)
         assert min(map(len, predictor(texts))) < 14 < max(map(len, predictor(texts)))
 
     def test_the_threshold_itself_does_not_pass(self, predictor):
@@ -197,12 +184,11 @@ class TestLabels:
 
     def test_top_k_whatever_the_thresholds(self, predictor, texts, plain):
         for labels, row in zip(predictor(texts, top_k=3), plain, strict=True):
-            assert [item["label"] for item in labels] == [
-                GOEMOTIONS[i] for i in sorted(range(28), key=lambda i: -row[i])[:3]
-            ]
+            best = sorted(range(28), key=lambda i: -row[i])[:3]
+            assert [item["label"] for item in labels] == [GOEMOTIONS[i] for i in best]
         assert [len(labels) for labels in predictor(texts[:2], top_k=100)] == [28, 28]
 
-    def test_without_stored_thresholds_one_half(self, tmp_path, tiny_run, texts, plain):
+    def test_without_stored_thresholds_one_half(self, tiny_run, texts, plain):
         model = AutoModelForSequenceClassification.from_pretrained(tiny_run)
         model.config.thresholds = None
         predictor = Predictor(model, AutoTokenizer.from_pretrained(tiny_run))
@@ -236,7 +222,7 @@ class TestTaxonomies:
         predictor = Predictor(middling, device="cpu", taxonomy="ekman")
         np.testing.assert_allclose(predictor.label_probabilities(texts), plain, atol=1e-5)
 
-    def test_the_finest(self, middling, texts):
+    def test_the_finest(self, middling):
         assert Predictor(middling, device="cpu", taxonomy="goemotions").labels == GOEMOTIONS
 
     def test_sums_for_a_single_label_model(self, tiny_run, texts):
@@ -247,9 +233,8 @@ class TestTaxonomies:
         coarse = Predictor(model, tokenizer, taxonomy="sentiment").probabilities(texts)
         for row, groups in zip(fine, coarse, strict=True):
             of = dict(zip(GOEMOTIONS, row, strict=True))
-            assert groups.tolist() == pytest.approx(
-                [sum(of[n] for n in names) for names in SENTIMENT.values()], abs=1e-5
-            )
+            sums = [sum(of[name] for name in names) for names in SENTIMENT.values()]
+            assert groups.tolist() == pytest.approx(sums, abs=1e-5)
         assert coarse.sum(axis=1) == pytest.approx(1, abs=1e-5)
 
 
@@ -262,9 +247,8 @@ class TestAddedLabels:
         model = AutoModelForSequenceClassification.from_pretrained(tied_run)
         scores = plain_probabilities(tied_run, load_dataset_for("quickstart")["validation"]["text"])
         rates = [0.1 * (1 + i % 10) for i in range(27)] + [0.0]
-        model.config.thresholds = [
-            float(np.quantile(column, 1 - rate)) for column, rate in zip(scores.T, rates, strict=True)
-        ]
+        limits = [float(np.quantile(column, 1 - rate)) for column, rate in zip(scores.T, rates, strict=True)]
+        model.config.thresholds = limits
         return model
 
     @pytest.fixture(scope="class")
@@ -320,18 +304,6 @@ class TestAddedLabels:
             Predictor(tied_run, taxonomy="ekman", add_labels=["sun"])
 
 
-class TestLongTexts:
-    @pytest.mark.parametrize("max_length", [None, 40])
-    def test_what_is_cut_is_the_end(self, middling, max_length):
-        """By default as in training, at 32 tokens; at most at the model's 40. [CLS] and [SEP] are two of them."""
-        predictor = Predictor(middling, device="cpu", max_length=max_length, max_windows=1)
-        words = ["sun", "rain", "day"] * 20
-        kept = (max_length or 32) - 2
-        found = predictor.probabilities([" ".join(words), " ".join(words[:kept])])
-        np.testing.assert_allclose(found[0], found[1], atol=1e-6)
-        assert np.abs(found[0] - predictor.probabilities([" ".join(words[: kept - 1])])[0]).max() > 1e-4
-
-
 class TestWrongInput:
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
     @pytest.mark.parametrize("device", [0, "cuda:7", torch.device("cuda")])
@@ -345,29 +317,22 @@ class TestWrongInput:
         with pytest.raises(ValueError, match="`device`"):
             Predictor(tiny_run, device=device)
 
-    def test_the_cpu_as_pipelines_name_it(self, tiny_run):
-        assert Predictor(tiny_run, device=-1).model.device.type == "cpu"
+    def test_what_holds_by_default(self, tiny_run):
+        """The processor as pipelines name it, and the length of the training."""
+        predictor = Predictor(tiny_run, device=-1)
+        assert predictor.model.device.type == "cpu" and predictor.max_length == 32
 
-    def test_a_model_object_elsewhere(self, tiny_run):
-        predictor = Predictor(tiny_run, device="cpu")
-        with pytest.raises(
-            ValueError,
-            match="pass `tokenizer` together with a model object, and neither `dtype` nor another `device`:",
-        ):
-            Predictor(predictor.model, predictor.tokenizer, device=0)
-
-    def test_no_tokenizer(self, tmp_path, tiny_run):
-        shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
-        with pytest.raises(OSError, match="model' has no tokenizer: save the one"):
-            Predictor(tmp_path / "model")
-
-    def test_no_checkpoint(self, tmp_path):
-        with pytest.raises(OSError, match="is not a checkpoint: it has no config.json"):
-            Predictor(tmp_path)
-
-    def test_no_weights(self, tmp_path, tiny_run):
-        shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("model.safetensors"))
-        with pytest.raises(OSError, match="the checkpoint '.*model' cannot be loaded"):
+    @pytest.mark.parametrize(
+        ("left_out", "message"),
+        [
+            ("tokenizer*", "model' has no tokenizer: save the one"),
+            ("config.json", "is not a checkpoint: it has no config.json"),
+            ("model.safetensors", "the checkpoint '.*model' cannot be loaded"),
+        ],
+    )
+    def test_a_file_is_missing(self, tmp_path, tiny_run, left_out, message):
+        shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns(left_out))
+        with pytest.raises(OSError, match=message):
             Predictor(tmp_path / "model")
 
     @pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])
@@ -435,9 +400,6 @@ class TestBatches:
         least = min(cost(batches) for batches in every if allowed(batches))
         ours = [[lengths[row] for row in batch] for batch in token_budget_batches(lengths, tokens)]
         assert cost(ours) == pytest.approx(least)
-
-    def test_none(self):
-        assert token_budget_batches([], 10) == []
 
 
 @pytest.fixture
@@ -573,9 +535,7 @@ class TestFiles:
         through(predictor, content, tmp_path / "out.csv", separator=";", text_column=content[:4])
 
     @pytest.mark.parametrize(
-        "values",
-        [(1, "one"), (2**70, 1), ({}, {})],
-        ids=["types", "beyond 64 bits", "objects without keys"],
+        "values", [(1, "one"), (2**70, 1), ({}, {})], ids=["types", "beyond 64 bits", "objects without keys"]
     )
     def test_what_parquet_cannot_hold_is_said_before_the_prediction(self, predictor, tmp_path, monkeypatch, values):
         monkeypatch.setattr("hf_emotion.serving.file_rows.ROWS_PER_CHUNK", 1)
@@ -643,10 +603,8 @@ class TestBadFiles:
         ("name", "content", "kept", "to"),
         [
             (
-                "in.jsonl",
-                '{text}\n{"text": "sun"}\n[1]\n{"text": "rain"}\n{"text": "a',
-                [None, "sun", None, "rain", None],
-                "csv",
+                *("in.jsonl", '{text}\n{"text": "sun"}\n[1]\n{"text": "rain"}\n{"text": "a'),
+                *([None, "sun", None, "rain", None], "csv"),
             ),
             ("in.csv", "text\nsun\nrain,and more\nwind\n", ["sun", "rain", "wind"], "parquet"),
             ("in.tsv", "text\tn\nsun\t1\nrain\nwind\t2\n", ["sun", "rain", "wind"], "jsonl"),
@@ -680,13 +638,9 @@ class TestOtherPeoplesCheckpoints:
     @pytest.fixture
     def checkpoint(self, base_bert, tmp_path):
         torch.manual_seed(3)
-        model = BertForSequenceClassification.from_pretrained(
-            base_bert,
-            num_labels=28,
-            id2label=dict(enumerate(GOEMOTIONS)),
-            label2id={name: i for i, name in enumerate(GOEMOTIONS)},
-            problem_type="multi_label_classification",
-        )
+        names = {"id2label": dict(enumerate(GOEMOTIONS)), "label2id": {name: i for i, name in enumerate(GOEMOTIONS)}}
+        fields = {"num_labels": 28, "problem_type": "multi_label_classification", **names}
+        model = BertForSequenceClassification.from_pretrained(base_bert, **fields)
         model.classifier.weight.data *= 20
         model.save_pretrained(tmp_path / "theirs")
         AutoTokenizer.from_pretrained(base_bert).save_pretrained(tmp_path / "theirs")
@@ -697,9 +651,8 @@ class TestOtherPeoplesCheckpoints:
         assert "no thresholds: they are tuned on the validation part of quickstart" in caplog.text
         predictor, splits = Predictor(checkpoint), load_dataset_for("quickstart")
         scores = {split: predictor.probabilities(splits[split]["text"]) for split in ("validation", "test")}
-        gold = {
-            split: np.array([[i in row for i in range(28)] for row in splits[split]["labels"]]) for split in scores
-        }
+        columns = {split: splits[split]["labels"] for split in scores}
+        gold = {split: np.array([[i in row for i in range(28)] for row in rows]) for split, rows in columns.items()}
         thresholds = metrics.tune_thresholds(gold["validation"].astype(int), scores["validation"])
         expected = f1_score(gold["test"], scores["test"] > np.array(thresholds), average="macro", zero_division=0)
         assert found["metrics"]["tuned"]["macro_f1"] == pytest.approx(expected)

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from toolkit_helpers import invoke, one_thread, recipe_for, report_of
+from toolkit_helpers import files_in, invoke, one_thread, recipe_for, report_of, write_jsonl
 from transformers import AutoConfig, pipeline
 
 from hf_emotion import Predictor, load_dataset_for, metrics
@@ -14,6 +14,7 @@ from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.finished_runs import read_predictions
 from hf_emotion.runs.train import train
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.taxonomies import TAXONOMIES
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -64,9 +65,8 @@ class TestAbstention:
         kept = config_of(run)["abstention"]
         sure = np.sort(dev.probabilities.max(axis=1))[::-1]
         assert kept == {"coverage": 0.7, "threshold": pytest.approx(sure[int(np.ceil(0.7 * len(sure))) - 1])}
-        assert {**config_of(run), "abstention": None} == {**before, "abstention": None} and result["kept"] == {
-            "abstention": kept
-        }
+        assert {**config_of(run), "abstention": None} == {**before, "abstention": None}
+        assert result["kept"] == {"abstention": kept}
         card = (run / "README.md").read_text()
         share = (test.probabilities.max(axis=1) >= kept["threshold"]).mean()
         assert card.count("## When it is unsure") == 1 and f"answers {share:.1%} of the rows" in card
@@ -86,10 +86,8 @@ class TestAbstention:
         threshold = float(np.sort(sure)[7:9].mean())
         set_config(run, abstention={"coverage": 0.6, "threshold": threshold})
         predictor = Predictor(run)
-        expected = [
-            labels if own >= threshold else ["abstained"]
-            for labels, own in zip(labels_of(plain(texts)), sure, strict=True)
-        ]
+        answers = zip(labels_of(plain(texts)), sure, strict=True)
+        expected = [labels if own >= threshold else ["abstained"] for labels, own in answers]
         assert 0 < expected.count(["abstained"]) < len(texts)
         found = predictor(texts)
         assert labels_of(found) == expected
@@ -97,8 +95,7 @@ class TestAbstention:
         assert refused == pytest.approx(sure[sure < threshold])
         assert labels_of(predictor(texts, top_k=2)) == labels_of(plain(texts, top_k=2))
         assert answers_of(run, texts) == expected
-        rows = tmp_path / "texts.jsonl"
-        rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        rows = write_jsonl(tmp_path / "texts.jsonl", [{"text": text} for text in texts])
         predict_file(predictor, rows, tmp_path / "out.jsonl", progress=False)
         written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [row["predicted_labels"] for row in written] == expected
@@ -133,10 +130,8 @@ class TestAbstention:
         assert getattr(config, "abstention", None) is None
 
     def test_a_training_keeps_it(self, base_bert, single_label, tmp_path):
-        recipe = recipe_for(
-            base_bert, name="sure", dataset="files", train_fraction=1.0, model_type=None, model_config={},
-            abstain={"coverage": 0.5},
-        )  # fmt: skip
+        fields = {"dataset": "files", "train_fraction": 1.0, "model_type": None, "model_config": {}}
+        recipe = recipe_for(base_bert, name="sure", abstain={"coverage": 0.5}, **fields)
         train(recipe, tmp_path / "run", data_dir=single_label)
         first = config_of(tmp_path / "run")["abstention"]
         analyze(tmp_path / "run", abstain={"coverage": 0.5})
@@ -144,10 +139,7 @@ class TestAbstention:
         card = (tmp_path / "run" / "README.md").read_text()
         assert "text-classification` of transformers does not know this rule" in card
         # What goes on from this run without the field does not keep the old threshold.
-        again = recipe_for(
-            str(tmp_path / "run"), name="on", dataset="files", train_fraction=1.0, model_type=None, model_config={}
-        )
-        train(again, tmp_path / "on", data_dir=single_label)
+        train(recipe_for(tmp_path / "run", name="on", **fields), tmp_path / "on", data_dir=single_label)
         assert config_of(tmp_path / "on").get("abstention") is None
 
 
@@ -174,11 +166,8 @@ class TestSets:
 
     def test_groups_of_a_taxonomy_hold_the_labels_of_the_set(self, tiny_run, texts, tmp_path):
         run = shutil.copytree(tiny_run, tmp_path / "run")
-        set_config(
-            run, prediction_sets={"coverage": 0.9, "threshold": float(np.median(Predictor(run).probabilities(texts)))}
-        )
-        from hf_emotion.taxonomies import TAXONOMIES
-
+        median = float(np.median(Predictor(run).probabilities(texts)))
+        set_config(run, prediction_sets={"coverage": 0.9, "threshold": median})
         groups = {label: group for group, labels in TAXONOMIES["sentiment"].items() for label in labels}
         fine, coarse = labels_of(Predictor(run)(texts)), labels_of(Predictor(run, taxonomy="sentiment")(texts))
         assert [{groups[label] for label in own} for own in fine] == [set(own) for own in coarse]
@@ -221,10 +210,9 @@ class TestMistakes:
     )
     def test_values(self, tiny_run, argv, tmp_path, arguments, message):
         run = shutil.copytree(tiny_run, tmp_path / "run")
-        before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+        before = files_in(run)
         result = argv("analyze", run, *arguments)
-        assert result.code == 1 and message in " ".join(result.err.split())
-        assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+        assert result.code == 1 and message in " ".join(result.err.split()) and files_in(run) == before
 
     @pytest.mark.parametrize(
         "arguments", [["--abstain", "0.9"], ["--abstain", "coverage=much"], ["--prediction-sets", "many"]]

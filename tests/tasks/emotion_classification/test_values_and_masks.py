@@ -3,7 +3,6 @@
 
 import json
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from model_cases import TINY_BERT
 from safetensors.torch import load_file
 from served import running
 from sklearn.metrics import f1_score
-from toolkit_helpers import MAX_LENGTH, QUICK_ARGUMENTS, invoke, one_thread, write_csv
+from toolkit_helpers import MAX_LENGTH, QUICK_ARGUMENTS, assert_close, invoke, one_thread, write_csv
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, pipeline
 
 from hf_emotion import Predictor, load_dataset_for, metrics
@@ -97,12 +96,9 @@ class TestBrighter:
 
 
 def test_emobank(tmp_path):
-    rows = [
-        ["a", "train", "3", "2.5", "4", "so, calm"],
-        ["b", "dev", "1", "2", "3", "sad"],
-        ["c", "test", "5", "4", "3", "joy"],
-    ]
-    write_csv(tmp_path / "emobank" / "emobank.csv", ["id", "split", "V", "A", "D", "text"], rows)
+    rows = ["a|train|3|2.5|4|so, calm", "b|dev|1|2|3|sad", "c|test|5|4|3|joy"]
+    header = ["id", "split", "V", "A", "D", "text"]
+    write_csv(tmp_path / "emobank" / "emobank.csv", header, [row.split("|") for row in rows])
     splits = load_dataset_for("emobank", tmp_path)
     assert splits["train"]["targets"] == [{"valence": 3.0, "arousal": 2.5, "dominance": 4.0}]
     assert [splits[part]["id"] for part in splits] == [["a"], ["b"], ["c"]]
@@ -122,9 +118,8 @@ class TestOwnFiles:
             load_dataset_for("files", tmp_path, **options)
 
     def test_columns_of_numbers(self, tmp_path):
-        path = write_csv(
-            tmp_path / "own.csv", ["text", "v", "a"], [["x", "1.5", ""], ["y", "-2", "3"], ["z", "0", "1"]]
-        )
+        cells = [["x", "1.5", ""], ["y", "-2", "3"], ["z", "0", "1"]]
+        path = write_csv(tmp_path / "own.csv", ["text", "v", "a"], cells)
         splits = load_dataset_for("files", path, targets=["a", "v"], validation_fraction=0.34)
         found = [*splits["train"]["targets"], *splits["validation"]["targets"]]
         assert len(splits["validation"]) == 2 and {"a": None, "v": 1.5} in found and {"a": 3.0, "v": -2.0} in found
@@ -143,21 +138,16 @@ class TestLoss:
 
     def loss_and_gradient(self, labels, **fields) -> tuple[float, torch.Tensor]:
         logits = torch.tensor(self.LOGITS, requires_grad=True)
-        config = LabelAwareConfig(
-            id2label=dict(enumerate("abc")), label2id={name: i for i, name in enumerate("abc")}, **fields
-        )
-        loss = classification_loss(logits, torch.tensor(labels), config)
+        names = {"id2label": dict(enumerate("abc")), "label2id": {name: i for i, name in enumerate("abc")}}
+        loss = classification_loss(logits, torch.tensor(labels), LabelAwareConfig(**names, **fields))
         loss.backward()
         return loss.item(), logits.grad
 
     def test_labels_that_were_not_annotated_change_nothing(self):
         labels = [[1.0, NAN, 0.0], [NAN, NAN, 1.0]]
         loss, gradient = self.loss_and_gradient(labels)
-        cells = [(0.5, 1), (2.0, 0), (-0.75, 1)]
-        each = [
-            -math.log(1 / (1 + math.exp(-logit))) if gold else -math.log(1 - 1 / (1 + math.exp(-logit)))
-            for logit, gold in cells
-        ]
+        sure = [1 / (1 + math.exp(-logit)) for logit in (0.5, 2.0, -0.75)]
+        each = [-math.log(sure[0]), -math.log(1 - sure[1]), -math.log(sure[2])]
         assert loss == pytest.approx(sum(each) / 3, rel=1e-5)
         assert (gradient != 0).tolist() == [[True, False, True], [False, False, True]]
         nothing, gradient = self.loss_and_gradient([[NAN] * 3] * 2)
@@ -200,29 +190,22 @@ class TestLoss:
         fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
         torch.manual_seed(0)
         if family == "label-aware":
-            model = LabelAwareForSequenceClassification(
-                LabelAwareConfig(encoder_config={"model_type": "bert", **TINY_BERT}, tie_head=False, **fields)
-            )
+            config = LabelAwareConfig(encoder_config={"model_type": "bert", **TINY_BERT}, tie_head=False, **fields)
+            model = LabelAwareForSequenceClassification(config)
         elif family == "esa":
-            model = RobertaWithESAForSequenceClassification(
-                RobertaWithESAForSequenceClassification.config_class(
-                    **{**RobertaConfig(**TINY_BERT).to_dict(), **fields}
-                )
-            )
+            config_class = RobertaWithESAForSequenceClassification.config_class
+            config = config_class(**{**RobertaConfig(**TINY_BERT).to_dict(), **fields})
+            model = RobertaWithESAForSequenceClassification(config)
         else:
             model = BertForSequenceClassification(BertConfig(**TINY_BERT, **fields))
         labels = torch.tensor([[1.0, NAN, 0.0], [0.0, NAN, NAN]])
-        outputs = model(
-            input_ids=torch.tensor([[5, 6, 7], [7, 8, 9]]), **({} if family == "stock" else {"labels": labels})
-        )
+        given = {} if family == "stock" else {"labels": labels}
+        outputs = model(input_ids=torch.tensor([[5, 6, 7], [7, 8, 9]]), **given)
         loss = stock_loss(model.config)(outputs, labels) if family == "stock" else outputs.loss
         loss.backward()
         assert loss.isfinite()
-        head = {
-            name: own
-            for name, own in model.named_parameters()
-            if not name.startswith(model.base_model_prefix) and own.shape[0] == 3
-        }
+        own = {name: part for name, part in model.named_parameters() if not name.startswith(model.base_model_prefix)}
+        head = {name: part for name, part in own.items() if part.shape[0] == 3}
         assert head
         for name, own in head.items():
             moved = own.grad.flatten(1).abs().sum(dim=1) if own.dim() > 1 else own.grad.abs()
@@ -235,11 +218,8 @@ class TestMetrics:
         labels, scores = generator.integers(-1, 2, (60, 4)), generator.random((60, 4))
         labels[:, 3] = -1
         found = metrics.goemotions(labels, scores, 0.4, ["a", "b", "c", "d"])
-        each = [
-            f1_score(labels[rows, i], scores[rows, i] > 0.4)
-            for i in range(3)
-            if (rows := labels[:, i] >= 0) is not None
-        ]
+        annotated = [labels[:, i] >= 0 for i in range(3)]
+        each = [f1_score(labels[rows, i], scores[rows, i] > 0.4) for i, rows in enumerate(annotated)]
         assert found["macro_f1"] == pytest.approx(np.mean(each))
         assert [found["per_label"][name]["f1"] for name in "abc"] == pytest.approx(each)
         assert math.isnan(found["per_label"]["d"]["f1"]) and found["per_label"]["d"]["support"] == 0
@@ -282,17 +262,14 @@ def values_folder(folder: Path) -> Path:
 
 
 def values_recipe(base: Path, arguments: dict | None = None, **changes):
+    shared = {"name": "values", "base_model": str(base), "dataset": "files", "max_length": MAX_LENGTH}
     values = {
-        "name": "values",
-        "base_model": str(base),
-        "dataset": "files",
         "dataset_options": {"targets": ["joy", "anger"]},
         "model_type": "label-aware-bert",
         "model_config": {"value_range": [0, 3], "tie_head": False},
-        "max_length": MAX_LENGTH,
         "training_arguments": {**QUICK_ARGUMENTS, "num_train_epochs": 6, "learning_rate": 5e-3, **(arguments or {})},
     }
-    return make_recipe({**values, **changes})
+    return make_recipe({**shared, **values, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -324,17 +301,14 @@ class TestRuns:
         texts = ["the day", "joy of the sun"]
         expected = Predictor(values_run)(texts)
         assert [[item["label"] for item in own] for own in expected] == [["joy", "anger"]] * 2
-        assert expected[0][0]["score"] < expected[1][0]["score"] and all(
-            0 <= item["score"] <= 3 for own in expected for item in own
-        )
+        assert expected[0][0]["score"] < expected[1][0]["score"]
+        assert all(0 <= item["score"] <= 3 for own in expected for item in own)
         invoke("export", values_run, "--output", tmp_path / "onnx")
         piped = pipeline("emotion-classification", model=str(values_run), trust_remote_code=True)
         with running([values_run]) as (address, _):
             served = RemotePredictor(Client(address)).predict(texts)[0]
         for found in (Predictor(tmp_path / "onnx")(texts), piped(texts), served):
-            for own, right in zip(found, expected, strict=True):
-                assert [item["label"] for item in own] == [item["label"] for item in right]
-                assert [item["score"] for item in own] == pytest.approx([item["score"] for item in right], abs=1e-3)
+            assert_close(found, expected, abs=1e-3)
         assert piped(texts[1], top_k=1)[0]["label"] == "joy"
         with pytest.raises(ValueError, match="takes neither `threshold`"):
             piped(texts, threshold=0.5)
@@ -404,15 +378,15 @@ class TestRuns:
             options = {"label_columns": ["joy", "anger"]}
             config = {} if model_type is None else {"classifier_dropout": 0.0, "tie_head": False}
             config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-            recipe = values_recipe(
-                base_bert, arguments, model_type=model_type, model_config=config, dataset_options=options
-            )
+            fields = {"model_type": model_type, "model_config": config, "dataset_options": options}
             with one_thread():
-                train(recipe, tmp_path / f"run-{batch}", data_dir=tmp_path / "data")
+                train(
+                    values_recipe(base_bert, arguments, **fields),
+                    tmp_path / f"run-{batch}",
+                    data_dir=tmp_path / "data",
+                )
             found.append(load_file(tmp_path / f"run-{batch}" / "model.safetensors"))
-        for one, other in pairwise(found):
-            for name in one:
-                torch.testing.assert_close(one[name], other[name], rtol=1e-3, atol=1e-5, msg=name)
+        torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
 
     @pytest.mark.parametrize("train_cells", [["0", "1"], ["", "1"]], ids=["all-in-training", "masked-in-training"])
     def test_the_validation_loss_is_a_mean_over_what_was_annotated(self, train_cells, base_bert, tmp_path):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Votes of annotators in one's own files, in GoEmotions, and in the packaged corpus."""
 
-import csv
 import re
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def test_counts(tmp_path, caplog):
     assert "in 1 of 3 rows" in record
 
 
-def test_shares_of_one_label(tmp_path, caplog):
+def test_shares_of_one_label(tmp_path):
     rows = load(tmp_path, [["a", 0.7, 0.1, 0.2], ["b", 0, 0, 1], ["c", 0.33, 0.33, 0.33]])
     assert rows["labels"][:] == [0, 2, 0] and rows["annotators"][:] == [0, 0, 0]
     assert shares(rows)[2] == [0.3333] * 3  # rounded shares are scaled
@@ -86,10 +85,8 @@ def test_rows_that_are_no_votes(row, options, reason, tmp_path, caplog):
 
 def test_a_number_that_is_missing(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "joy": None, "anger": 1, "fear": 0}])
-    with pytest.raises(
-        ValueError,
-        match=r"train\.jsonl, line 1: votes must be numbers, 0 or more, got \[None, 1, 0\] \(mend the row, or",
-    ):
+    message = r"train\.jsonl, line 1: votes must be numbers, 0 or more, got \[None, 1, 0\] \(mend the row, or"
+    with pytest.raises(ValueError, match=message):
         load_dataset_for("files", tmp_path, votes=VOTES)
 
 
@@ -104,10 +101,7 @@ def test_a_number_that_is_missing(tmp_path):
         ({"annotators": "joy"}, "`annotators` and `votes` name the same column"),
         ({"label_columns": VOTES}, "come from `votes`.*leave out `label_columns`"),
         ({"label_separator": "|"}, "leave out `label_separator`"),
-        (
-            {"labels": ["joy", "angry", "fear"]},
-            r"\['anger'\] of `votes` are not among `labels`",
-        ),
+        ({"labels": ["joy", "angry", "fear"]}, r"\['anger'\] of `votes` are not among `labels`"),
     ],
 )
 def test_options_that_do_not_go_together(options, message, tmp_path):
@@ -118,30 +112,16 @@ def test_options_that_do_not_go_together(options, message, tmp_path):
 def raw_goemotions(folder: Path, raters: list[tuple[str, str, list[str]]]) -> Path:
     """GoEmotions with raw annotations: (comment id, very unclear, labels) for each rater."""
     (folder / "goemotions").mkdir()
-    for part, rows in (
-        ("train", 'fine\t17\tab1\nnice, "so"\t0,2\tab2\n'),
-        ("dev", "well\t27\tab3\n"),
-        ("test", "hm\t27\tab3\n"),
-    ):
+    parts = {"train": 'fine\t17\tab1\nnice, "so"\t0,2\tab2\n', "dev": "well\t27\tab3\n", "test": "hm\t27\tab3\n"}
+    for part, rows in parts.items():
         (folder / "goemotions" / f"{part}.tsv").write_text(rows)
-    header = [
-        "text",
-        "id",
-        "author",
-        "subreddit",
-        "link_id",
-        "parent_id",
-        "created_utc",
-        "rater_id",
-        "example_very_unclear",
-    ]
+    header = "text id author subreddit link_id parent_id created_utc rater_id example_very_unclear".split()
     for number in (1, 2, 3):
-        with (folder / "goemotions" / f"goemotions_{number}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow([*header, *GOEMOTIONS])
-            for comment, unclear, labels in raters[number - 1 :: 3]:
-                flags = [int(name in labels) for name in GOEMOTIONS]
-                writer.writerow(["two\nlines", comment, "a", "s", "l", "p", "1.5", number, unclear, *flags])
+        rows = []
+        for comment, unclear, labels in raters[number - 1 :: 3]:
+            flags = [int(name in labels) for name in GOEMOTIONS]
+            rows.append(["two\nlines", comment, *"aslp", "1.5", number, unclear, *flags])
+        write_csv(folder / "goemotions" / f"goemotions_{number}.csv", [*header, *GOEMOTIONS], rows)
     return folder
 
 
@@ -163,11 +143,10 @@ def test_raw_goemotions(tmp_path):
     assert load_dataset_for("goemotions", folder)["train"].column_names == ["id", "text", "labels"]
 
 
-def test_raw_goemotions_that_are_not_there(tmp_path, caplog):
+def test_raw_goemotions_that_are_not_there(tmp_path):
     folder = raw_goemotions(tmp_path, [rater for rater in RATERS if rater[0] != "ab2"])
-    with pytest.raises(
-        ValueError, match="train.tsv, line 2: malformed .the raw annotations have no rater of the comment 'ab2'"
-    ):
+    message = "train.tsv, line 2: malformed .the raw annotations have no rater of the comment 'ab2'"
+    with pytest.raises(ValueError, match=message):
         load_dataset_for("goemotions", folder, votes=True)
     with pytest.raises(ValueError, match="`everyday_copies` must be 0 or more, and 0 with `votes`"):
         load_dataset_for("goemotions", folder, votes=True, everyday_copies=1)
@@ -180,7 +159,7 @@ def test_raw_goemotions_that_are_not_there(tmp_path, caplog):
         load_dataset_for("goemotions", folder, votes=True)
 
 
-def test_two_readers(monkeypatch):
+def test_two_readers():
     splits = load_dataset_for("everyday", votes=True)
     plain = load_dataset_for("everyday")
     for split, readers in (("train", 1), ("validation", 1), ("test", 2)):

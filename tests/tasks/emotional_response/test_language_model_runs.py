@@ -11,7 +11,7 @@ import torch
 from huggingface_hub import ModelCard
 from model_cases import TINY_GPT2
 from safetensors import safe_open
-from toolkit_helpers import QUICK_ARGUMENTS, invoke, one_thread, write_csv
+from toolkit_helpers import QUICK_ARGUMENTS, fit, invoke, write_csv
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from hf_emotion import (
@@ -20,15 +20,16 @@ from hf_emotion import (
     GPT2ModLNForConditionalGeneration,
     ReplyGenerator,
     fold,
-    train,
 )
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.hub import push
 from hf_emotion.recipes import make_recipe
+from hf_emotion.tasks.emotional_response.card import _about
 from hf_emotion.tasks.language_modeling.building import train_tokenizer
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 CUES = {"joy": "yay , so happy", "anger": "that is so bad", "fear": "oh no , run"}
 CONTEXTS = [f"look at the {about}" for about in ("rain", "sun", "keys", "home")]
@@ -37,12 +38,6 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 HUB_ID = "me/tiny-llama"
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -76,10 +71,7 @@ def run(tmp_path_factory, llama) -> Path:
     rows = [[context, reply, emotion] for context in CONTEXTS for emotion, reply in CUES.items()]
     for part in ("train", "dev", "test"):
         write_csv(data / f"{part}.csv", ["context", "reply", "emotion"], rows)
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-        train(recipe_of(llama), output, data_dir=data)
-    return output
+    return fit(recipe_of(llama), output, data)
 
 
 def logits_of(run: Path, emotion) -> tuple[torch.Tensor, torch.Tensor]:
@@ -117,8 +109,6 @@ class TestRun:
         ],
     )
     def test_card(self, llama, changes, said, unsaid):
-        from hf_emotion.tasks.emotional_response.card import _about
-
         text = _about(recipe_of(llama, **changes))
         assert "encoder" not in text and "`tiny-llama`" in text
         assert [part for part in said if part not in text] == [] and [part for part in unsaid if part in text] == []
@@ -193,16 +183,13 @@ class TestPublish:
         return commit
 
     def test_a_base_model_on_this_machine(self, run, cached):
-        options = {"repo_id": "me/tiny", "dry_run": True}
-        with pytest.raises(
-            ValueError, match="the run holds only what is new over the folder .*tiny-llama: publish all weights with"
-        ):
-            push(run, **options)
-        with pytest.raises(ValueError, match="cannot be read from the Hub"):
-            push(run, base_model="me/unknown", **options)
-        with pytest.raises(ValueError, match="leave out --merge or --base-model"):
-            push(run, merge=True, base_model=HUB_ID, **options)
         torch.manual_seed(1)
         LlamaForCausalLM(LlamaConfig.from_pretrained(cached)).save_pretrained(cached)
-        with pytest.raises(ValueError, match="other weights than"):
-            push(run, base_model=HUB_ID, **options)
+        for options, message in (
+            ({}, "the run holds only what is new over the folder .*tiny-llama: publish all weights with"),
+            ({"base_model": "me/unknown"}, "cannot be read from the Hub"),
+            ({"merge": True, "base_model": HUB_ID}, "leave out --merge or --base-model"),
+            ({"base_model": HUB_ID}, "other weights than"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                push(run, repo_id="me/tiny", dry_run=True, **options)

@@ -6,8 +6,10 @@ import dataclasses
 import itertools
 import json
 import math
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import datasets
 import numpy as np
@@ -20,6 +22,7 @@ from safetensors.torch import load_file
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     cells,
+    fit,
     invoke,
     one_thread,
     report_of,
@@ -37,7 +40,6 @@ from transformers import (
 )
 
 from hf_emotion import (
-    BertModLNForConditionalGeneration,
     GPT2ModLNConfig,
     GPT2ModLNForConditionalGeneration,
     Predictor,
@@ -49,10 +51,7 @@ from hf_emotion import (
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import finite_or_none
 from hf_emotion.metrics.generation import words
-from hf_emotion.recipes import (
-    Recipe,
-    make_recipe,
-)
+from hf_emotion.recipes import Recipe, make_recipe
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.unread import Unread
 from hf_emotion.tasks.emotional_response import TASK
@@ -135,15 +134,6 @@ def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **cha
     return recipe_of(base, arguments, **{**values, "dataset_options": {"corpora": ["reply_files"]}, **changes})
 
 
-def fit(recipe: Recipe, output: Path, data: Path) -> Path:
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
-        patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-        patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
-        train(recipe, output, data_dir=data)
-    return output
-
-
 @pytest.fixture(scope="session")
 def lm_run(tmp_path_factory, pairs) -> Path:
     """A finished run folder of a language model with a tokenizer of its own: the base of the generators."""
@@ -210,11 +200,8 @@ def written_by_hand(
 
 def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, cut: bool = True) -> list[np.ndarray]:
     """-ln P of each token of each reply, in float64, one row at a time: no padding."""
-    model, tokenizer = (
-        AutoModelForSeq2SeqLM.from_pretrained(folder).double().eval(),
-        AutoTokenizer.from_pretrained(folder),
-    )
-    losses = []
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).double().eval()
+    tokenizer, losses = AutoTokenizer.from_pretrained(folder), []
     for context, reply, emotion in rows:
         encoder_ids, reply_ids, start = written_by_hand(tokenizer, context, reply, emotion, length)
         reply_ids = reply_ids[:length] if cut else reply_ids
@@ -228,10 +215,6 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
     return losses
 
 
-def teacher_forcing(run: Path, split: str) -> dict:
-    return report_of(run)["summary"][split]["teacher_forcing"]["perplexity"]
-
-
 # Perplexity
 
 
@@ -239,6 +222,14 @@ class TestPerplexity:
     @EACH_GENERATOR
     def test_of_generators(self, run):
         """Over all tokens, also the ends of replies that are not cut; no mean over batches or replies."""
+        generator, rows = ReplyGenerator(run), rows_of("test")
+        given = losses_by_hand(run, rows, generator.model.config.max_position_embeddings, cut=False)
+        for batch_size in (1, 4, 64):
+            found = generator.token_losses(*zip(*rows, strict=True), batch_size=batch_size)
+            np.testing.assert_allclose(found, np.concatenate(given), rtol=1e-3, atol=1e-5)
+        assert len({len(loss) for loss in given}) > 2
+        mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
+        np.testing.assert_allclose(mixed, given[0], rtol=1e-3, atol=1e-5)
         report = report_of(run)
         for split, part in SPLITS.items():
             rows = rows_of(part)
@@ -250,13 +241,10 @@ class TestPerplexity:
 
     @pytest.mark.parametrize("split", SPLITS)
     def test_of_a_language_model(self, lm_run, split):
-        model, tokenizer = (
-            AutoModelForCausalLM.from_pretrained(lm_run).double().eval(),
-            AutoTokenizer.from_pretrained(lm_run),
-        )
+        model = AutoModelForCausalLM.from_pretrained(lm_run).double().eval()
+        tokenizer, losses = AutoTokenizer.from_pretrained(lm_run), []
         turns = [text for context, reply, _ in rows_of(SPLITS[split]) for text in (context, reply)]
         stream = [token for turn in turns for token in (0, *tokenizer(turn)["input_ids"])] + [0]
-        losses = []
         for start in range(0, len(stream) - 1, LENGTH):
             block = torch.tensor(stream[start : start + LENGTH])
             with torch.no_grad():
@@ -288,30 +276,17 @@ class TestEncoding:
         assert encoded[LONG]["labels"][-1] != tokenizer.eos_token_id == encoded[0]["labels"][-1]
         assert len(encoded[LONG]["input_ids"]) == LENGTH
         assert "1 of 11 pairs have a context or a reply of more than 20 tokens, which is cut" in caplog.text
-
-    @pytest.mark.parametrize("length", [2, 49])
-    def test_limits(self, lm_run, pairs, length):
-        model, tokenizer, _ = self.build(lm_run)
-        rows = load_dataset_for("reply_files", pairs)["test"]
-        with pytest.raises(
-            ValueError,
-            match=f"`max_length` must lie between 3 and the model's 48 positions, got {length}",
-        ):
-            encode_replies(rows, tokenizer, model.config, length)
+        for length in (2, 49):
+            with pytest.raises(ValueError, match=f"must lie between 3 and the model's 48 positions, got {length}"):
+                encode_replies(rows, tokenizer, model.config, length)
 
     def test_collator(self, lm_run):
         model, tokenizer, _ = self.build(lm_run)
         assert model.config.pad_token_id == model.config.eos_token_id == 0
-        rows = [
-            {"input_ids": [7, 8, 9, 0], "labels": [5, 0], "emotion_ids": 3, "length": 6},
-            {
-                "input_ids": [0, 0],
-                "labels": [0, 6, 4, 0],
-                "emotion_ids": 1,
-                "length": 6,
-            },  # the mark may stand in a text
-        ]
-        batch = make_reply_collator(model)(rows)
+        first = {"input_ids": [7, 8, 9, 0], "labels": [5, 0], "emotion_ids": 3, "length": 6}
+        # The mark may stand in a text.
+        second = {"input_ids": [0, 0], "labels": [0, 6, 4, 0], "emotion_ids": 1, "length": 6}
+        batch = make_reply_collator(model)([first, second])
         assert {name: value.tolist() for name, value in batch.items()} == {
             "input_ids": [[7, 8, 9, 0], [0, 0, 0, 0]],
             "attention_mask": [[1, 1, 1, 1], [1, 1, 0, 0]],
@@ -322,17 +297,6 @@ class TestEncoding:
 
 
 class TestBuild:
-    def test_emotions_come_from_the_corpus(self, lm_run, bert):
-        for base, model_type, model_class in (
-            (lm_run, "gpt2-mod-ln", GPT2ModLNForConditionalGeneration),
-            (bert, "bert-mod-ln", BertModLNForConditionalGeneration),
-        ):
-            model, tokenizer = build_generator(recipe_of(base, model_type=model_type), EMOTIONS)
-            assert type(model) is model_class and model.dtype == torch.float32
-            assert model.config.emotions == EMOTIONS and model.config.num_emotions == 5
-            assert model.config.emotion_token_ids is None
-            assert model.get_input_embeddings().num_embeddings == len(tokenizer)
-
     @pytest.mark.parametrize("family", ["gpt2", "bert"])
     def test_tokens_for_emotions(self, lm_run, bert, family):
         base = {"gpt2": lm_run, "bert": bert}[family]
@@ -343,10 +307,8 @@ class TestBuild:
         ids = tokenizer.convert_tokens_to_ids(names)
         assert ids == list(range(len(plain), len(plain) + 5)) == model.config.emotion_token_ids
         assert set(names) <= set(tokenizer.all_special_tokens)  # else they could be written into a reply
-        assert (
-            tokenizer.eos_token_id == plain.eos_token_id
-            and tokenizer("so sad")["input_ids"] == plain("so sad")["input_ids"]
-        )
+        assert tokenizer.eos_token_id == plain.eos_token_id
+        assert tokenizer("so sad")["input_ids"] == plain("so sad")["input_ids"]
         size = len(plain) + 5
         assert model.config.vocab_size == len(tokenizer) == size
         for module in (model.get_encoder(), model.get_decoder(), model):
@@ -409,7 +371,7 @@ class TestLanguageModel:
         assert model.config.attn_pdrop == 0.3
         assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(lm_run).get_vocab()
 
-    def test_refused(self, lm_run, bert, tmp_path):
+    def test_refused(self, lm_run, bert):
         message = "`max_length` is {}, but .* has 48 positions"
         with pytest.raises(ValueError, match=message.format(49)):
             build_language_model(lm_recipe(max_length=49), self.TURNS)
@@ -417,28 +379,20 @@ class TestLanguageModel:
             build_language_model(lm_recipe(lm_run, model_config={}, max_length=64), self.TURNS)
         with pytest.raises(ValueError, match="`base_model` .* is a 'bert' model, no 'gpt2'"):
             build_language_model(lm_recipe(bert, model_config={}), self.TURNS)
-        with pytest.raises(OSError, match="the base model .* cannot be loaded"):
-            build_language_model(lm_recipe(tmp_path / "none", model_config={}), self.TURNS)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_refused_before_anything_is_written(bert, pairs, tmp_path):
+    conversations = {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}}
+    for changes, message in (
         (
-            {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "model_type": None},
-            r"`model_type` None reads .*, and `dataset` 'conversations' holds conversations. For it these fit: 'gpt2'\.",
+            conversations,
+            "`model_type` None reads .*, and `dataset` .* holds conversations. For it these fit: 'gpt2'\\.",
         ),
-        ({"model_type": None, "emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
-        (
-            {"inverse_frequency_sampling": True},
-            "`inverse_frequency_sampling` is for rows with one label.*: leave it out",
-        ),
-    ],
-)
-def test_refused_before_anything_is_written(bert, pairs, tmp_path, changes, message):
-    with pytest.raises(ValueError, match=message):
-        train(recipe_of(bert, **changes), tmp_path / "run", data_dir=pairs)
-    assert not (tmp_path / "run").exists()
+        ({"emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(recipe_of(bert, model_type=None, **changes), tmp_path / "run", data_dir=pairs)
+        assert not (tmp_path / "run").exists()
 
 
 # Runs
@@ -452,14 +406,6 @@ class TestRunFolder:
         assert sum(report["class_counts"].values()) == 25
         card = (vanilla_run / "README.md").read_text(encoding="utf-8")
         assert "(a share of 0.5 of the training part)" in card and "at most 12 of the validation" in card
-
-    def test_the_checkpoints(self, mod_run, token_run):
-        model = AutoModelForSeq2SeqLM.from_pretrained(mod_run)
-        assert type(model) is GPT2ModLNForConditionalGeneration and model.config.emotions == EMOTIONS
-        assert model.generation_config.do_sample and model.generation_config.top_k == 10  # the paper's decoding
-        names = [f"<emotion {name}>" for name in EMOTIONS]
-        tokens = AutoTokenizer.from_pretrained(token_run).convert_tokens_to_ids(names)
-        assert AutoModelForSeq2SeqLM.from_pretrained(token_run).config.emotion_token_ids == tokens
 
     @EACH_GENERATOR
     def test_the_emotion_counts_where_it_should(self, run):
@@ -478,14 +424,10 @@ class TestRunFolder:
 
 class TestCard:
     def test_what_the_model_is_told(self, mod_run, token_run, vanilla_run, bert_run, lm_run):
-        texts = {
-            run: (run / "README.md").read_text(encoding="utf-8") for run in (mod_run, token_run, vanilla_run, bert_run)
-        }
-        followed, token = (
-            "The norms of the encoder and the decoder follow the emotion",
-            "The emotion is told by a special token",
-        )
-        nothing = "The model does not get the emotion as an input"
+        runs = (mod_run, token_run, vanilla_run, bert_run)
+        texts = {run: (run / "README.md").read_text(encoding="utf-8") for run in runs}
+        followed = "The norms of the encoder and the decoder follow the emotion"
+        token, nothing = "The emotion is told by a special token", "The model does not get the emotion as an input"
         told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
         for run, text in texts.items():
             assert [part for part in (followed, token, nothing) if part in text] == [told[run]]
@@ -501,16 +443,13 @@ def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, 
         token_run, {"learning_rate": 0.0, "num_train_epochs": 1}, model_config=VANILLA, emotion_tokens=True, name="on"
     )
     train(recipe, tmp_path / "run", data_dir=pairs)
-    for split in SPLITS:
-        assert teacher_forcing(tmp_path / "run", split)["mean"] == pytest.approx(
-            teacher_forcing(token_run, split)["mean"]
-        )
     first, second = (load_file(run / "model.safetensors") for run in (token_run, tmp_path / "run"))
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-    assert (
-        AutoTokenizer.from_pretrained(tmp_path / "run").get_vocab()
-        == AutoTokenizer.from_pretrained(token_run).get_vocab()
-    )
+    one, other = (AutoTokenizer.from_pretrained(run).get_vocab() for run in (token_run, tmp_path / "run"))
+    assert one == other
+    for split in SPLITS:
+        one, other = (report_of(run)["runs"][0][split]["teacher_forcing"] for run in (token_run, tmp_path / "run"))
+        assert one["perplexity"] == pytest.approx(other["perplexity"])
 
 
 class TestJudges:
@@ -535,10 +474,8 @@ class TestJudges:
         splits = load_dataset_for("reply_files", pairs)
         texts = DatasetDict({split: TASK.as_texts(rows) for split, rows in splits.items()})
         assert texts["test"].column_names == ["id", "text", "labels"]
-        assert (
-            texts["test"]["text"][:] == splits["test"]["reply"][:]
-            and texts["test"].features["labels"].names == EMOTIONS
-        )
+        assert texts["test"]["text"][:] == splits["test"]["reply"][:]
+        assert texts["test"].features["labels"].names == EMOTIONS
 
 
 # Replies
@@ -571,25 +508,17 @@ def sharp_tokens(lm_run) -> ReplyGenerator:
     return ReplyGenerator(sharp_model(tokenizer, seed=3, emotion_token_ids=ids, **VANILLA), tokenizer)
 
 
-CONTEXTS = [
-    "Look at the rain",
-    "the keys, the keys, the keys again",
-    "sun",
-    "so sad",
-    "Look at the cake again and again!",
-]
+CONTEXTS = ["Look at the rain", "the keys, the keys, the keys again", "sun", "so sad", "Look at the cake again!"]
 GREEDY = {"do_sample": False, "max_new_tokens": 6}
+NO_MIXTURES = "takes one emotion of weight 1, neither mixtures nor intensities"
 
 
 def alone(generator: ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
     """The replies of `generate` to one context, which needs no padding."""
     tokenizer, model = generator.tokenizer, generator.model
     tokens = model.config.emotion_token_ids
-    ids = [
-        *([] if tokens is None else [tokens[weights.index(1)]]),
-        *tokenizer(context)["input_ids"],
-        tokenizer.eos_token_id,
-    ]
+    first = [] if tokens is None else [tokens[weights.index(1)]]
+    ids = [*first, *tokenizer(context)["input_ids"], tokenizer.eos_token_id]
     rows = model.generate(torch.tensor([ids]), emotion_weights=torch.tensor([weights]), **options)
     return [tokenizer.decode(row, skip_special_tokens=True).strip() for row in rows]
 
@@ -621,17 +550,16 @@ class TestReplyGenerator:
 
     @EACH_SHARP
     def test_all_emotions(self, generator):
-        found = generator.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
-        assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
+        found = generator.all_emotions(CONTEXTS[:3], batch_size=4, **GREEDY)
+        assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS[:3]]
         assert len(set(itertools.chain(*found))) > 5
         assert generator.all_emotions(CONTEXTS[0], **GREEDY) == found[:1]
-
-    def test_all_emotions_at_an_intensity(self, sharp, sharp_tokens):
-        found = sharp.all_emotions(CONTEXTS, 2.5, batch_size=4, **GREEDY)
-        strong = [[alone(sharp, c, [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
-        assert found == strong != sharp.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
-        with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
-            sharp_tokens.all_emotions(CONTEXTS, 2.5)
+        if generator.model.config.emotion_token_ids is not None:
+            with pytest.raises(ValueError, match=NO_MIXTURES):
+                generator.all_emotions(CONTEXTS, 2.5)
+            return
+        strong = [alone(generator, CONTEXTS[0], [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS]
+        assert generator.all_emotions(CONTEXTS[0], 2.5, **GREEDY) == [strong] != found[:1]
 
     def test_sampling_follows_the_seed(self, sharp):
         first, again, other = (sharp(CONTEXTS, "joy", seed=seed, max_new_tokens=8) for seed in (1, 1, 2))
@@ -642,15 +570,10 @@ class TestReplyGenerator:
         found = sharp(CONTEXTS, "fear", batch_size=2, **options)
         assert found == [alone(sharp, context, one_hot("fear"), **options) for context in CONTEXTS]
         assert all(len(replies) == 2 for replies in found) and any(one != other for one, other in found)
-
-    def test_several_replies_by_the_configuration(self, sharp):
-        """None is lost, whoever asks for them."""
+        # None is lost, if the configuration asks for them, either.
         settings = sharp.model.generation_config.__class__.from_dict(sharp.model.generation_config.to_dict())
-        settings.update(**GREEDY, num_beams=2, num_return_sequences=2)
-        found = sharp(CONTEXTS[:2], "fear", generation_config=settings)
-        assert found == [
-            alone(sharp, context, one_hot("fear"), generation_config=settings) for context in CONTEXTS[:2]
-        ]
+        settings.update(**options)
+        assert sharp(CONTEXTS[:2], "fear", generation_config=settings) == found[:2]
 
     def test_contexts_in_another_form(self, sharp):
         """What is not read is told of the form that is read."""
@@ -670,9 +593,7 @@ class TestReplyGenerator:
         assert sharp_tokens("the sun", {"joy": 1.0}, **GREEDY) == sharp_tokens("the sun", "joy", **GREEDY)
         for mixture in ({"joy": 0.5, "fear": 0.5}, {"joy": 2.0}, {"joy": 1.0, "fear": 0.1}, {"joy": 0.0}):
             for ask in (sharp_tokens, lambda c, e: sharp_tokens.token_losses([c], ["so sad"], [e])):
-                with pytest.raises(
-                    ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"
-                ):
+                with pytest.raises(ValueError, match=NO_MIXTURES):
                     ask("the sun", mixture)
 
     @pytest.mark.parametrize(
@@ -690,6 +611,8 @@ class TestReplyGenerator:
     def test_refused(self, sharp, contexts, emotions, message):
         with pytest.raises(ValueError, match=message):
             sharp(contexts, emotions)
+        with pytest.raises(ValueError, match="`batch_size`"):
+            sharp(CONTEXTS, "joy", batch_size=0)
 
     def test_threads_with_seeds_draw_what_they_draw_alone(self, sharp):
         def ask(seed: int) -> list[str]:
@@ -706,10 +629,6 @@ class TestReplyGenerator:
         torch.manual_seed(1)
         sharp(CONTEXTS, "joy", seed=5, do_sample=True, max_new_tokens=8)
         assert torch.rand(3).equal(expected)
-
-    def test_batches_of_no_context(self, sharp):
-        with pytest.raises(ValueError, match="`batch_size`"):
-            sharp(CONTEXTS, "joy", batch_size=0)
 
     def test_lengths(self, sharp, monkeypatch):
         asked = []
@@ -738,24 +657,6 @@ class TestReplyGenerator:
         assert found == [sharp.tokenizer.decode(expected[0], skip_special_tokens=True).strip()]
         losses = [one.token_losses(["the sun the rain the sun"], ["so sad"], ["joy"]) for one in (short, sharp)]
         assert not np.allclose(*losses, rtol=1e-3)
-        for length in (2, 65):
-            with pytest.raises(
-                ValueError, match=f"must be a whole number between 3 and the model's 64 positions, got {length}"
-            ):
-                ReplyGenerator(sharp.model, sharp.tokenizer, max_length=length)
-
-    @EACH_GENERATOR
-    def test_losses_of_given_replies(self, run):
-        generator, rows = ReplyGenerator(run), rows_of("test")
-        positions = generator.model.config.max_position_embeddings
-        expected = losses_by_hand(run, rows, positions, cut=False)
-        arguments = list(zip(*rows, strict=True))
-        for batch_size in (1, 4, 64):
-            found = generator.token_losses(*arguments, batch_size=batch_size)
-            np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-3, atol=1e-5)
-        assert len({len(loss) for loss in expected}) > 2
-        mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
-        np.testing.assert_allclose(mixed, expected[0], rtol=1e-3, atol=1e-5)
 
     @pytest.mark.parametrize(
         "template", [None, "a {{ messages[-1].content }} .{% if add_generation_prompt %} feel{% endif %}"]
@@ -772,9 +673,8 @@ class TestReplyGenerator:
         for context, reply, emotion in zip(contexts, replies, emotions, strict=True):
             text = f"{context} [SEP]" if template is None else f"a {context} . feel"
             before, ids = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, f"{reply} [SEP]"))
-            weights = [
-                (emotion if isinstance(emotion, dict) else {emotion: 1}).get(name, 0) for name in generator.emotions
-            ]
+            mixture = emotion if isinstance(emotion, dict) else {emotion: 1}
+            weights = [mixture.get(name, 0) for name in generator.emotions]
             logits = model(torch.tensor([[*before, *ids]]), emotion_weights=torch.tensor([weights])).logits[0]
             losses = -logits[len(before) - 1 : -1].log_softmax(-1)[range(len(ids)), ids]
             expected.append(losses.detach().numpy())
@@ -808,19 +708,15 @@ class TestReplyGenerator:
 def judges(tmp_path_factory, bert) -> dict[str, Path]:
     """Two classifiers that know nothing, a third that is the first with its labels in another order, and one of other labels."""
     root = tmp_path_factory.mktemp("judges")
-    order = [3, 0, 4, 2, 1]
 
-    def save(name: str, labels: list[str], seed: int, permute: bool = False) -> Path:
-        config = BertConfig.from_pretrained(
-            bert, id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
-        )
-        model = asymmetric_(BertForSequenceClassification(config), seed)
-        if permute:
-            with torch.no_grad():
-                for parameter in (model.classifier.weight, model.classifier.bias):
-                    parameter.copy_(parameter[order].clone())
-            model.config.id2label = {i: labels[number] for i, number in enumerate(order)}
-            model.config.label2id = {name: i for i, name in model.config.id2label.items()}
+    def save(name: str, labels: list[str], seed: int, order=None) -> Path:
+        order = order or list(range(len(labels)))
+        names = [labels[number] for number in order]
+        own = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+        model = asymmetric_(BertForSequenceClassification(BertConfig.from_pretrained(bert, **own)), seed)
+        with torch.no_grad():
+            for parameter in (model.classifier.weight, model.classifier.bias):
+                parameter.copy_(parameter[order].clone())
         model.save_pretrained(root / name)
         AutoTokenizer.from_pretrained(bert).save_pretrained(root / name)
         return root / name
@@ -828,7 +724,7 @@ def judges(tmp_path_factory, bert) -> dict[str, Path]:
     return {
         "a": save("a", EMOTIONS, 1),
         "b": save("b", EMOTIONS, 2),
-        "a permuted": save("a-permuted", EMOTIONS, 1, permute=True),
+        "a permuted": save("a-permuted", EMOTIONS, 1, [3, 0, 4, 2, 1]),
         "other": save("other", [*EMOTIONS[:4], "sadness"], 1),
         "mojis": save("mojis", MOJIS, 1),
     }
@@ -844,13 +740,9 @@ def written(mod_run, monkeypatch) -> ReplyGenerator:
 
     def all_emotions(contexts, intensity=1.0, **options):
         generator.intensity = intensity
-        replies = [
-            [
-                " ".join(VOCABULARY[(3 * i + 5 * e + k * (e + 1)) % 14] for k in range(1 + (i + e) % 4))
-                for e in range(5)
-            ]
-            for i in range(len(contexts))
-        ]
+        word = lambda i, e, k: VOCABULARY[(3 * i + 5 * e + k * (e + 1)) % 14]  # noqa: E731
+        say = lambda i, e: " ".join(word(i, e, k) for k in range(1 + (i + e) % 4))  # noqa: E731
+        replies = [[say(i, e) for e in range(5)] for i in range(len(contexts))]
         replies[0][4], replies[0][1] = replies[0][2], ""
         generator.asked = list(contexts)
         return replies
@@ -883,14 +775,11 @@ class TestEvaluateReplies:
                 assert found["model"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(own))
                 of_humans = hits_by_hand(judge.probabilities(human), gold, k)
                 assert found["human"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(of_humans))
-                shares = [
-                    np.mean([hit for hit, g in zip(of_humans, gold, strict=True) if g == label]) for label in set(gold)
-                ]
+                of = lambda label: [hit for hit, g in zip(of_humans, gold, strict=True) if g == label]  # noqa: B023, E731
+                shares = [np.mean(of(label)) for label in set(gold)]
                 assert found["human"]["gold"][f"macro_hits@{k}"] == pytest.approx(np.mean(shares))
-                asked = list(range(5)) * len(replies)
-                assert found["model"]["all_emotions"][f"hits@{k}"] == pytest.approx(
-                    np.mean(hits_by_hand(every, asked, k))
-                )
+                asked = np.mean(hits_by_hand(every, list(range(5)) * len(replies), k))
+                assert found["model"]["all_emotions"][f"hits@{k}"] == pytest.approx(asked)
             per_context = np.array(hits_by_hand(every, list(range(5)) * len(replies), 1)).reshape(-1, 5).mean(axis=1)
             figures = found["model"]["all_emotions"]
             assert figures["hits@1_per_context"] == pytest.approx(per_context.tolist())
@@ -898,23 +787,21 @@ class TestEvaluateReplies:
             assert set(found["human"]) == {"gold"}
             values = [found[row]["gold"][f"hits@{k}"] for row in ("human", "model") for k in (1, 3)]
             assert len(set(values)) > 2  # else the test could not fail
-        assert (
-            result["rows"]["model"]["judges"][str(judges["a"])] != result["rows"]["model"]["judges"][str(judges["b"])]
-        )
+        first, second = result["rows"]["model"]["judges"].values()
+        assert first != second
 
-    def test_intensity(self, written, pairs):
+    def test_token_perplexity_at_an_intensity(self, written, pairs):
         perplexities = {}
         for intensity in (1.0, 3.0):
             result = evaluate_replies(written, "reply_files", data_dir=pairs, intensity=intensity)
             assert written.intensity == result["settings"]["intensity"] == intensity
-            rows = result["replies"]
-            losses = written.token_losses(
-                [row["context"] for row in rows],
-                [row["human"] for row in rows],
-                [{row["emotion"]: intensity} for row in rows],
-            )
-            perplexities[intensity] = result["rows"]["model"]["token_perplexity"]
+            rows = [(row["context"], row["human"], {row["emotion"]: intensity}) for row in result["replies"]]
+            losses = written.token_losses(*zip(*rows, strict=True))
+            model = result["rows"]["model"]
+            perplexities[intensity] = model["token_perplexity"]
             assert perplexities[intensity] == pytest.approx(math.exp(losses.mean()))
+            assert math.isfinite(model["token_perplexity_ngram"]) and 1 < model["token_perplexity_ngram"] < 400
+            assert "token_perplexity" not in result["rows"]["human"]
         assert perplexities[1.0] != perplexities[3.0]
 
     def test_always_the_most_frequent(self, written, pairs, judges):
@@ -953,15 +840,6 @@ class TestEvaluateReplies:
         assert model["identical_share"] == pytest.approx(np.mean(same)) and model["identical_share"] > 0
         assert 0 < model["bertscore_f1"] < 1 and "bertscore_f1" not in human and "identical_share" not in human
 
-    def test_token_perplexity(self, written, mod_run, pairs):
-        result = evaluate_replies(written, "reply_files", data_dir=pairs)
-        rows = [(row["context"], row["human"], row["emotion"]) for row in result["replies"]]
-        losses = np.concatenate(losses_by_hand(mod_run, rows, 48, cut=False))
-        model = result["rows"]["model"]
-        assert model["token_perplexity"] == pytest.approx(math.exp(losses.mean()), rel=1e-4)
-        assert math.isfinite(model["token_perplexity_ngram"]) and 1 < model["token_perplexity_ngram"] < 400
-        assert "token_perplexity" not in result["rows"]["human"]
-
     def test_the_sample(self, pairs):
         rows = load_dataset_for("reply_files", pairs)["test"]
         contexts = list(rows["context"])
@@ -974,18 +852,12 @@ class TestEvaluateReplies:
         assert all(row in list(rows) for row in every)
 
     def test_the_generator_is_asked_once_for_each_context(self, mod_run, pairs, monkeypatch):
-        generator, calls = ReplyGenerator(mod_run), []
-        original = generator.all_emotions
-        monkeypatch.setattr(
-            generator,
-            "all_emotions",
-            lambda contexts, *given, **options: (
-                calls.append((contexts, options)) or original(contexts, *given, **options)
-            ),
-        )
-        first, second = (
-            evaluate_replies(generator, "reply_files", data_dir=pairs, contexts=3, seed=1) for _ in range(2)
-        )
+        generator = ReplyGenerator(mod_run)
+        ask = Mock(side_effect=generator.all_emotions)
+        monkeypatch.setattr(generator, "all_emotions", ask)
+        options = {"data_dir": pairs, "contexts": 3, "seed": 1}
+        first, second = (evaluate_replies(generator, "reply_files", **options) for _ in range(2))
+        calls = [(call.args[0], call.kwargs) for call in ask.call_args_list]
         assert first == second
         assert all(len(set(contexts)) == 3 and options["seed"] == 1 for contexts, options in calls) and len(calls) == 2
         assert [row["context"] for row in first["replies"]] == list(calls[0][0])
@@ -1015,11 +887,9 @@ class TestEvaluateReplies:
         assert result["emotions"] == EMOTIONS and {row["emotion"] for row in result["replies"]} <= {"joy", "😭"}
 
     def test_refused(self, written, mod_run, pairs, judges, tmp_path):
+        other = r"the judge .* must tell the emotions .* of reply_files, and tells \[.*'sadness'"
         for arguments, message in (
-            (
-                {"judges": [judges["other"]]},
-                r"the judge .* must tell the emotions .* of reply_files, and tells \[.*'sadness'",
-            ),
+            ({"judges": [judges["other"]]}, other),
             ({"contexts": 0}, "`contexts` must be at least 1, got 0"),
             ({"options": {"labels": EMOTIONS[::-1]}}, "the emotions of reply_files and of the generator differ"),
             ({"judges": [mod_run]}, "reads replies: use ReplyGenerator"),
@@ -1028,9 +898,7 @@ class TestEvaluateReplies:
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
         with pytest.raises(ValueError, match="`dataset` 'meld' has no contexts and replies"):
             evaluate_replies(written, "meld", data_dir=write_meld(tmp_path))
-        write_csv(
-            tmp_path / "own" / "train.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of("train")]
-        )
+        shutil.copytree(pairs, tmp_path / "own", ignore=shutil.ignore_patterns("dev*", "test*"))
         with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
             evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
 
@@ -1059,15 +927,13 @@ class TestEvaluateCommand:
         rows = cells(text)
         heads = [row[0] for row in rows]
         assert heads[0].startswith("Table 1, % by") and "Table 2" in heads and "Table 3" in heads
-        result = evaluate_replies(
-            ReplyGenerator(mod_run), "reply_files", "test", pairs, None, [judges["a"]], 3, str(bert)
-        )
+        given = ("reply_files", "test", pairs, None, [judges["a"]], 3, str(bert))
+        result = evaluate_replies(ReplyGenerator(mod_run), *given)
         figures = result["rows"]["model"]["judges"][str(judges["a"])]
         by_name = {row[0]: row for row in rows[: heads.index("Table 2")]}
+        names = [f"{prefix}hits@{k}" for prefix in ("", "macro_") for k in (1, 3, 5)]
         for kind in ("gold", "all_emotions"):
-            expected = [
-                f"{100 * figures[kind][f'{prefix}hits@{k}']:.1f}" for prefix in ("", "macro_") for k in (1, 3, 5)
-            ]
+            expected = [f"{100 * figures[kind][name]:.1f}" for name in names]
             assert by_name[f"model, {kind.replace('_', ' ')}"][1:] == expected
         assert "human, gold" in by_name and sum(name.startswith("always ") for name in by_name) == 1
         table_3 = rows[heads.index("Table 3") :]
@@ -1084,14 +950,11 @@ class TestEvaluateCommand:
         generator = ReplyGenerator(mod_run)
         monkeypatch.setattr(generator, "emotions", MOJIS)
         monkeypatch.setattr(generator.model.config, "emotions", [*MOJIS, "none"])
-        monkeypatch.setattr(
-            generator, "all_emotions", lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)
-        )
+        written = lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)  # noqa: E731
+        monkeypatch.setattr(generator, "all_emotions", written)
         monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: generator)
-        text = invoke(
-            "evaluate", mod_run, "--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"], "--all"
-        )
-        rows = cells(text)
+        options = ("--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"], "--all")
+        rows = cells(invoke("evaluate", mod_run, *options))
         tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
         assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
         assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
@@ -1137,10 +1000,7 @@ class TestGenerateCommand:
     def test_all_emotions(self, mod_run):
         expected = ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
         rows = cells(invoke("generate", mod_run, "Look at the sun", "--all-emotions", *self.SHORT))
-        assert rows == [
-            ["emotion", "Look at the sun"],
-            *([e, reply] for e, reply in zip(EMOTIONS, expected, strict=True)),
-        ]
+        assert rows == [["emotion", "Look at the sun"], *map(list, zip(EMOTIONS, expected, strict=True))]
 
     def test_several_contexts_and_emotions(self, mod_run):
         asked = {"fear": "fear", "joy=0.5,fear=0.5": {"joy": 0.5, "fear": 0.5}}
@@ -1154,21 +1014,16 @@ class TestGenerateCommand:
         assert cells(text) == expected
         lines = invoke("generate", mod_run, *options, *self.SHORT, "--json", stdin="the sun\n\nso sad\n").splitlines()
         rows = [json.loads(line) for line in lines]
-        assert [(row["context"], row["emotion"]) for row in rows] == [
-            (context, emotion) for context in ("the sun", "so sad") for emotion in asked.values()
-        ]
+        pairs = [(row["context"], row["emotion"]) for row in rows]
+        assert pairs == list(itertools.product(("the sun", "so sad"), asked.values()))
         assert [row["reply"] for row in rows] == [reply for name, reply in expected if name != "emotion"]
-        assert {(row["truncated"], row["unknown"]) for row in rows} == {(False, 0)}
 
-    def test_contexts_that_cannot_be_read(self, mod_run, tmp_path, caplog):
+    def test_contexts_that_cannot_be_read(self, mod_run, caplog):
         """A context is counted once, whatever the number of its replies; each row says what was not read."""
         contexts = ["the sun", "日本 😂", "sun " * 200]
         options = ("-e", "joy", "-e", "fear", *self.SHORT, "--json")
-        rows = [
-            json.loads(line)
-            for line in invoke("generate", mod_run, *contexts, *options).splitlines()
-            if line[0] == "{"
-        ]
+        lines = invoke("generate", mod_run, *contexts, *options).splitlines()
+        rows = [json.loads(line) for line in lines if line[0] == "{"]
         assert [row["truncated"] for row in rows] == [False, False, False, False, True, True]
         assert [row["unknown"] for row in rows] == [0, 0, 1, 1, 0, 0]
         ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
@@ -1177,26 +1032,16 @@ class TestGenerateCommand:
         assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
 
     def test_files(self, mod_run, tmp_path):
-        asked = [
-            ("the sun", "fear", "fear"),
-            ("so sad", "joy=0.5,fear=0.5", {"joy": 0.5, "fear": 0.5}),
-            ("the sun", "😭", "😭"),
-        ]
+        asked = [("the sun", "😭", "😭"), ("so sad", "joy=0.5,fear=0.5", {"joy": 0.5, "fear": 0.5})]
         path, output = tmp_path / "in.jsonl", tmp_path / "out" / "replies.jsonl"
         write_jsonl(path, [{"context": context, "emotion": name} for context, name, _ in asked])
         text = invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
-        assert text == f"3 replies written to {output}\n"
+        assert text == f"2 replies written to {output}\n"
         rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
         replies = ReplyGenerator(mod_run)([row[0] for row in asked], [row[2] for row in asked], **self.OPTIONS)
+        unread = {"truncated": False, "unknown": 0, "language": None}
         assert rows == [
-            {
-                "context": context,
-                "emotion": emotion,
-                "reply": reply,
-                "truncated": False,
-                "unknown": 0,
-                "language": None,
-            }
+            {"context": context, "emotion": emotion, "reply": reply, **unread}
             for (context, _, emotion), reply in zip(asked, replies, strict=True)
         ]
         assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]
@@ -1225,10 +1070,7 @@ class TestGenerateCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (
-                ("the sun", "-e", "joy=0.5,fear"),
-                "has the form joy=0.7,surprise=0.3, each once, got 'joy=0.5,fear'",
-            ),
+            (("the sun", "-e", "joy=0.5,fear"), "has the form joy=0.7,surprise=0.3, each once, got 'joy=0.5,fear'"),
             (("the sun", "-e", "joy=much"), "a mixture of emotions has the form"),
             (("the sun", "-e", "joy=0.5,joy=0.2"), "each once, got 'joy=0.5,joy=0.2'"),
         ],
@@ -1238,13 +1080,11 @@ class TestGenerateCommand:
         assert done.code == 1 and message in done.err and done.out == ""
 
     def test_bad_files(self, mod_run, argv, tmp_path):
+        good = {"context": "the sun", "emotion": "joy"}
         for rows, message in (
-            (
-                [{"context": "the sun", "emotion": "joy"}, {"context": " ", "emotion": "joy"}],
-                "line 2: `context` and `emotion`",
-            ),
+            ([good, {**good, "context": " "}], "line 2: `context` and `emotion`"),
             ([{"context": "the sun"}], "line 1: `context` and `emotion` must be texts"),
-            ([{"context": "the sun", "emotion": "joy"}, {"context": "a", "emotion": "feer"}], "did you mean 'fear'"),
+            ([good, {**good, "emotion": "feer"}], "did you mean 'fear'"),
         ):
             path = write_jsonl(tmp_path / "in.jsonl", rows)
             done = argv("generate", mod_run, "--input", path, "--output", tmp_path / "out.jsonl")
@@ -1256,35 +1096,21 @@ class TestGenerateCommand:
             invoke("generate", mod_run, "-e", "joy", stdin="\n \n")
 
 
-class TestTrainCommand:
-    def test_compare_says_that_there_is_nothing_to_compare(self, mod_run, argv):
-        done = argv("compare", mod_run, mod_run)
-        assert done.code == 1 and "hf-emotion evaluate" in done.err
+def test_compare_says_that_there_is_nothing_to_compare(mod_run, argv):
+    done = argv("compare", mod_run, mod_run)
+    assert done.code == 1 and "hf-emotion evaluate" in done.err
 
 
 class TestRecipes:
-    CONFIGS = {
-        "bert_mod_ln": {"modulation": "replace"},
-        "gpt2_emotion_token": VANILLA,
-        "gpt2_mod_ln": {"modulation": "replace"},
-        "gpt2_mod_ln_residual": {"modulation": "residual"},
-        "gpt2_vanilla": VANILLA,
-    }
+    CONFIGS = dict.fromkeys(("bert_mod_ln", "gpt2_mod_ln"), {"modulation": "replace"})
+    CONFIGS |= {"gpt2_mod_ln_residual": {"modulation": "residual"}}
+    CONFIGS |= dict.fromkeys(("gpt2_emotion_token", "gpt2_vanilla"), VANILLA)
 
     @pytest.mark.parametrize("name", CONFIGS)
     def test_generators_differ_in_the_model_alone(self, name):
         recipe, first = (dataclasses.asdict(load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
-        own = {
-            "name",
-            "description",
-            "table_row",
-            "published",
-            "model_type",
-            "model_config",
-            "emotion_tokens",
-            "base_model",
-        }
-        assert {key for key in recipe if recipe[key] != first[key]} <= own
+        own = "name description table_row published model_type model_config emotion_tokens base_model".split()
+        assert {key for key in recipe if recipe[key] != first[key]} <= set(own)
         assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
         assert recipe["emotion_tokens"] is (name == "gpt2_emotion_token")
         assert recipe["dataset"] == "mojitalk" and recipe["dataset_options"] == {"dedupe": True}

@@ -31,7 +31,6 @@ from toolkit_helpers import (
     write_emorynlp,
     write_meld,
 )
-from transformers import AutoTokenizer
 
 from hf_emotion import load_dataset_for
 from hf_emotion.tasks import task_of_rows
@@ -128,13 +127,12 @@ class TestTogether:
         together = load_conversations(corpora, ["mojitalk", "meld"])
         apart = [load_conversations(corpora, [name]) for name in ("mojitalk", "meld")]
         assert list(together) == ["train", "validation", "test"]
-        for split in together:
-            assert rows_of(together[split]) == rows_of(apart[0][split]) + rows_of(apart[1][split])
-            assert len(set(together[split]["id"])) == len(together[split])
-
-    def test_a_split_that_one_of_them_lacks(self, corpora):
-        splits = load_conversations(corpora, ["reply_files", "meld"])
-        assert [len(splits[split]) for split in ("train", "validation", "test")] == [3 + 12, 1 + 4, 4]
+        for split, dataset in together.items():
+            assert rows_of(dataset) == rows_of(apart[0][split]) + rows_of(apart[1][split])
+            assert len(set(dataset["id"])) == len(dataset) and task_of_rows(dataset).name == "language-modeling"
+            assert dataset.features == Features({"id": Value("string"), "turns": List(Value("string"))})
+        lacking = load_conversations(corpora, ["reply_files", "meld"])  # one of them has no test part
+        assert [len(lacking[split]) for split in ("train", "validation", "test")] == [3 + 12, 1 + 4, 4]
 
     def test_the_default_is_all_corpora_but_ones_own(self, corpora):
         splits = load_conversations(corpora)
@@ -143,31 +141,16 @@ class TestTogether:
             assert list(dict.fromkeys(names)) == list(DEFAULT)
         assert set(CONVERSATION_LOADERS) == {*DEFAULT, "reply_files"}
 
-    def test_columns(self, corpora):
-        for dataset in load_conversations(corpora, ["meld", "reply_files"]).values():
-            assert dataset.features == Features({"id": Value("string"), "turns": List(Value("string"))})
-            assert task_of_rows(dataset).name == "language-modeling"
-        for name in ("meld", "mojitalk"):
-            assert not (task_of_rows(load_dataset_for(name, corpora)["test"]).name == "language-modeling")
-
     @pytest.mark.parametrize("names", [["melt"], ["meld", "goemotions"], [], "meld", ["daily_dialog_replies"]])
     def test_unknown(self, corpora, names):
         with pytest.raises(ValueError, match=r"`corpora` must be a list of some of \['daily_dialog', .*got") as e:
             load_conversations(corpora, names)
         assert str(e.value).endswith(f"got {names!r}.")
 
-    def test_by_name(self, corpora, monkeypatch):
-        monkeypatch.setenv("HF_EMOTION_DATA", str(corpora))
-        splits = load_dataset_for("conversations", corpora=["emorynlp"])
-        assert splits["train"]["turns"][:] == turns_of(EMORYNLP_EMOTIONS, "train")
-        with pytest.raises(ValueError, match="unknown option 'corpus'.*Did you mean 'corpora'"):
-            load_dataset_for("conversations", corpus=["meld"])
-
     def test_dedupe_removes_whole_conversations(self, tmp_path, caplog):
         held_out = POSTS[0]
-        folder = mojitalk_folder(
-            tmp_path, train=[held_out, (held_out[0], "else", JOY), ("x", "y", SOB)], dev=[POSTS[1]], test=[held_out]
-        )
+        train = [held_out, (held_out[0], "else", JOY), ("x", "y", SOB)]
+        folder = mojitalk_folder(tmp_path, train=train, dev=[POSTS[1]], test=[held_out])
         splits = load_dataset_for("conversations", folder, corpora=["mojitalk"])
         assert duplicates_between_splits(splits)["train & test"] == 1 and "train & test: 1" in caplog.text
         assert task_of_rows(splits["test"]).texts(splits["test"]) == [f"{held_out[0]}\n{held_out[1]}"]
@@ -175,13 +158,8 @@ class TestTogether:
         assert left["train"]["turns"][:] == [[held_out[0], "else"], ["x", "y"]] and len(left["test"]) == 1
 
 
-TURNS = [
-    "the keys are lost again",
-    "I can't find the keys",
-    "the keys, the keys!",
-    f"so {JOY} good",
-    "lost keys, again",
-] * 4
+TURNS = ["the keys are lost again", "I can't find the keys", "the keys, the keys!", f"so {JOY} good"] * 4
+TURNS += ["lost keys, again"] * 4
 SAMPLES = [
     "the keys are lost",
     "I can't, it's 3 o'clock — don’t",
@@ -218,19 +196,10 @@ class TestTokenizer:
         ids = {small.bos_token_id, small.eos_token_id, small.unk_token_id, small.pad_token_id}
         assert ids == {small.convert_tokens_to_ids(END_OF_TEXT)} == {0}
         assert END_OF_TEXT == "<|endoftext|>" and small.all_special_tokens == [END_OF_TEXT]
-        assert (
-            small("keys")["input_ids"] == small("keys", add_special_tokens=False)["input_ids"]
-        )  # adds none by itself
+        # It adds none by itself.
+        assert small("keys")["input_ids"] == small("keys", add_special_tokens=False)["input_ids"]
         assert small(f"keys{END_OF_TEXT}keys")["input_ids"].count(0) == 1
         assert small.decode([0, *small("keys")["input_ids"], 0], skip_special_tokens=True).strip() == "keys"
-
-    def test_auto_tokenizer(self, small, tmp_path):
-        small.save_pretrained(tmp_path)
-        loaded = AutoTokenizer.from_pretrained(tmp_path)
-        assert loaded.get_vocab() == small.get_vocab() and loaded.special_tokens_map == small.special_tokens_map
-        for text in [*SAMPLES, *(text.upper() for text in SAMPLES)]:
-            assert loaded(text)["input_ids"] == small(text)["input_ids"]
-            assert loaded.decode(loaded(text)["input_ids"]) == small.decode(small(text)["input_ids"])
 
 
 class TestBlocks:
@@ -245,20 +214,17 @@ class TestBlocks:
             ids += [0, *tokenizer(piece.strip())["input_ids"]] if piece else [0]
         return ids
 
-    @pytest.mark.parametrize("length", [3, 7, 8, 1000])
+    @pytest.mark.parametrize("length", [3, 7, 8, 1000, None])
     def test_nothing_is_lost_or_moved(self, small, length):
+        stream = self.stream(small)
+        length = length or len(stream) - 1  # the last token stands alone
         blocks = encode_conversations(conversations_of(*self.CONVERSATIONS), small, length)
         assert blocks.column_names == ["input_ids"]
-        blocks, stream = blocks["input_ids"][:], self.stream(small)
+        blocks = blocks["input_ids"][:]
         assert stream.count(0) == 7 and stream[0] == stream[-1] == 0
         whole = len(stream) - (len(stream) % length == 1)  # a token alone has nothing to be predicted from
         assert [len(block) for block in blocks[:-1]] == [length] * (len(blocks) - 1)
         assert [token for block in blocks for token in block] == stream[:whole]
-
-    def test_the_last_token_alone(self, small):
-        stream = self.stream(small)
-        blocks = encode_conversations(conversations_of(*self.CONVERSATIONS), small, len(stream) - 1)["input_ids"][:]
-        assert blocks == [stream[:-1]]
 
     def test_more_conversations_than_are_encoded_at_once(self, small):
         blocks = encode_conversations(conversations_of(*[["keys"]] * 1001), small, 500)["input_ids"][:]

@@ -18,10 +18,7 @@ from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.rows import at_most, duplicates_between_splits, label_matrix, remove_duplicates
-from hf_emotion.tasks.targeted_sentiment.rows import (
-    context_names,
-    replace_targets,
-)
+from hf_emotion.tasks.targeted_sentiment.rows import context_names, replace_targets
 
 
 SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]
@@ -69,6 +66,13 @@ def semeval_folder(root: Path, train: list[str] | bytes | None = None, test: lis
     return root
 
 
+def check_features(dataset: Dataset, aspects: list[str], labels: list[str], targets: list[str] | None = None) -> None:
+    text, target = Value("string"), {} if targets is None else {"target": ClassLabel(names=targets)}
+    features = {"id": text, "text": text, **target, "aspect": ClassLabel(names=aspects)}
+    features |= {"auxiliary": text, "context_id": Value("int64"), "labels": ClassLabel(names=labels)}
+    assert dict(dataset.features) == features and dataset.column_names == list(features)
+
+
 def named(dataset: Dataset) -> list[str]:
     return [label_names(dataset)[i] for i in dataset["labels"]]
 
@@ -105,28 +109,18 @@ class TestSentiHood:
             opinion("LOCATION1", "nightlife", "Negative"),
             opinion("LOCATION1", "transit-location", "Negative"),
         ]
-        splits = load_dataset_for(
-            "sentihood", sentihood_folder(tmp_path, train=[place(7, text, *opinions), place(5, "to LOCATION1")])
-        )
+        sentences = [place(7, text, *opinions), place(5, "to LOCATION1")]
+        splits = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=sentences))
         assert list(splits) == ["train", "validation", "test"]
         train = splits["train"]
-        assert dict(train.features) == {
-            "id": Value("string"),
-            "text": Value("string"),
-            "target": ClassLabel(names=["LOCATION1", "LOCATION2"]),
-            "aspect": ClassLabel(names=SENTIHOOD_ASPECTS),
-            "auxiliary": Value("string"),
-            "context_id": Value("int64"),
-            "labels": ClassLabel(names=["none", "positive", "negative"]),
-        }
-        assert train.column_names == ["id", "text", "target", "aspect", "auxiliary", "context_id", "labels"]
+        check_features(train, SENTIHOOD_ASPECTS, ["none", "positive", "negative"], ["LOCATION1", "LOCATION2"])
         assert set(train["text"][:8]) == {"location - 2 is dear, location - 1 is not"}
         assert train["target"][:] == [0] * 4 + [1] * 4 + [0] * 4  # in the order of the targets, not of the text
         assert train["aspect"][:] == [0, 1, 2, 3] * 3
         assert train["context_id"][:] == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
         assert named(train) == ["none", "positive", "none", "negative", "none", "negative"] + ["none"] * 6
         assert train["id"][:6] == [
-            *("7/LOCATION1/general", "7/LOCATION1/price", "7/LOCATION1/safety", "7/LOCATION1/transit-location"),
+            *(f"7/LOCATION1/{aspect}" for aspect in SENTIHOOD_ASPECTS),
             *("7/LOCATION2/general", "7/LOCATION2/price"),
         ]
         assert train["auxiliary"][1] == "location - 1 - price"
@@ -142,34 +136,20 @@ class TestSentiHood:
         train = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=train))["train"]
         assert train["target"][:] == [0] * 4 + [1] * 4 + [1] * 4 + [0] * 4
         assert train["context_id"][8:12] == [4, 5, 6, 7]
-        assert train["text"][::4] == ["near location - 2 e and in location - 1"] * 2 + [
-            "caf\xe9 location - 2",
-            "location - 1",
-        ]
+        first = ["near location - 2 e and in location - 1"] * 2
+        assert train["text"][::4] == [*first, "caf\xe9 location - 2", "location - 1"]
         assert named(train)[12:] == ["none", "negative", "none", "none"]
 
 
 class TestSemEval2014:
     def test_rows(self, tmp_path):
-        folder = semeval_folder(
-            tmp_path,
-            test=[
-                sentence("9#1", " Fish & chips <3 ", ("anecdotes/miscellaneous", "neutral"), ("food", "conflict")),
-                sentence("9#2", "fine", ("service", "positive"), ("price", "negative"), ("ambience", "neutral")),
-            ],
-        )
-        splits = load_dataset_for("semeval2014", folder)
+        fish = [("anecdotes/miscellaneous", "neutral"), ("food", "conflict")]
+        fine = [("service", "positive"), ("price", "negative"), ("ambience", "neutral")]
+        test = [sentence("9#1", " Fish & chips <3 ", *fish), sentence("9#2", "fine", *fine)]
+        splits = load_dataset_for("semeval2014", semeval_folder(tmp_path, test=test))
         assert list(splits) == ["train", "validation", "test"]
         test = splits["test"]
-        assert dict(test.features) == {
-            "id": Value("string"),
-            "text": Value("string"),
-            "aspect": ClassLabel(names=SEMEVAL_ASPECTS),
-            "auxiliary": Value("string"),
-            "context_id": Value("int64"),
-            "labels": ClassLabel(names=["positive", "neutral", "negative", "conflict", "none"]),
-        }
-        assert test.column_names == ["id", "text", "aspect", "auxiliary", "context_id", "labels"]
+        check_features(test, SEMEVAL_ASPECTS, ["positive", "neutral", "negative", "conflict", "none"])
         assert test["text"][:] == ["Fish & chips <3"] * 5 + ["fine"] * 5
         assert test["aspect"][:] == test["context_id"][:] == [0, 1, 2, 3, 4] * 2
         assert test["auxiliary"][:] == SEMEVAL_ASPECTS * 2
@@ -200,12 +180,9 @@ class TestSemEval2014:
 
 
 class TestValidationPart:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        """40 sentences with 20 texts: every text twice, far apart."""
-        return semeval_folder(tmp_path, train=[sentence(str(i), f"text {i % 20}") for i in range(40)])
-
-    def test_whole_sentences_and_equal_texts_stay_together(self, folder):
+    def test_whole_sentences_and_equal_texts_stay_together(self, tmp_path):
+        """Of 40 sentences with 20 texts: every text twice, far apart."""
+        folder = semeval_folder(tmp_path, train=[sentence(str(i), f"text {i % 20}") for i in range(40)])
         splits = load_dataset_for("semeval2014", folder)
         train, validation = splits["train"], splits["validation"]
         assert len(set(validation["text"])) == 2 and len(validation) == 2 * 2 * 5  # a tenth of the distinct texts
@@ -234,24 +211,20 @@ def load(folder: Path, **options) -> DatasetDict:
     return load_dataset_for("aspect_files", folder, **options)
 
 
+def write_parts(folder: Path, rows: list[list[str]], parts=("train", "dev"), header=HEADER) -> Path:
+    for part in parts:
+        write_csv(folder / f"{part}.csv", header, rows)
+    return folder
+
+
 class TestOwnFiles:
     @pytest.fixture
     def folder(self, tmp_path):
-        for split in ("train", "validation", "test"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, ROWS)
-        return tmp_path
+        return write_parts(tmp_path, ROWS, ("train", "validation", "test"))
 
     def test_targets_and_aspects(self, folder):
         train = load(folder, **COLUMNS)["train"]
-        assert dict(train.features) == {
-            "id": Value("string"),
-            "text": Value("string"),
-            "target": ClassLabel(names=["phone", "tablet"]),
-            "aspect": ClassLabel(names=["battery", "screen"]),
-            "auxiliary": Value("string"),
-            "context_id": Value("int64"),
-            "labels": ClassLabel(names=["bad", "good", "none"]),
-        }
+        check_features(train, ["battery", "screen"], ["bad", "good", "none"], ["phone", "tablet"])
         assert not (label_matrix(train).ndim == 2) and (task_of_rows(train).name == "targeted-sentiment")
         assert train["text"][:] == [row[0] for row in ROWS]
         assert train["target"][:] == [0, 0, 1] and train["aspect"][:] == [1, 0, 1]
@@ -261,10 +234,7 @@ class TestOwnFiles:
         assert train["id"][0] == "train-2/phone/screen"
 
     def test_other_column_names_and_ids(self, tmp_path):
-        for split in ("train", "dev"):
-            write_csv(
-                tmp_path / f"{split}.csv", ["number", "what", "quality", *HEADER[::3]], [["7", "A", "b", "x", "y"]]
-            )
+        write_parts(tmp_path, [["7", "A", "b", "x", "y"]], header=["number", "what", "quality", *HEADER[::3]])
         train = load(tmp_path, aspect_column="quality", target_column="what", id_column="number")["train"]
         assert train[0] == {
             **{"id": "7/A/b", "text": "x", "target": 0, "aspect": 0},
@@ -291,9 +261,7 @@ class TestOwnFiles:
     @pytest.mark.parametrize("given", [{}, {"targets": ["cafe\u0301"], "aspects": ["prix\u0301"]}])
     def test_targets_are_found_in_their_own_texts(self, tmp_path, given):
         rows = [["the cafe\u0301 is nice", "cafe\u0301", "prix\u0301", label] for label in ("good", "bad")]
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
-        train = load(tmp_path, **COLUMNS, **given)["train"]
+        train = load(write_parts(tmp_path, rows), **COLUMNS, **given)["train"]
         (target,), _ = context_names(train)
         for text in (train["text"][0], rows[0][0], "le caf\xe9"):
             assert targets_in(SimpleNamespace(targets=[target], target_texts=None), text) == [target]
@@ -356,8 +324,8 @@ class TestOwnFiles:
         return [(text, *name, label) for text, name, label in zip(dataset["text"], names, named(dataset), strict=True)]
 
     def test_fill_none(self, tmp_path, caplog):
-        for split in ("train", "validation", "test"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED if split != "test" else self.NAMED[:1])
+        write_parts(tmp_path, self.NAMED, ("train", "validation"))
+        write_csv(tmp_path / "test.csv", HEADER, self.NAMED[:1])
         splits = load(tmp_path, **COLUMNS, fill_none=True)
         assert label_names(splits["train"]) == ["bad", "good", "none"]
         assert self.rows_of(splits["train"]) == self.rows_of(splits["validation"]) == self.FILLED
@@ -386,8 +354,7 @@ class TestOwnFiles:
             ["four", "phone", "", "good"],
             ["five", "phone", "sound", "bad"],
         ]
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        write_parts(tmp_path, rows)
         options = {**COLUMNS, "aspects": ["screen", "battery", "sound"], "labels": ["good", "bad", "none"]}
         if not targets:
             del options["target_column"]
@@ -400,16 +367,13 @@ class TestOwnFiles:
             ]
 
     def test_fill_none_with_nothing_to_fill(self, tmp_path):
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, [row for row in self.FILLED if row[3] != "none"][:2])
+        write_parts(tmp_path, [row for row in self.FILLED if row[3] != "none"][:2])
         train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
         assert label_names(train) == ["good"] and len(train) == 2
 
     def test_fill_none_without_targets(self, tmp_path):
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED[:2])
         aspects = ["sound", "screen", "battery"]  # in the order of the corpus
-        train = load(tmp_path, aspects=aspects, fill_none=True)["train"]
+        train = load(write_parts(tmp_path, self.NAMED[:2]), aspects=aspects, fill_none=True)["train"]
         assert self.rows_of(train) == [
             *(("two", "sound", "none"), ("two", "screen", "good"), ("two", "battery", "none")),
             *(("one", "sound", "none"), ("one", "screen", "none"), ("one", "battery", "bad")),
@@ -421,10 +385,9 @@ class TestOwnFiles:
         splits = load(path, **COLUMNS, fill_none=True)
         assert {split: len(part) for split, part in splits.items()} == {"train": 54 * 3, "validation": 6 * 3}
 
-    @pytest.mark.parametrize("spelling", ["None", "NONE", "none"])
+    @pytest.mark.parametrize("spelling", ["None", "none"])
     def test_fill_none_takes_the_corpus_own_spelling(self, tmp_path, spelling):
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, [*ROWS[::2], ["more", "phone", "battery", spelling]])
+        write_parts(tmp_path, [*ROWS[::2], ["more", "phone", "battery", spelling]])
         train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
         assert sorted(label_names(train)) == sorted(["bad", "good", spelling])
         assert self.rows_of(train)[0] == ("the screen is bright", "phone", "battery", spelling)
@@ -432,15 +395,12 @@ class TestOwnFiles:
     def test_fill_none_with_given_labels(self, folder):
         names = ["none", "good", "bad"]
         assert label_names(load(folder, **COLUMNS, labels=names, fill_none=True)["train"]) == names
-        for split in ("train", "validation", "test"):
-            write_csv(folder / f"{split}.csv", HEADER, self.NAMED)
+        write_parts(folder, self.NAMED, ("train", "validation", "test"))
         with pytest.raises(ValueError, match=r"`fill_none` needs .*'none'.*`labels`.*\['good', 'bad'\]"):
             load(folder, **COLUMNS, labels=["good", "bad"], fill_none=True)
 
     def test_placeholders(self, tmp_path):
-        rows = [[" wLOCATION1dential ", "LOCATION1", "price", "good"]]
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        write_parts(tmp_path, [[" wLOCATION1dential ", "LOCATION1", "price", "good"]])
         train = load(tmp_path, **COLUMNS)["train"]
         assert train["text"][:] == ["w location - 1 dential"]
         assert train["auxiliary"][:] == ["location - 1 - price"]
@@ -454,10 +414,7 @@ class TestOwnFiles:
             ({"aspects": "screen"}, r"`aspects` must be a list .* write \['?screen'?\]"),
             ({**COLUMNS, "targets": "phone"}, "`targets` must be a list of names, got the string 'phone'"),
             ({"aspect_column": "quality"}, "no column 'quality'; the columns are .*aspect_column"),
-            (
-                {"target_column": "what"},
-                "no column 'what'; the columns are .*target_column",
-            ),
+            ({"target_column": "what"}, "no column 'what'; the columns are .*target_column"),
         ],
     )
     def test_options(self, folder, options, message):
@@ -481,12 +438,9 @@ class TestSample:
 
     def test_groups_of_different_sizes(self, tmp_path):
         """Of one's own files a text may lack aspects, and its rows need not follow each other."""
-        rows = [
-            [f"text {i % 20}", "phone", aspect, "good"] for aspect in "abc" for i in range(20) if aspect < "c" or i < 9
-        ]
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
-        dev = load(tmp_path, **COLUMNS)["validation"]
+        texts = [("a", range(20)), ("b", range(20)), ("c", range(9))]
+        rows = [[f"text {i}", "phone", aspect, "good"] for aspect, numbers in texts for i in numbers]
+        dev = load(write_parts(tmp_path, rows), **COLUMNS)["validation"]
         whole = collections.Counter(dev["text"])
         for most in (5, 17, 40):
             drawn = at_most(dev, most)
@@ -500,25 +454,17 @@ class TestDuplicates:
         """In train "LOCATION1 a" three times, with two targets "b" twice; the first stands in dev, "c" in test and dev."""
         train = ["LOCATION1 a", "LOCATION1 a ", " LOCATION1 a", "LOCATION1 LOCATION2 b", "LOCATION1 LOCATION2 b"]
         parts = {"train": [*train, "LOCATION2 d"], "dev": ["LOCATION1 a", "LOCATION1 c"], "test": ["LOCATION1 c"]}
-        return sentihood_folder(
-            tmp_path, **{name: [place(i, text) for i, text in enumerate(texts)] for name, texts in parts.items()}
-        )
+        numbered = {name: [place(i, text) for i, text in enumerate(texts)] for name, texts in parts.items()}
+        return sentihood_folder(tmp_path, **numbered)
 
     def test_sentences_are_counted_not_rows(self, folder):
-        assert duplicates_between_splits(load_dataset_for("sentihood", folder)) == {
-            "repeated in train": 3,
-            "repeated in validation": 0,
-            "repeated in test": 0,
-            "train & validation": 1,
-            "train & test": 0,
-            "validation & test": 1,
-        }
+        report = {"repeated in train": 3, "repeated in validation": 0, "repeated in test": 0}
+        report |= {"train & validation": 1, "train & test": 0, "validation & test": 1}
+        assert duplicates_between_splits(load_dataset_for("sentihood", folder)) == report
 
     def test_a_sentence_without_some_aspects(self, tmp_path):
         rows = [["a", "x", "good"], ["a", "y", "good"], ["a", "y", "bad"], ["b", "x", "bad"], ["b", "y", "bad"]]
-        for split in ("train", "dev"):
-            write_csv(tmp_path / f"{split}.csv", ["text", "aspect", "label"], rows)
-        report = duplicates_between_splits(load(tmp_path))
+        report = duplicates_between_splits(load(write_parts(tmp_path, rows, header=["text", "aspect", "label"])))
         assert report == {"repeated in train": 1, "repeated in validation": 1, "train & validation": 2}
 
     def test_dedupe_takes_whole_groups_out_of_train(self, folder):

@@ -9,6 +9,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,18 +22,19 @@ from toolkit_helpers import (
     CHECKPOINT,
     PLACES_HEADER,
     PLACES_PARTS,
+    REPORTS,
     RESULTS,
     SEMEVAL_CUES,
     SEMEVAL_PARTS,
     SENTIHOOD_CUES,
     SENTIHOOD_LABELS,
     SENTIHOOD_PARTS,
+    assert_close,
     cells,
     files_in,
     invoke,
     one_thread,
     places_rows,
-    recipe_for,
     report_of,
     seed_run,
     semeval2014_sentences,
@@ -44,6 +46,7 @@ from toolkit_helpers import (
     write_jsonl,
 )
 from transformers import (
+    AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertForSequenceClassification,
@@ -74,29 +77,17 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]
 HOOD_ASPECTS, FOOD_ASPECTS = list(SENTIHOOD_CUES), list(SEMEVAL_CUES)
 RUNS = ["qacg_run", "pair_run", "cg_run", "places_run"]
 FILES = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
 STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}}
-ONE_EPOCH = {"num_train_epochs": 1}
 
 
 def context_guidance(*arguments, **options):
     return describe(*collect(*arguments, **options))
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with one_thread():
-        yield
-
-
-@pytest.fixture
-def no_plots(monkeypatch):
-    """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
 
 
 @pytest.fixture
@@ -124,17 +115,44 @@ def bare_text(text: str) -> str:
     return text
 
 
-def assert_same_entries(found: list[dict], expected: list[dict]) -> None:
-    """Two results for one text; the scores agree up to the rounding of batches."""
-    assert len(found) == len(expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        assert one.keys() == other.keys()
-        assert {key: one[key] for key in one if "score" not in key} == {
-            key: other[key] for key in other if "score" not in key
-        }
-        assert one["score"] == pytest.approx(other["score"], abs=1e-5)
-        assert list(one["scores"]) == list(other["scores"])
-        assert one["scores"] == pytest.approx(other["scores"], abs=1e-5)
+class Question(NamedTuple):
+    id: str
+    text: str  # as it is typed
+    segments: list[str]  # as the tokenizer gets them
+    context: int
+    label: str
+
+
+def questions(run: Path, part: str = "test") -> list[Question]:
+    """The rows of a part, from the sentences of the corpus."""
+    if run.parent.name.startswith("cg"):
+        return [
+            Question(f"{number}/{aspect}", text, [text], context, labels.get(aspect, "none"))
+            for number, text, labels in semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"])
+            for context, aspect in enumerate(FOOD_ASPECTS)
+        ]
+    texts = {str(s["id"]): s["text"] for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
+    return [
+        Question(
+            *(f"{number}/{target}/{aspect}", texts[number]),
+            [bare_text(texts[number]), f"location - {target[-1]} - {aspect}"],
+            *(4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect), label),
+        )
+        for number, target, aspect, label in sentihood_gold(part)
+    ]
+
+
+def plain_outputs(run: Path, asked: list[Question], **options) -> list:
+    """What the plain model gives, one row and no padding at a time."""
+    model = AutoModelForSequenceClassification.from_pretrained(run).eval()
+    tokenizer, found = AutoTokenizer.from_pretrained(run), []
+    for question in asked:
+        inputs = tokenizer(*question.segments, return_tensors="pt")
+        if not isinstance(model, BertForSequenceClassification):
+            inputs["context_ids"] = torch.tensor([question.context])
+        with torch.no_grad():
+            found.append(model(**inputs, **options))
+    return found
 
 
 # Runs
@@ -158,12 +176,10 @@ class TestRunFolder:
         assert (config.aspects, config.targets, config.target_texts) == (aspects, targets, texts)
         assert config.auxiliary_sentence is auxiliary
         assert config.problem_type == "single_label_classification"
-        if model_class is BertForSequenceClassification:
-            assert not hasattr(config, "num_contexts")
-        else:
-            assert config.num_contexts == len(aspects) * len(targets or [None])
-        expected = {"aspects": aspects, "targets": targets, "target_texts": texts}
-        assert report_of(run)["contexts"] == expected
+        assert getattr(config, "num_contexts", None) == (
+            None if model_class is BertForSequenceClassification else len(aspects) * len(targets or [None])
+        )
+        assert report_of(run)["contexts"] == {"aspects": aspects, "targets": targets, "target_texts": texts}
 
     @each_run("qacg_run", "pair_run", "cg_run")
     def test_figures_of_the_corpus_follow_from_the_predictions(self, run):
@@ -181,74 +197,47 @@ class TestRunFolder:
             assert not any(math.isnan(value) for value in expected.values())
 
     def test_strict_accuracy_takes_the_aspects_of_one_sentence_and_target_together(self, qacg_run):
-        run = qacg_run
         for split in ("validation", "test"):
             right: dict[str, list[bool]] = {}
-            for row in rows_of(run, split):
+            for row in rows_of(qacg_run, split):
                 best = SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]
                 right.setdefault(row["id"].rpartition("/")[0], []).append([best] == row["labels"])
             assert {len(rows) for rows in right.values()} == {4}
             expected = sum(map(all, right.values())) / len(right)
-            assert report_of(run)["runs"][0][split]["argmax"]["strict_accuracy"] == pytest.approx(expected)
-            assert 0 < expected < 1
+            found = report_of(qacg_run)["runs"][0][split]["argmax"]["strict_accuracy"]
+            assert found == pytest.approx(expected) and 0 < expected < 1
 
     def test_own_files_have_the_plain_metrics(self, places_run):
         figures = report_of(places_run)["runs"][0]["test"]["argmax"]
         assert "macro_f1" in figures and not set(figures) & {"strict_accuracy", "accuracy_2way", "precision"}
 
 
-@pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
-def test_the_stock_pipeline_does_not_answer_without_an_aspect(pair_run, task):
+def test_the_stock_pipeline_does_not_answer_without_an_aspect(pair_run):
     with pytest.raises(ValueError, match="trust_remote_code"):
-        pipeline(task, str(pair_run), device="cpu")
+        pipeline("text-classification", str(pair_run), device="cpu")
     text = sentihood_sentences(*SENTIHOOD_PARTS["test"])[0]["text"]
-    (found,) = pipeline(task, str(pair_run), trust_remote_code=True, device="cpu")([text])
+    (found,) = pipeline("text-classification", str(pair_run), trust_remote_code=True, device="cpu")([text])
     assert {entry["aspect"] for entry in found} == set(HOOD_ASPECTS)
 
 
 class TestLoadedCheckpoint:
-    """The probabilities of the run from its checkpoint, by the plain model and from the sentences as people write them."""
-
-    @each_run("qacg_run", "pair_run")
-    def test_sentihood(self, run):
-        model = AutoModelForSequenceClassification.from_pretrained(run).eval()
-        tokenizer = AutoTokenizer.from_pretrained(run)
-        predictor = TargetedPredictor(run, device="cpu")
-        sentences = sentihood_sentences(*SENTIHOOD_PARTS["test"])
+    @each_run("qacg_run", "pair_run", "cg_run")
+    def test_probabilities_of_the_run_by_the_plain_model_and_from_typed_sentences(self, run):
         expected = {row["id"]: row["probabilities"] for row in rows_of(run, "test")}
         assert np.std(list(expected.values()), axis=0).mean() > 0.01  # an order that is lost would show
-        entries = predictor([sentence["text"] for sentence in sentences])
-        assert sum(map(len, entries)) == len(expected)
-        for sentence, items in zip(sentences, entries, strict=True):
-            for item in items:
-                scores = expected[f"{sentence['id']}/{item['target']}/{item['aspect']}"]
-                assert list(item["scores"].values()) == pytest.approx(scores, abs=1e-5)
-                target, aspect = LOCATIONS.index(item["target"]), HOOD_ASPECTS.index(item["aspect"])
-                second = f"{LOCATION_TEXTS[target]} - {item['aspect']}"
-                inputs = tokenizer(bare_text(sentence["text"]), second, return_tensors="pt")
-                if run.parent.name.startswith("qacg"):
-                    inputs["context_ids"] = torch.tensor([4 * target + aspect])
-                with torch.no_grad():
-                    logits = model(**inputs).logits[0]
-                plain = (logits / model.config.calibration_temperature).softmax(-1).tolist()
-                assert plain == pytest.approx(scores, abs=1e-5)
-
-    def test_semeval2014(self, cg_run):
-        model = AutoModelForSequenceClassification.from_pretrained(cg_run).eval()
-        tokenizer = AutoTokenizer.from_pretrained(cg_run)
-        expected = {row["id"]: row["probabilities"] for row in rows_of(cg_run, "test")}
-        sentences = semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"])
-        entries = TargetedPredictor(cg_run, device="cpu")([text for _, text, _ in sentences])
-        for (number, text, _), items in zip(sentences, entries, strict=True):
-            assert [item["aspect"] for item in items] == FOOD_ASPECTS and "target" not in items[0]
-            for context, item in enumerate(items):
-                scores = expected[f"{number}/{item['aspect']}"]
-                assert list(item["scores"].values()) == pytest.approx(scores, abs=1e-5)
-                with torch.no_grad():
-                    inputs = tokenizer(text, return_tensors="pt")
-                    logits = model(**inputs, context_ids=torch.tensor([context])).logits[0]
-                plain = (logits / model.config.calibration_temperature).softmax(-1).tolist()
-                assert plain == pytest.approx(scores, abs=1e-5)
+        asked = questions(run)
+        texts = {question.id.partition("/")[0]: question.text for question in asked}
+        found = {
+            "/".join([number, *([item["target"]] if "target" in item else []), item["aspect"]]): item["scores"]
+            for number, items in zip(texts, TargetedPredictor(run, device="cpu")(list(texts.values())), strict=True)
+            for item in items
+        }
+        assert found.keys() == expected.keys()
+        temperature = report_of(run)["runs"][0]["temperature"]
+        for question, outputs in zip(asked, plain_outputs(run, asked), strict=True):
+            scores = pytest.approx(expected[question.id], abs=1e-5)
+            assert list(found[question.id].values()) == scores
+            assert (outputs.logits[0] / temperature).softmax(-1).tolist() == scores
 
     def test_placeholders_glued_to_anything(self, qacg_run, corpora, tmp_path):
         """What is typed is read as the loader reads it, wherever a placeholder stands."""
@@ -286,9 +275,7 @@ def tokens_of(tokenizer, rows, column: str = "input_ids") -> list[list[str]]:
 class TestInputs:
     def test_auxiliary_sentences_are_the_second_segment(self, hood, aspect_tokenizer):
         encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
-        assert set(encoded.column_names) == {
-            *("input_ids", "token_type_ids", "context_ids", "length", "labels"),
-        }
+        assert set(encoded.column_names) == {*("input_ids", "token_type_ids", "context_ids", "length", "labels")}
         gold = sentihood_gold("dev")
         texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS["dev"])}
         for found, row, (number, target, aspect, label) in zip(
@@ -345,7 +332,7 @@ class TestInputs:
         # [CLS] location - 2 sun rain [SEP] location - 2 - transit - location [SEP] are 15 tokens, the others 13
         cut, whole = (TargetedPredictor(qacg_run, device="cpu", max_length=length) for length in (14, 40))
         found, shorter, full = cut("LOCATION2 sun rain")[0], whole("LOCATION2 sun")[0], whole("LOCATION2 sun rain")[0]
-        assert_same_entries(found, [*full[:3], shorter[3]])
+        assert_close(found, [*full[:3], shorter[3]])
         assert found[3]["scores"] != pytest.approx(full[3]["scores"], abs=1e-4)
         encoded = tokenize(hood, aspect_tokenizer, 12, SimpleNamespace(auxiliary_sentence=True))
         ends = [" ".join(tokens).split("[SEP]")[1].split() for tokens in tokens_of(aspect_tokenizer, encoded)]
@@ -362,18 +349,16 @@ class TestTargetedPredictor:
         "rain LOCATION2",
         "the home of location - 1 is sick , not LOCATION2",
     )
-    PLAIN = ("so happy", "this is a day & not a fear today today", "the food is sad")
-
-    def pipeline_of(self, run: Path):
-        model = AutoModelForSequenceClassification.from_pretrained(run)
-        return pipeline("targeted-sentiment", model=model, tokenizer=AutoTokenizer.from_pretrained(run), device="cpu")
 
     def test_given_targets_replace_those_in_the_text(self, qacg_run):
-        predictor, classify = TargetedPredictor(qacg_run, device="cpu"), self.pipeline_of(qacg_run)
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        model = AutoModelForSequenceClassification.from_pretrained(qacg_run)
+        tokenizer = AutoTokenizer.from_pretrained(qacg_run)
+        classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu")
         texts = ["so happy", *self.TEXTS]
         for targets in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
             for text, items in zip(texts, predictor(texts, targets=targets), strict=True):
-                assert_same_entries(items, classify(text, targets=targets))
+                assert_close(items, classify(text, targets=targets))
                 assert [item["target"] for item in items] == [name for name in targets for _ in range(4)]
 
     def test_errors_name_what_is_known(self, qacg_run, cg_run):
@@ -381,21 +366,17 @@ class TestTargetedPredictor:
         message = r"text 2 names none of the model's targets \['LOCATION1', 'LOCATION2'\].*'no place'.*pass `targets`"
         with pytest.raises(ValueError, match=message):
             predictor(["LOCATION1", "no place"])
-        with pytest.raises(ValueError, match=r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"):
-            predictor("LOCATION1", targets=["LOCATION1", "LOCATION3"])
-        with pytest.raises(
-            ValueError, match=r"unknown target 'food': targets are None, aspects \['price', 'anecdotes', 'food',"
+        aspects = r"unknown target 'food': targets are None, aspects \['price', 'anecdotes', 'food',"
+        for one, targets, message in (
+            (predictor, ["LOCATION1", "LOCATION3"], r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"),
+            (predictor, "LOCATION1", "`targets` must be a list of names"),  # as the pipeline says
+            (predictor, [], "`targets` must be a list of names, at least one"),
+            (TargetedPredictor(cg_run, device="cpu"), ["food"], aspects),
         ):
-            TargetedPredictor(cg_run, device="cpu")("so happy", targets=["food"])
+            with pytest.raises(ValueError, match=message):
+                one("LOCATION1 is so happy", targets=targets)
 
-    def test_targets_that_are_no_list_of_names(self, qacg_run):
-        predictor = TargetedPredictor(qacg_run, device="cpu")
-        with pytest.raises(ValueError, match="`targets` must be a list of names"):  # as the pipeline says
-            predictor("LOCATION1 is so happy", targets="LOCATION1")
-        with pytest.raises(ValueError, match="`targets` must be a list of names, at least one"):
-            predictor("LOCATION1 is so happy", targets=[])
-
-    def test_a_length_without_room_for_the_text(self, qacg_run, aspect_bert, corpora, tmp_path):
+    def test_a_length_without_room_for_the_text(self, qacg_run, cg_run, aspect_bert, corpora, tmp_path):
         # [CLS] . [SEP] location - 1 - transit - location [SEP]
         message = "`max_length` must be at least 1[12], for the auxiliary sentence and a word; got 10"
         with pytest.raises(ValueError, match=message):
@@ -404,8 +385,7 @@ class TestTargetedPredictor:
             train(targeted_recipe(aspect_bert, max_length=10), tmp_path / "run", data_dir=corpora)
         assert not (tmp_path / "run").exists()
         assert len(TargetedPredictor(qacg_run, device="cpu", max_length=12)("LOCATION1 is so happy")[0]) == 4
-
-    def test_without_auxiliary_sentence_any_length_will_do(self, cg_run):
+        # Without an auxiliary sentence any length will do.
         assert len(TargetedPredictor(cg_run, device="cpu", max_length=3)("this is happy")[0]) == 5
 
 
@@ -417,26 +397,22 @@ class TestKindsOfModels:
         with pytest.raises(ValueError, match="a number and no label .*'regression'.*set `config.problem_type`"):
             TargetedPredictor(model, AutoTokenizer.from_pretrained(pair_run))
 
-    def test_unknown_fields_of_a_stock_model(self, tmp_path, aspect_bert, corpora):
-        config = {"auxiliary_sentence": True, "no_such_field": 1}
-        with pytest.raises((TypeError, ValueError), match="no_such_field"):
-            train(
-                targeted_recipe(aspect_bert, model_type=None, model_config=config), tmp_path / "run", data_dir=corpora
-            )
-        assert not (tmp_path / "run").exists()
-
-    def test_auxiliary_sentences_need_aspects(self, tmp_path, base_bert):
-        recipe = recipe_for(base_bert, model_type=None, model_config={"auxiliary_sentence": True})
-        with pytest.raises((TypeError, ValueError), match="auxiliary_sentence"):
-            train(recipe, tmp_path / "run")
-
-    @pytest.mark.parametrize("model_type", [None, "qacg-bert"], ids=["stock", "qacg"])
-    def test_contexts_come_from_the_corpus(self, model_type, tmp_path, aspect_bert, corpora, no_plots):
-        recipe = targeted_recipe(
-            aspect_bert, {"max_steps": 1}, model_type=model_type, model_config={"aspects": ["a", "b"]}
-        )
-        with pytest.raises(ValueError, match="`?model_config.aspects`?"):
-            train(recipe, tmp_path / "run", data_dir=corpora)
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"model_type": None, "model_config": {"auxiliary_sentence": True, "no_such_field": 1}}, "no_such_field"),
+            ({"model_type": None, "model_config": {"aspects": ["a", "b"]}}, "`?model_config.aspects`?"),
+            ({"model_config": {"aspects": ["a", "b"]}}, "`?model_config.aspects`?"),  # they come from the corpus
+            ({"dataset": "quickstart", **STOCK, "one_model_per_context": True}, "one_model_per_context"),
+            (
+                {"dataset": "quickstart", "model_type": None, "model_config": {"auxiliary_sentence": True}},
+                "auxiliary_sentence",
+            ),
+        ],
+    )
+    def test_fields_that_do_not_fit(self, changes, message, tmp_path, aspect_bert, corpora):
+        with pytest.raises((TypeError, ValueError), match=message):
+            train(targeted_recipe(aspect_bert, **changes), tmp_path / "run", data_dir=corpora)
         assert not (tmp_path / "run").exists()
 
 
@@ -461,13 +437,8 @@ class TestFiles:
         rows = []
         for text in self.TEXTS:
             found = predictor(text)[0] if "ocation" in text.lower() else []
-            rows.append(
-                [
-                    (f"{item['target']}/{item['aspect']}/{item['label']}", item["score"])
-                    for item in found
-                    if item["label"] != "none"
-                ]
-            )
+            kept = [item for item in found if item["label"] != "none"]
+            rows.append([(f"{item['target']}/{item['aspect']}/{item['label']}", item["score"]) for item in kept])
         assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
         return rows
 
@@ -479,13 +450,16 @@ class TestFiles:
         (found,), _ = predictor.of_items(self.TEXTS[:1])
         assert [(item["label"], item["score"]) for item in found] == expected[0]
 
+    @staticmethod
+    def predicted(predictor, texts, folder: Path) -> list[dict]:
+        write_jsonl(folder / "in.jsonl", [{"n": i, "text": text} for i, text in enumerate(texts)])
+        done = predict_file(predictor, folder / "in.jsonl", folder / "out.jsonl", progress=False)
+        assert done == {"rows": len(texts), "skipped": 0}
+        return [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+
     def test_jsonl(self, predictor, expected, tmp_path):
-        rows = [{"n": i, "text": text} for i, text in enumerate(self.TEXTS)]
-        write_jsonl(tmp_path / "in.jsonl", rows)
-        done = predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
-        assert done == {"rows": 4, "skipped": 0}
-        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-        assert [{"n": row["n"], "text": row["text"]} for row in found] == rows
+        found = self.predicted(predictor, self.TEXTS, tmp_path)
+        assert [(row["n"], row["text"]) for row in found] == list(enumerate(self.TEXTS))
         for row, items in zip(found, expected, strict=True):
             assert row["predicted_labels"] == [name for name, _ in items]
             assert row["predicted_scores"] == pytest.approx([score for _, score in items], abs=1e-5)
@@ -494,24 +468,14 @@ class TestFiles:
     def test_aspects_alone(self, cg_run, tmp_path):
         predictor = TargetedPredictor(cg_run, device="cpu")
         texts = ["this is happy & not a fear", "a day", "this is sad & not a fear"]
-        write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts])
-        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
-        found = [json.loads(line)["predicted_labels"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        found = [row["predicted_labels"] for row in self.predicted(predictor, texts, tmp_path)]
         for labels, items in zip(found, predictor(texts), strict=True):
             assert labels == [f"{item['aspect']}/{item['label']}" for item in items if item["label"] != "none"]
         assert any(found)
 
     def test_no_text_names_a_target(self, predictor, tmp_path):
-        write_jsonl(tmp_path / "in.jsonl", [{"text": "so happy"}, {"text": "a day"}])
-        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
-        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        found = self.predicted(predictor, ["so happy", "a day"], tmp_path)
         assert [row["predicted_labels"] for row in found] == [[], []]
-
-    def test_top_k_is_refused(self, predictor, tmp_path):
-        source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
-        with pytest.raises(ValueError, match="`top_k` is for emotions"):
-            predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
-        assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
 # The command line
@@ -527,15 +491,11 @@ class TestPredictCommand:
             rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
         return [[target, *row] for target, row in rows.items()]
 
-    def test_one_text_is_a_table_of_targets_and_aspects(self, qacg_run):
-        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
-        output = invoke("predict", qacg_run, self.TEXTS[0])
-        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
-        assert [row[0] for row in cells(output)[1:]] == LOCATIONS
-        assert self.TEXTS[0] not in output
-
-    def test_several_texts_have_their_tables_below_them(self, qacg_run):
+    def test_tables_of_one_text_and_of_several_below_them(self, qacg_run):
         expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
+        output = invoke("predict", qacg_run, self.TEXTS[0])
+        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(expected[0])]
+        assert [row[0] for row in cells(output)[1:]] == LOCATIONS and self.TEXTS[0] not in output
         output = invoke("predict", qacg_run, *self.TEXTS)
         first, second = output.split(self.TEXTS[1])
         assert first.startswith(self.TEXTS[0])
@@ -557,15 +517,11 @@ class TestPredictCommand:
 
 
 class TestEvaluate:
-    @each_run("qacg_run", "cg_run")
-    def test_the_figures_of_the_corpus(self, run, corpora):
-        report = report_of(run)
-        found = evaluate(TargetedPredictor(run), report["dataset"], "validation", corpora)
-        expected = report["runs"][0]["validation"]["argmax"]
+    def test_the_figures_of_the_corpus(self, cg_run, corpora):
+        report = report_of(cg_run)
+        found = evaluate(TargetedPredictor(cg_run), "semeval2014", "validation", corpora)
         assert found["rows"] == report["rows"]["validation"] and found["labels"] == list(report["class_counts"])
-        figures = found["metrics"]["argmax"]
-        assert figures.keys() == expected.keys() and figures.pop("per_label") == expected.pop("per_label")
-        assert figures == pytest.approx(expected, abs=1e-6)
+        assert_close(found["metrics"]["argmax"], report["runs"][0]["validation"]["argmax"], abs=1e-6)
 
     def test_the_table(self, places_run, places):
         options = ("--dataset", "aspect_files", "--data-dir", places, "--option", "target_column=target", "--all")
@@ -574,14 +530,12 @@ class TestEvaluate:
         assert rows == [["aspect_files test (16 rows)", "argmax"], *([n, f"{v:.4f}"] for n, v in expected.items())]
 
     def test_what_does_not_fit(self, qacg_run, cg_run, corpora):
-        for run, settings, message in (
-            (cg_run, {}, "the labels of sentihood and of the checkpoint differ"),
-            (qacg_run, {"threshold": 0.5}, "`threshold` 0.5 .*leave it out"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                evaluate(TargetedPredictor(run), "sentihood", data_dir=corpora, **settings)
+        with pytest.raises(ValueError, match="the labels of sentihood and of the checkpoint differ"):
+            evaluate(TargetedPredictor(cg_run), "sentihood", data_dir=corpora)
+        with pytest.raises(ValueError, match="`threshold` 0.5 .*leave it out"):
+            evaluate(TargetedPredictor(qacg_run), "sentihood", data_dir=corpora, threshold=0.5)
 
-    def test_own_files(self, places_run, places, tmp_path):
+    def test_own_files(self, places_run, tmp_path):
         options = ["--dataset", "aspect_files", "--data-dir"]
         # Part of the labels, aspects and targets, and other column names.
         rows = [row for row in places_rows(40) if row[1:3] == ["sun", "food"]]
@@ -609,19 +563,6 @@ class TestEvaluate:
 
 
 class TestCompare:
-    def test_significance(self, qacg_run, pair_run):
-        (test,) = json.loads(invoke("compare", pair_run, qacg_run, "--json"))["tests"]
-        runs = [rows_of(run, "test") for run in (pair_run, qacg_run)]
-        right = [
-            [[SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
-            for rows in runs
-        ]
-        assert test["only_first"] == sum(a and not b for a, b in zip(*right, strict=True)) > 0
-        assert test["only_second"] == sum(b and not a for a, b in zip(*right, strict=True)) > 0
-        means = [report_of(run)["summary"]["test"]["argmax"]["macro_f1"]["mean"] for run in (pair_run, qacg_run)]
-        assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
-        assert test["low"] <= test["difference"] <= test["high"]
-
     def test_metrics_of_the_corpora(self, qacg_run, cg_run):
         hood = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc", "accuracy"]
         food = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
@@ -647,17 +588,12 @@ class TestConvertCommand:
         assert len(output) == 1  # the tokenizer is there
         rows = cells(invoke("predict", tmp_path / "ours", "happy sun - home"))
         assert rows[0] == ["target", "joy", "fear", "calm"] and [row[0] for row in rows[1:]] == ["home", "sun"]
-        model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours").eval()
-        first, second = (
-            [self.VOCABULARY.index(word) for word in words.split()]
-            for words in ("[CLS] happy sun - home [SEP]", "sun - fear [SEP]")
-        )
-        types = torch.tensor([[0] * len(first) + [1] * len(second)])
-        context = torch.tensor([4])  # the second target, the second aspect
-        with torch.no_grad():
-            logits = model(torch.tensor([first + second]), token_type_ids=types, context_ids=context).logits[0]
-        best = int(logits.argmax())
-        assert rows[2][2] == f"{model.config.id2label[best]} {logits.softmax(-1)[best]:.2f}"
+        # The second target, the second aspect.
+        asked = Question("", "", ["happy sun - home", "sun - fear"], 4, "")
+        (outputs,) = plain_outputs(tmp_path / "ours", [asked])
+        best = int(outputs.logits[0].argmax())
+        label = AutoConfig.from_pretrained(tmp_path / "ours").id2label[best]
+        assert rows[2][2] == f"{label} {outputs.logits[0].softmax(-1)[best]:.2f}"
 
 
 # Sampling by inverse class frequency
@@ -711,12 +647,6 @@ class TestInverseFrequencySampling:
         trainer = trainer_of(targeted_recipe(aspect_bert), corpora, tmp_path)
         assert sorted(trainer._get_train_sampler()) == list(range(128))
 
-    def test_multi_label_data(self, base_bert, feelings, tmp_path):
-        options = {"dataset": "files", "dataset_options": {"label_separator": "|"}, "train_fraction": 1}
-        recipe = recipe_for(base_bert, inverse_frequency_sampling=True, **options)
-        with pytest.raises(ValueError, match="inverse_frequency_sampling"):
-            train(recipe, tmp_path / "run", data_dir=feelings)
-
 
 # One model for each context
 
@@ -746,24 +676,21 @@ class TestOneModelPerContext:
     CONTEXTS = ["home-calm", "home-food", "sun-calm", "sun-food"]
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
-        assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS - {"train.log"}
-        assert {path.name for path in contexts_run.iterdir() if path.is_dir()} == set(self.CONTEXTS)
-        assert {name: set(files_in(contexts_run / name)) for name in self.CONTEXTS} == dict.fromkeys(
-            self.CONTEXTS, PART_FILES
-        )
-        models = {
-            name: AutoModelForSequenceClassification.from_pretrained(contexts_run / name).eval()
-            for name in self.CONTEXTS
+        files = {path.name for path in contexts_run.iterdir() if path.is_file()}
+        folders = [contexts_run / name for name in self.CONTEXTS]
+        assert files == RESULTS - {"train.log"} and {*folders} == {
+            path for path in contexts_run.iterdir() if path.is_dir()
         }
-        tokenizer = AutoTokenizer.from_pretrained(contexts_run / self.CONTEXTS[0])
+        assert all(set(files_in(folder)) == PART_FILES for folder in folders)
+        models = {path.name: AutoModelForSequenceClassification.from_pretrained(path).eval() for path in folders}
+        tokenizer = AutoTokenizer.from_pretrained(folders[0])
         # The models have no temperature of their own: that of the run is one over the rows of all.
         temperature = report_of(contexts_run)["runs"][0]["temperature"]
         assert not any(hasattr(model.config, "calibration_temperature") for model in models.values())
         differing = 0.0
         for split, part in (("validation", "dev"), ("test", "test")):
-            for row, (text, target, aspect, label) in zip(
-                rows_of(contexts_run, split), places_rows(*PLACES_PARTS[part]), strict=True
-            ):
+            given = places_rows(*PLACES_PARTS[part])
+            for row, (text, target, aspect, label) in zip(rows_of(contexts_run, split), given, strict=True):
                 inputs = tokenizer(text, return_tensors="pt")
                 with torch.no_grad():
                     logits = {name: model(**inputs).logits[0] for name, model in models.items()}
@@ -776,25 +703,22 @@ class TestOneModelPerContext:
     def test_figures(self, contexts_run):
         report = report_of(contexts_run)
         (run,) = report["runs"]
+        names, parts = ("bad", "good"), run["contexts"]
+        right = lambda rows: [[names[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]  # noqa: E731
         for split in ("validation", "test"):
-            rows = rows_of(contexts_run, split)
-            right = [[("bad", "good")[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
-            assert run[split]["argmax"]["accuracy"] == pytest.approx(np.mean(right))
-        parts = run["contexts"]
+            expected = np.mean(right(rows_of(contexts_run, split)))
+            assert run[split]["argmax"]["accuracy"] == pytest.approx(expected)
         assert parts == [json.loads((contexts_run / n / "run.json").read_text()) for n in self.CONTEXTS]
         assert [part["seed"] for part in parts] == [42] * 4 and report["contexts"]["aspects"] == ["calm", "food"]
         assert run["train_minutes"] == pytest.approx(sum(part["train_minutes"] for part in parts))
         assert [part["history"][-1]["step"] for part in parts] == [2 * 2] * 4  # each on its 12 rows, in batches of 8
         # Each chooses its epoch by the metric on its own rows, which are those of the run.
-        assert run["selected_by"] == "accuracy" and run["best_dev_metric"] == pytest.approx(
-            np.mean([part["best_dev_metric"] for part in parts])
-        )
+        mean = np.mean([part["best_dev_metric"] for part in parts])
+        assert run["selected_by"] == "accuracy" and run["best_dev_metric"] == pytest.approx(mean)
         for name, part in zip(self.CONTEXTS, parts, strict=True):
             rows = [row for row in rows_of(contexts_run, "validation") if row["id"].endswith(name.replace("-", "/"))]
-            right = [[("bad", "good")[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
             dev = [entry["eval_accuracy"] for entry in part["history"] if "eval_loss" in entry]
-            assert part["best_dev_metric"] == max(dev) and len(dev) == 2
-            assert max(dev) == pytest.approx(np.mean(right))
+            assert part["best_dev_metric"] == max(dev) == pytest.approx(np.mean(right(rows))) and len(dev) == 2
 
     def test_predict_reads_a_folder(self, contexts_run):
         """A model knows its context alone."""
@@ -837,7 +761,7 @@ class TestOneModelPerContext:
         assert len(steps) == 16
         after = files_in(output)
         assert finished.items() <= after.items()
-        assert set(after) == set(files_in(contexts_run)) - {"training_curve.png", "per_label_f1.png"}
+        assert set(after) == set(files_in(contexts_run)) - {"training_curve.png", "per_label_f1.png", *REPORTS}
         for split in ("validation", "test"):
             np.testing.assert_allclose(
                 probabilities_of(output, split), probabilities_of(contexts_run, split), atol=1e-5
@@ -886,11 +810,10 @@ class TestOneModelPerContext:
         best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
         for split in ("validation", "test"):
             assert rows_of(output, split) == rows_of(output / f"seed-{best}", split)
-        names = ["home-calm", "home-food", "sun-calm", "sun-food"]
         for seed in (3, 8):
-            assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
-            for name in names:
-                assert set(files_in(output / f"seed-{seed}" / name)) == PART_FILES
+            folders = {path for path in (output / f"seed-{seed}").iterdir() if path.is_dir()}
+            assert {path.name for path in folders} == set(self.CONTEXTS)
+            assert all(set(files_in(folder)) == PART_FILES for folder in folders)
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
 
@@ -903,10 +826,6 @@ class TestOneModelPerContext:
         train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=tmp_path / "data")
         assert len(list((tmp_path / "run").glob("*/config.json"))) == 4
         assert all(sum(row["probabilities"]) == pytest.approx(1) for row in rows_of(tmp_path / "run", "test"))
-
-    def test_texts_without_aspects(self, base_bert, tmp_path):
-        with pytest.raises(ValueError, match="one_model_per_context"):
-            train(recipe_for(base_bert, one_model_per_context=True), tmp_path / "run")
 
 
 # The model card
@@ -940,16 +859,13 @@ class TestCard:
         assert "Aspects: price, anecdotes, food, ambience, service\n" in cg and "Targets:" not in cg
         assert "Pontiki et al. 2014" in cg
 
-    @each_run("cg_run", "pair_run")
-    def test_the_example_runs(self, run):
-        (code,) = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text(), flags=re.DOTALL)
+    def test_the_example_runs(self, cg_run):
+        """That of a model without targets; one with targets is run in test_tasks_shared.py."""
+        (code,) = re.findall(r"```python\n(.*?)```", (cg_run / "README.md").read_text(), flags=re.DOTALL)
         found = []
-        exec(code.replace("PATH_OR_REPO", str(run)).replace("print(", "keep("), {"keep": found.append})
+        exec(code.replace("PATH_OR_REPO", str(cg_run)).replace("print(", "keep("), {"keep": found.append})
         (text,) = re.findall(r'^print\(classify\("(.*?)"', code, flags=re.MULTILINE)
-        predictor = TargetedPredictor(run, device="cpu")
-        targets = predictor.model.config.targets
-        expected = predictor(text, targets=targets and targets[:1])[0]
-        assert_same_entries(found[0], expected)
+        assert_close(found[0], TargetedPredictor(cg_run, device="cpu")(text)[0])
 
     def test_figures_that_are_undefined(self, cg_run, tmp_path):
         report = RunReport.read(cg_run)
@@ -974,22 +890,9 @@ def described(values: torch.Tensor) -> dict:
 
 
 class TestContextGuidance:
-    def outputs_of_sentihood(self, run: Path, part: str = "test") -> dict[str, object]:
-        """Row id -> outputs of the model, for the rows with an opinion."""
-        model = AutoModelForSequenceClassification.from_pretrained(run).eval()
-        tokenizer = AutoTokenizer.from_pretrained(run)
-        texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
-        outputs = {}
-        for number, target, aspect, label in sentihood_gold(part):
-            if label == "none":
-                continue
-            context = 4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect)
-            inputs = tokenizer(texts[number], f"location - {target[-1]} - {aspect}", return_tensors="pt")
-            with torch.no_grad():
-                outputs[number, target, aspect] = model(
-                    **inputs, context_ids=torch.tensor([context]), output_attentions=True
-                )
-        return outputs
+    def outputs_with_opinions(self, run: Path, part: str = "test") -> list:
+        asked = [question for question in questions(run, part) if question.label != "none"]
+        return plain_outputs(run, asked, output_attentions=True)
 
     NAMES = {
         "context_gate": "context_gates",
@@ -998,11 +901,10 @@ class TestContextGuidance:
         "combined_attention": "combined_attentions",
     }
 
-    @pytest.mark.parametrize(("split", "part"), [("validation", "dev")])
-    def test_quasi_attention(self, qacg_run, corpora, split, part):
-        result = context_guidance(qacg_run, "sentihood", corpora, split=split, rows=1000)
-        outputs = list(self.outputs_of_sentihood(qacg_run, part).values())
-        assert result["rows"] == len(outputs) == sum(row[3] != "none" for row in sentihood_gold(part))
+    def test_quasi_attention(self, qacg_run, corpora):
+        result = context_guidance(qacg_run, "sentihood", corpora, split="validation", rows=1000)
+        outputs = self.outputs_with_opinions(qacg_run, "dev")
+        assert result["rows"] == len(outputs) == sum(row[3] != "none" for row in sentihood_gold("dev"))
         assert set(result) == {"rows", "by_layer", *self.NAMES} and set(result["by_layer"]) == {"context_gate"}
         for name, attribute in self.NAMES.items():
             values = torch.cat([layer.flatten() for output in outputs for layer in output[attribute]])
@@ -1019,15 +921,7 @@ class TestContextGuidance:
 
     def test_gates_of_queries_and_keys(self, cg_run, corpora):
         result = context_guidance(cg_run, "semeval2014", corpora, rows=1000)
-        model = AutoModelForSequenceClassification.from_pretrained(cg_run).eval()
-        tokenizer = AutoTokenizer.from_pretrained(cg_run)
-        gates: list[tuple[torch.Tensor, ...]] = []
-        for _, text, labels in semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"]):
-            for aspect in labels:
-                with torch.no_grad():
-                    context = torch.tensor([FOOD_ASPECTS.index(aspect)])
-                    inputs = tokenizer(text, return_tensors="pt")
-                    gates.append(model(**inputs, context_ids=context, output_attentions=True).context_gates)
+        gates = [outputs.context_gates for outputs in self.outputs_with_opinions(cg_run)]
         assert result["rows"] == len(gates)
         assert set(result) == {"rows", "by_layer", "query_gate", "key_gate"}
         for i, name in enumerate(["query_gate", "key_gate"]):
@@ -1040,16 +934,16 @@ class TestContextGuidance:
 
     def test_a_sample_has_rows_with_an_opinion_only(self, qacg_run, corpora):
         """Which ones depends on the seed."""
-        means = {
-            row: float(torch.cat([layer.flatten() for layer in output.context_gates]).double().mean())
-            for row, output in self.outputs_of_sentihood(qacg_run).items()
-        }
+        means = [
+            float(torch.cat([layer.flatten() for layer in outputs.context_gates]).double().mean())
+            for outputs in self.outputs_with_opinions(qacg_run)
+        ]
         found = [
             context_guidance(qacg_run, "sentihood", corpora, rows=1, seed=seed)["context_gate"]["mean"]
             for seed in (0, 1, 2, 0)
         ]
         for mean in found:
-            assert min(abs(mean - other) for other in means.values()) < 1e-6
+            assert min(abs(mean - other) for other in means) < 1e-6
         assert found[0] == found[3] and len(set(found)) > 1
         assert context_guidance(qacg_run, "sentihood", corpora, rows=5)["rows"] == 5
 
@@ -1082,23 +976,11 @@ class TestContextGuidance:
             context_guidance(qacg_run, "sentihood", tmp_path)
 
     def test_the_command(self, qacg_run, corpora, tmp_path, study):
-        names = ["context_gate", "attention", "quasi_attention", "combined_attention"]
-        options = [
-            "--dataset",
-            "sentihood",
-            "--data-dir",
-            corpora,
-            "--split",
-            "validation",
-            "--rows",
-            "4",
-            "--seed",
-            "7",
-        ]
+        options = ["--dataset", "sentihood", "--data-dir", corpora, "--split", "validation", "--rows", 4, "--seed", 7]
         done = study("context-guidance", qacg_run, *options, "--output", tmp_path / "gates.json")
         expected = context_guidance(qacg_run, "sentihood", corpora, split="validation", rows=4, seed=7)
         assert json.loads((tmp_path / "gates.json").read_text()) == expected
         printed = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()[2:]}
-        for name in names:
+        for name in self.NAMES:
             row = expected[name]
             assert printed[name] == [f"{x:.4f}" for x in (row["mean"], row["std"], row["negative"], *row["quartiles"])]
