@@ -3,7 +3,6 @@
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,20 @@ class TestRecords:
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.50, 2: 0.53}, base_model="minilm")
         files = records.collect("goemotions", run, tmp_path / "records")
         assert len(files) == 2 and all(path.parent == tmp_path / "records" / "goemotions" for path in files)
-        encoder, train_rows, seeds, minutes, fixed, tuned, micro, *rest = rows_of(tmp_path / "records")[
-            "goemotions/laa_ce"
+        recipe, train_rows, seeds, minutes, fixed, tuned, micro, *rest = rows_of(tmp_path / "records")[
+            "LAA + CE, minilm"
         ]
-        assert (encoder, train_rows, seeds, minutes) == ("minilm", "43,410", "2", "15.0")
+        assert (recipe, train_rows, seeds, minutes) == ("`goemotions/laa_ce`", "43,410", "2", "15.0")
         # (0.53 - 0.50) / √2
         assert (fixed, tuned, micro, rest) == ("0.515 ± 0.021", "0.525 ± 0.021", "0.500 ± 0.000", ["-", "-"])
-        assert rows_of(tmp_path / "records")["goemotions/leam_ce"][4:] == ["not run"] * 5
-        assert rows_of(tmp_path / "records")["*published: LAA + CE*"][4:] == ["0.510 ± 0.010", "", "", "", ""]
+        assert rows_of(tmp_path / "records")["LEAM + CE"][4:] == ["not run"] * 5
+        assert rows_of(tmp_path / "records")["*published: LAA + CE*, BERT-base cased, 10 seeds"][4:] == [
+            "0.510 ± 0.010",
+            "",
+            "",
+            "",
+            "",
+        ]
 
     def test_a_record_is_small_and_whole(self, tmp_path):
         base = tmp_path / "somewhere" / "encoder"
@@ -86,12 +91,12 @@ class TestRecords:
         ]
         names = {records.collect("goemotions", run, tmp_path / "records")[0].name for run in runs}
         assert len(names) == 4
-        rows = [row for row in tables.table_rows("goemotions", tmp_path / "records")[1] if "laa_ce" in row[0]]
+        rows = [row for row in tables.table_rows("goemotions", tmp_path / "records")[1] if "laa_ce`" in row[1]]
         assert {(row[0], row[5]) for row in rows} == {
-            ("goemotions/laa_ce", "0.500"),
-            ("goemotions/laa_ce (learning_rate 0.0001)", "0.600"),
-            ("goemotions/laa_ce", "0.300"),
-            ("goemotions/laa_ce, 25%", "0.400"),
+            ("LAA + CE, google-bert/bert-base-cased", "0.500"),
+            ("LAA + CE, google-bert/bert-base-cased (learning_rate 0.0001)", "0.600"),
+            ("LAA + CE, minilm", "0.300"),
+            ("LAA + CE, 25%, google-bert/bert-base-cased", "0.400"),
         }
         told = tables.markdown("goemotions", tmp_path / "records")
         assert "- goemotions/laa_ce over google-bert/bert-base-cased: learning_rate 0.0001\n" in told
@@ -109,8 +114,8 @@ class TestRecords:
         (path,) = records.collect("mod-ln", run, tmp_path / "records", encoder="GPT-2 2.5M")
         assert "/home/me" not in path.read_text()
         header, rows = tables.table_rows("mod-ln", tmp_path / "records")
-        row = dict(zip(header, next(row for row in rows if row[0] == "mojitalk/gpt2_mod_ln"), strict=True))
-        assert row["encoder"] == "GPT-2 2.5M" and row["ttr_1 (replies)"] == "0.300"
+        row = dict(zip(header, next(row for row in rows if row[0] == "Mod-LN GPT-2, GPT-2 2.5M"), strict=True))
+        assert row["ttr_1 (replies)"] == "0.300"
         assert (row["hits@1 (replies)"], row["hits@1 of judge 2 (replies)"]) == ("0.027", "0.022")
         assert row["perplexity (teacher forcing)"] == "104.2" and row["bertscore_f1 (replies)"] == "-"
 
@@ -118,36 +123,34 @@ class TestRecords:
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512, 2: 0.5}, base_model="minilm")
         done = study("collect", "goemotions", run, "--encoder", "my-bert", "--records", tmp_path / "records")
         assert [Path(line).is_file() for line in done.out.splitlines()] == [True, True] and "my-bert" in done.out
-        assert rows_of(tmp_path / "records")["goemotions/laa_ce"][0] == "my-bert"
+        assert rows_of(tmp_path / "records")["LAA + CE, my-bert"][2] == "2"
         done = study("collect", "esa", run, "--records", tmp_path / "records")
         assert done.code == 1 and len(done.err.splitlines()) == 1 and "the table 'esa' has" in done.err
 
 
 class TestDocument:
-    def test_tables_are_written_anew_and_the_text_stays(self, tmp_path, study):
+    def test_no_table_has_more_than_five_columns(self, tmp_path):
         write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512}, base_model="minilm")
         records.collect("goemotions", tmp_path / "run", tmp_path / "records")
-        document = tmp_path / "STUDY.md"
-        document.write_text(
-            "# Study\n\n<!-- table goemotions -->\nold\n<!-- end -->\n\nWords.\n\n<!-- table esa --><!-- end -->\n"
-        )
-        assert tables.write_document(document, tmp_path / "records") == 2
-        first = document.read_text()
-        assert (
-            first.startswith("# Study\n\n<!-- table goemotions -->\n\n") and "\nold" not in first and "Words." in first
-        )
-        assert "| goemotions/laa_ce | minilm | 43,410 | 1 | 10.0 | 0.512 |" in first
-        assert re.search(r"\| grief \| 0.00 \| 0.42 \| 0.35 \| 0.21 \| 0.51 \|", first)
-        assert study("tables", document, "--records", tmp_path / "records").out == f"{document}: 2 tables\n"
-        assert document.read_text() == first
+        text = tables.markdown("goemotions", tmp_path / "records")
+        assert {line.count("|") - 1 for line in text.splitlines() if line.startswith("|")} <= {2, 3, 4, 5}
+        for row in (
+            "| LAA + CE, minilm | 0.512 | 0.522 | 0.500 |",
+            "| LAA + CE, minilm | `goemotions/laa_ce` | 43,410 | 1 | 10.0 |",
+            "| LAA + CB | not run | not run | not run |",
+            "| grief | 0.35 | 0.51 |",  # Table 4 of the paper, and ours
+        ):
+            assert row in text.splitlines()
+        header, _, *rows = tables.short_table("goemotions", tmp_path / "records").splitlines()
+        assert header.count("|") == 6 and len(rows) == 4  # the published rows: ours has one seed
 
-    def test_the_study_is_up_to_date(self):
-        """The tables in REPRODUCTION.md are those of the committed records."""
-        text = (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8")
-        found = re.findall(r"<!-- table ([\w-]+) -->\n\n(.*?)\n\n<!-- end -->", text, flags=re.DOTALL)
-        assert {name for name, _ in found} == set(TABLES)
-        for name, table in found:
-            assert table == tables.markdown(name, ROOT / "benchmarks" / "reproduction"), name
+    def test_the_study_is_up_to_date(self, tmp_path, monkeypatch, study):
+        """TABLES.md holds all tables, as the committed records have them."""
+        monkeypatch.chdir(ROOT)
+        study("tables", "--output", tmp_path / "TABLES.md")
+        text = (tmp_path / "TABLES.md").read_text(encoding="utf-8")
+        assert text == (ROOT / "benchmarks" / "reproduction" / "TABLES.md").read_text(encoding="utf-8")
+        assert all(content.title in text for content in TABLES.values())
 
 
 class TestBaselines:
@@ -177,7 +180,9 @@ class TestBaselines:
         assert [path.name for path in files[0]] == ["tfidf.json", "frozen-minilm.json"] and files[2] == files[0]
         assert seen == [("tfidf", 1.0), ("frozen", 1.0), ("tfidf", 0.1), ("frozen", 0.1)]
         assert [json.loads(tfidf.read_text())["train_fraction"] for tfidf, _ in files] == [1.0, 0.1, 1.0]
-        assert [row[0] for row in tables.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
+        assert [row[0] for row in tables.table_rows("goemotions", tmp_path)[1]].count(
+            "Logistic regression, TF-IDF, 10%"
+        ) == 1
 
     def test_one_regression_for_each_target_and_aspect(self, base_bert, corpora):
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -223,7 +228,7 @@ class TestBaselines:
             found = study("baselines", "goemotions", *options).out.splitlines()
             assert found == [f"{tmp_path}/goemotions/{name}.json" for name in ("tfidf", "frozen-minilm")]
             assert measured == [("tfidf", "minilm", "corpora"), ("frozen", "minilm", "corpora")]
-        assert rows_of(tmp_path)["baseline/tfidf"][:6] == ["-", "10", "-", "0.5", "0.300", "0.400"]
+        assert rows_of(tmp_path)["Logistic regression, TF-IDF"][1:6] == ["10", "-", "0.5", "0.300", "0.400"]
         done = study("baselines", "mod-ln", *options)
         assert done.code == 1 and "'mod-ln' has no baselines" in done.err
 
