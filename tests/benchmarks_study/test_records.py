@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of finished runs, the tables made of them, the baselines, and the plan."""
+"""Records of finished runs, the tables made of them, and the plan."""
 
 import dataclasses
 import json
 from pathlib import Path
 
 import pytest
-from toolkit_helpers import ROOT, recipe_for, run_report, seed_run, write_csv, write_iemocap
+from toolkit_helpers import ROOT, run_report, seed_run
 
-from benchmarks.study import baselines, plan, records, tables
+from benchmarks.study import plan, records, tables
 from benchmarks.study.tables import GOEMOTIONS_LABELS
-from hf_emotion import load_dataset_for
 from hf_emotion.runs.train import summarize
 from hf_emotion.tasks.published import TABLES
 from hf_emotion.training.recipe_checks import load_recipe
@@ -151,86 +150,6 @@ class TestDocument:
         text = (tmp_path / "TABLES.md").read_text(encoding="utf-8")
         assert text == (ROOT / "benchmarks" / "reproduction" / "TABLES.md").read_text(encoding="utf-8")
         assert all(content.title in text for content in TABLES.values())
-
-
-class TestBaselines:
-    def test_what_frozen_states_tell(self, base_bert, tmp_path):
-        words = {"joy": "glad happy day", "fear": "afraid alone night"}
-        for part, count in (("train", 36), ("validation", 12), ("test", 12)):
-            rows = [[f"{words[label]} {i % 5}", label] for i, label in enumerate(list(words) * count)][:count]
-            write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="files", dataset_options={}, train_fraction=0.5)
-        result = baselines.baseline("frozen", recipe, tmp_path)
-        assert result["rows"] == {"train": 18, "validation": 12, "test": 12} and result["minutes"] > 0
-        assert result["C"] in baselines.STRENGTHS and list(result["test"]) == ["argmax"]
-
-    def test_other_settings_have_their_own_record(self, tmp_path, monkeypatch):
-        seen = []
-
-        def fitted(kind, recipe, data_dir):
-            seen.append((kind, recipe.train_fraction))
-            metrics = {part: {"fixed": {"macro_f1": 0.1 * len(seen)}} for part in ("validation", "test")}
-            return {"C": 1.0, "rows": {"train": 9}, "minutes": 0.1, **metrics}
-
-        monkeypatch.setattr(records, "baseline", fitted)
-        files = [
-            records.run_baselines("goemotions", "minilm", overrides=changes, records=tmp_path)
-            for changes in ([], ["train_fraction=0.1"], ["learning_rate=1e-4"])  # which the baselines do not read
-        ]
-        assert [path.name for path in files[0]] == ["tfidf.json", "frozen-minilm.json"] and files[2] == files[0]
-        assert seen == [("tfidf", 1.0), ("frozen", 1.0), ("tfidf", 0.1), ("frozen", 0.1)]
-        assert [json.loads(tfidf.read_text())["train_fraction"] for tfidf, _ in files] == [1.0, 0.1, 1.0]
-        assert [row[0] for row in tables.table_rows("goemotions", tmp_path)[1]].count(
-            "Logistic regression, TF-IDF, 10%"
-        ) == 1
-
-    def test_one_regression_for_each_target_and_aspect(self, base_bert, corpora):
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-
-        recipe = dataclasses.replace(
-            recipe_for(base_bert), dataset="sentihood", dataset_options={}, train_fraction=1.0
-        )
-        result = baselines.baseline("tfidf", recipe, corpora)
-        train, test = (load_dataset_for("sentihood", corpora)[part].to_pandas() for part in ("train", "test"))
-        vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit(train["text"])
-        expected = test["labels"].copy()
-        for context, rows in test.groupby(["target", "aspect"]):
-            seen = train[(train[["target", "aspect"]] == context).all(axis=1)]
-            model = LogisticRegression(C=result["C"], max_iter=1000)
-            model.fit(vectorizer.transform(seen["text"]), seen["labels"])
-            expected[rows.index] = model.predict(vectorizer.transform(rows["text"]))
-        assert expected.nunique() == 3
-        right = (expected == test["labels"]).groupby([test.index // 4]).all()
-        assert result["test"]["argmax"]["accuracy"] == pytest.approx((expected == test["labels"]).mean())
-        assert result["test"]["argmax"]["strict_accuracy"] == pytest.approx(right.mean())
-
-    def test_utterances_of_dialogues_one_by_one(self, base_bert, tmp_path):
-        write_iemocap(tmp_path, per_session=12)
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="iemocap", dataset_options={}, train_fraction=1.0)
-        splits = load_dataset_for("iemocap", tmp_path)
-        assert any(-1 in labels for labels in splits["train"]["labels"]), "some turns have none of the labels"
-        result = baselines.baseline("tfidf", recipe, tmp_path)
-        assert result["rows"] == {part: len(rows) for part, rows in splits.items()}
-        assert result["test"]["argmax"]["accuracy"] > 0.9
-
-    def test_from_the_command_line(self, tmp_path, monkeypatch, study):
-        measured = []
-
-        def baseline(kind, recipe, data_dir):
-            measured.append((kind, recipe.base_model, str(data_dir)))
-            figures = {"tuned": {"macro_f1": 0.4}, "fixed": {"macro_f1": 0.3, "per_label": {}}}
-            return {"C": 1.0, "rows": {"train": 10}, "validation": figures, "test": figures, "minutes": 0.5}
-
-        monkeypatch.setattr(records, "baseline", baseline)
-        options = ["--base-model", "minilm", "--data-dir", "corpora", "--records", tmp_path]
-        for _ in range(2):  # what is on record is not measured again
-            found = study("baselines", "goemotions", *options).out.splitlines()
-            assert found == [f"{tmp_path}/goemotions/{name}.json" for name in ("tfidf", "frozen-minilm")]
-            assert measured == [("tfidf", "minilm", "corpora"), ("frozen", "minilm", "corpora")]
-        assert rows_of(tmp_path)["Logistic regression, TF-IDF"][1:6] == ["10", "-", "0.5", "0.300", "0.400"]
-        done = study("baselines", "mod-ln", *options)
-        assert done.code == 1 and "'mod-ln' has no baselines" in done.err
 
 
 class TestPlan:

@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Ours beside tools that were built for speed, on the same checkpoint (a stock BERT classifier over MiniLM, made here) and the same texts
+(packaged ones, or GoEmotions'). Each tool lives in an environment of its own, build/peers/NAME, made when it is first needed; all share this
+one's torch. Both sides run in turn, each in its own process.
+
+    python benchmarks/peers.py service bulk --data-dir DATA --pairs 5
+
+WORK: service, bulk, start, training, targets, browser. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+"""
+
+import argparse
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from measuring import machine, ratio, recorded, spent
+
+from hf_emotion.io.files import write_json
+
+
+ROOT = Path(__file__).resolve().parents[1]
+TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
+# Environment -> what pip installs there, and the tool's own package, whose version is recorded.
+ENVIRONMENTS = {
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "click<8.2"),
+    "litserve": ("litserve==0.2.19", "transformers==5.23.0"),
+    "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
+    "setfit": ("setfit==1.2.0", "transformers<5"),
+    "simpletransformers": ("simpletransformers==0.70.8",),
+    "pysentimiento": ("pysentimiento==0.7.3",),
+    "tweetnlp": ("tweetnlp==0.4.5",),
+    "pyabsa": ("pyabsa==2.4.2",),
+    "onnxruntime": ("onnxruntime==1.31.1", "tokenizers==0.23.3"),
+    "playwright": ("playwright==1.61.0",),
+}
+JAVASCRIPT = "@huggingface/transformers@4.3.2"
+
+
+def python_of(name: str) -> str:
+    """The Python of an environment; it is made if it is not there. Raises CalledProcessError: pip failed."""
+    if name == "ours":
+        return sys.executable
+    folder = ROOT / "build" / "peers" / name
+    python = folder / "bin" / "python"
+    if not (folder / "installed").is_file():
+        shared = folder.with_name("shared")
+        shared.mkdir(parents=True, exist_ok=True)
+        (shared / "constraints.txt").write_text(TORCH + "\n")
+        here = Path(importlib.util.find_spec("torch").origin).parents[1]
+        for part in (*(here / one for one in ("torch", "torchgen", "functorch")), *here.glob("torch-*.dist-info")):
+            if part.exists() and not (shared / part.name).is_symlink():
+                (shared / part.name).symlink_to(part)
+        venv.create(folder, with_pip=True)
+        next(folder.glob("lib/*/site-packages")).joinpath("shared_torch.pth").write_text(str(shared))
+        pip = [python, "-m", "pip", "install", "-q", "-c", shared / "constraints.txt", *ENVIRONMENTS[name]]
+        subprocess.run(pip, check=True)
+        (folder / "installed").touch()
+    return str(python)
+
+
+def version_in(name: str) -> str:
+    """ "litserve 0.2.19, transformers 5.23.0"."""
+    own = ENVIRONMENTS[name][0].partition("==")[0].partition("[")[0]
+    code = "import importlib.metadata as m, sys; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:] if n in "
+    code += "{d.name for d in m.distributions()}))"
+    command = [python_of(name), "-c", code, *dict.fromkeys((own, "transformers", "onnxruntime"))]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+# A process that sets up `run` and then runs it once for each line it reads. Libraries may print: their stdout is stderr.
+WORKER = """
+import json, os, sys, time
+out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+given = json.loads(sys.argv[1])
+texts, model, rows = given["texts"], given["model"], given.get("rows")
+{setup}
+for line in sys.stdin:
+    start = time.perf_counter()
+    answer = run()
+    print(json.dumps([time.perf_counter() - start, answer]), file=out, flush=True)
+"""
+
+
+class Worker:
+    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the probabilities of the texts."""
+
+    def __init__(self, environment: str, setup: str, given: dict[str, Any], threads: int):
+        with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
+            file.write(
+                WORKER.replace("{setup}", setup).replace("json.loads(sys.argv[1])", "json.load(open(sys.argv[1]))")
+            )
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as data:
+            json.dump(given, data)
+        variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        self.process = subprocess.Popen(
+            [python_of(environment), file.name, data.name],
+            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": variables},
+            cwd=tempfile.gettempdir(),
+        )
+
+    def run(self) -> tuple[float, Any]:
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process ended with {self.process.wait()}")
+        return tuple(json.loads(line))
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@contextmanager
+def workers(sides: dict[str, tuple[str, str]], given: dict[str, Any], threads: int) -> Iterator[dict[str, Worker]]:
+    """All sides that start and run once, which warms them up; why others do not is printed."""
+    with ExitStack() as stack:
+        found = {}
+        for name, (environment, setup) in sides.items():
+            try:
+                worker = Worker(environment, setup, given, threads)
+                stack.callback(worker.close)
+                worker.answer = worker.run()[1]
+                found[name] = worker
+            except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+                if name.startswith("ours"):
+                    raise
+                FAILED[name] = str(error)
+        yield found
+
+
+FAILED: dict[str, str] = {}
+
+
+def compared(
+    work: str,
+    sides: dict[str, tuple[str, str]],
+    against: dict[str, str],
+    given: dict[str, Any],
+    arguments: argparse.Namespace,
+    **goal: float,
+) -> list[dict]:
+    """Rows of all peers against the side of ours that `against` names for each."""
+    with workers(sides, given, arguments.threads) as found:
+        times: dict[str, list[float]] = {name: [] for name in found}
+        for _ in range(arguments.pairs):
+            for name, worker in found.items():
+                times[name].append(worker.run()[0])
+        rows = []
+        for peer, ours in against.items():
+            if peer not in found:
+                continue
+            row = ratio(work, f"{given['what']}, {ours}", times[ours], times[peer], **goal)
+            if found[peer].answer and found[ours].answer:
+                pairs = zip(found[peer].answer, found[ours].answer, strict=True)
+                row["largest_difference"] = max(
+                    abs(a - b) for one, two in pairs for a, b in zip(one, two, strict=True)
+                )
+            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
+    return rows
+
+
+def versions(environment: str) -> str:
+    return "the same environment" if environment == "ours" else version_in(environment)
+
+
+def make_checkpoint(folder: Path) -> str:
+    """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
+    import torch
+    from texts import save_untrained
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    place = save_untrained(folder / "model", "minilm", None)
+    tokenizer = AutoTokenizer.from_pretrained(place)
+    model = AutoModelForSequenceClassification.from_pretrained(place).eval()
+    inputs = dict(tokenizer(["one text", "and another one"], padding=True, return_tensors="pt"))
+    (place / "onnx").mkdir()
+    dynamic = {0: torch.export.Dim("rows"), 1: torch.export.Dim("tokens", max=512)}
+    torch.onnx.export(
+        model, kwargs=inputs, f=place / "onnx" / "model.onnx", dynamo=True, external_data=False,
+        input_names=list(inputs), output_names=["logits"], dynamic_shapes=dict.fromkeys(inputs, dynamic),
+    )  # fmt: skip
+    command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return str(place)
+
+
+def read_texts(arguments: argparse.Namespace) -> list[str]:
+    from hf_emotion import load_dataset_for
+
+    if arguments.data_dir:
+        return list(load_dataset_for("goemotions", arguments.data_dir)["train"]["text"])[: arguments.rows]
+    parts = [part for name in ("everyday", "quickstart") for part in load_dataset_for(name).values()]
+    return list(itertools.islice(itertools.cycle(text for part in parts for text in part["text"]), arguments.rows))
+
+
+LITSERVE = """
+import sys
+import litserve, torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+class Api(litserve.LitAPI):
+    def setup(self, device):
+        self.tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+        self.model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
+    def decode_request(self, request):
+        return request["inputs"]
+    def batch(self, inputs):
+        return inputs
+    def predict(self, texts):
+        texts = [texts] if isinstance(texts, str) else texts
+        with torch.inference_mode():
+            scores = self.model(**self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")).logits.sigmoid()
+        return scores.tolist()
+    def unbatch(self, output):
+        return output
+    def encode_response(self, output):
+        return {"scores": output}
+if __name__ == "__main__":
+    api = Api(max_batch_size=64, batch_timeout=0.002)
+    litserve.LitServer(api, accelerator="cpu").run(port=int(sys.argv[2]), log_level="error", generate_client_file=False)
+"""
+
+
+def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """One text a request from 1 to 128 clients. Tried for the peers: batches of 32 and 64, infinity's engines torch and optimum."""
+    from predicting import Server, started
+
+    texts = read_texts(arguments)[:2000]
+    ours = [sys.executable, "-m", "hf_emotion", "serve"]
+    infinity = [str(Path(python_of("infinity")).with_name("infinity_emb")), "v2", "--model-id", checkpoint]
+    infinity += ["--device", "cpu", "--batch-size", "64", "--no-model-warmup", "--log-level", "error"]
+    asked = {"route": "/classify", "body": lambda text: {"model": Path(checkpoint).name, "input": [text]}}
+    script = folder / "litserve_server.py"
+    script.write_text(LITSERVE)
+    servers = {
+        "ours, torch": Server([*ours, checkpoint, "--log", "errors", "--port"]),
+        "ours, ONNX": Server([*ours, str(folder / "exported"), "--log", "errors", "--port"]),
+        "infinity, torch": Server([*infinity, "--engine", "torch", "--port"], **asked),
+        "infinity, ONNX": Server([*infinity, "--engine", "optimum", "--port"], **asked),
+        "litserve": Server([python_of("litserve"), str(script), checkpoint]),
+    }
+    names = {"infinity, torch": "infinity", "infinity, ONNX": "infinity", "litserve": "litserve"}
+    usable = {}
+    for name, server in servers.items():
+        try:
+            with started({name: server}, arguments.threads):
+                server.measure(texts, 1, 1, keep=False)
+            usable[name] = server
+        except (RuntimeError, OSError, asyncio_error()) as error:
+            FAILED[name] = str(error)
+    rows = []
+    for clients in arguments.clients:
+        for server in usable.values():
+            server.per_request, server.slow, server.failures = [], [], 0
+        with started(usable, arguments.threads):
+            for number in range(1 + arguments.pairs):
+                for server in usable.values():
+                    server.measure(texts, clients, arguments.seconds, keep=number > 0)
+        for name, environment in names.items():
+            if name not in usable:
+                continue
+            own = usable["ours, ONNX" if "ONNX" in name else "ours, torch"]
+            more = {"peer": name, "versions": versions(environment), "failures": usable[name].failures}
+            work = f"{clients} clients, {'ONNX' if 'ONNX' in name else 'torch'}"
+            peer = usable[name]
+            rate = ratio("service", f"{work}: requests per second", own.per_request, peer.per_request, at_least=1.2)
+            slow = ratio("service", f"{work}: 95th percentile", own.slow, peer.slow, "ms", at_most=1)
+            rows += [rate | more, slow | more]
+    return rows
+
+
+def asyncio_error() -> type[Exception]:
+    import asyncio
+
+    return asyncio.IncompleteReadError
+
+
+OURS = """
+from hf_emotion import Predictor
+predictor = Predictor(given.get("exported") if {onnx} else model, device="cpu", **{options})
+def run():
+    return predictor.probabilities(texts)[:64].tolist()
+"""
+CROSS_ENCODER = """
+import torch
+from sentence_transformers import CrossEncoder
+encoder = CrossEncoder(model, device="cpu", backend={backend!r}, model_kwargs={options})
+def run():
+    return encoder.predict(texts, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
+"""
+PIPELINE = """
+import torch
+from transformers import pipeline
+classify = pipeline("text-classification", model, device="cpu", dtype={dtype})
+if {compiled}:
+    classify.model = torch.compile(classify.model, dynamic=True)
+order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+labels = [classify.model.config.id2label[i] for i in range(classify.model.config.num_labels)]
+def run():
+    found = [None] * len(texts)
+    for row, answer in zip(order, classify([texts[row] for row in order], batch_size=32, top_k=None, truncation=True)):
+        found[row] = {{one["label"]: one["score"] for one in answer}}
+    return [[one[label] for label in labels] for one in found[:64]]
+"""
+
+
+def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """Many texts in batches of 32. Tried for the peers: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
+    from hf_emotion.publishing.export import export_onnx
+
+    texts = read_texts(arguments)
+    export_onnx(checkpoint, folder / "int8", quantize="int8", texts=texts[:100])
+    bf16 = "{'dtype': 'bfloat16'}"
+    sides = {
+        "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
+        "ours, bfloat16": ("ours", OURS.format(onnx=False, options=bf16)),
+        "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
+        "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
+        "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
+        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options="{}")),
+        "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
+        "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
+        "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
+    }
+    against = {
+        name: "ours, bfloat16" if "bfloat16" in name else "ours, float32" for name in sides if "ours" not in name
+    }
+    given = {"texts": texts, "model": checkpoint, "exported": str(folder / "int8"), "what": f"{len(texts):,} texts"}
+    rows = compared("bulk", sides, against, given, arguments, at_least=1.1)
+    return rows
+
+
+BARE = """
+import sys
+import numpy, onnxruntime
+from tokenizers import Tokenizer
+ids = Tokenizer.from_file(sys.argv[1] + "/tokenizer.json").encode(sys.argv[2])
+session = onnxruntime.InferenceSession(sys.argv[1] + "/onnx/model.onnx")
+values = {"input_ids": ids.ids, "attention_mask": ids.attention_mask, "token_type_ids": ids.type_ids}
+inputs = {one.name: numpy.array([values[one.name]], dtype=numpy.int64) for one in session.get_inputs()}
+print((1 / (1 + numpy.exp(-session.run(None, inputs)[0]))).tolist())
+"""
+PYSENTIMIENTO = """
+import sys
+from pysentimiento.analyzer import AnalyzerForSequenceClassification
+print(AnalyzerForSequenceClassification.from_model_name(sys.argv[1], task="emotion", lang="en").predict(sys.argv[2]))
+"""
+TWEETNLP = """
+import sys
+from tweetnlp import Classifier
+print(Classifier(sys.argv[1]).predict(sys.argv[2]))
+"""
+
+
+def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """Seconds of a whole command that answers for one text."""
+    text = "I am so happy that you are here today."
+    ours = [sys.executable, "-m", "hf_emotion", "predict"]
+    sides = {
+        "ours, checkpoint": ([*ours, checkpoint, text], None, None),
+        "ours, exported": ([*ours, str(folder / "exported"), text], None, None),
+        "bare onnxruntime": ([python_of("onnxruntime"), "-c", BARE, checkpoint, text], "exported", {"at_most": 1.3}),
+        "pysentimiento": (None, "checkpoint", {"at_most": 0.5}),
+        "tweetnlp": (None, "checkpoint", {"at_most": 0.5}),
+    }
+    times: dict[str, list[float]] = {}
+    for number in range(1 + arguments.pairs):  # the first writes bytecode
+        for name, (command, _, _) in sides.items():
+            if name in FAILED:
+                continue
+            try:
+                if command is None:
+                    command = [python_of(name), "-c", {"pysentimiento": PYSENTIMIENTO, "tweetnlp": TWEETNLP}[name]]
+                    command += [checkpoint, text]
+                wall = spent(command, OMP_NUM_THREADS=str(arguments.threads), HF_HUB_OFFLINE="1").wall
+                times.setdefault(name, []).extend([wall] * (number > 0))
+            except subprocess.CalledProcessError as error:
+                FAILED[name] = str(error)[:200]
+    rows = []
+    for name, (_, ours_is, goal) in sides.items():
+        if goal is not None and name not in FAILED:
+            row = ratio("start", f"one text, {ours_is}", times[f"ours, {ours_is}"], times[name], **goal)
+            rows.append(row | {"peer": name, "versions": versions(name.removeprefix("bare "))})
+    return rows
+
+
+# One epoch over `rows`, (text, label) each, in batches of 32, without evaluation and checkpoints where that can be set.
+TRAINERS = {
+    "ours": (
+        "ours",
+        """
+from pathlib import Path
+import tempfile
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from hf_emotion import load_recipe
+from hf_emotion.tasks import task_of_rows
+from hf_emotion.training.seeds import fit_model
+features = Features({"id": Value("string"), "text": Value("string"), "labels": ClassLabel(num_classes=28)})
+whole = Dataset.from_list([{"id": str(i), "text": t, "labels": y} for i, (t, y) in enumerate(rows)], features=features)
+splits = DatasetDict(train=whole, validation=whole.select(range(min(64, len(whole)))))
+settings = ["num_train_epochs=1", "per_device_train_batch_size=32", "disable_tqdm=true", "use_cpu=true"]
+recipe = load_recipe("goemotions/baseline", [f"base_model={model}", *settings])
+def run():
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        fit_model(task_of_rows(whole), recipe, 0, place / "checkpoints", splits, False, recipe_file=place / "recipe.yaml")
+""",
+    ),
+    "CrossEncoderTrainer": (
+        "sentence-transformers",
+        """
+import tempfile
+from datasets import Dataset
+from sentence_transformers import CrossEncoder
+from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.cross_encoder.losses import CrossEntropyLoss
+data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
+def run():
+    encoder = CrossEncoder(model, num_labels=28, device="cpu", max_length=50)
+    with tempfile.TemporaryDirectory() as name:
+        arguments = CrossEncoderTrainingArguments(name, num_train_epochs=1, per_device_train_batch_size=32, use_cpu=True,
+            save_strategy="no", report_to="none", disable_tqdm=True)
+        CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data, loss=CrossEntropyLoss(encoder)).train()
+""",
+    ),
+    "SetFit, one pair of each kind for a text": (
+        "setfit",
+        """
+import tempfile
+from datasets import Dataset
+from setfit import SetFitModel, Trainer, TrainingArguments
+data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
+def run():
+    with tempfile.TemporaryDirectory() as name:
+        arguments = TrainingArguments(output_dir=name, batch_size=32, num_epochs=1, num_iterations=1, save_strategy="no",
+            report_to="none", show_progress_bar=False)
+        Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data).train()
+""",
+    ),
+    "simpletransformers": (
+        "simpletransformers",
+        """
+import tempfile
+import pandas
+from simpletransformers.classification import ClassificationModel
+data = pandas.DataFrame(rows, columns=["text", "labels"])
+def run():
+    with tempfile.TemporaryDirectory() as name:
+        options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
+            "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": name, "reprocess_input_data": True}
+        ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options).train_model(data)
+""",
+    ),
+}
+
+
+def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """One epoch with one label for each text, the first one."""
+    from hf_emotion import load_dataset_for
+
+    name, place = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
+    part = load_dataset_for(name, place)["train"]
+    rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
+    rows = rows[: arguments.rows]
+    given = {"texts": [], "model": checkpoint, "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
+    against = {peer: "ours" for peer in TRAINERS if peer != "ours"}
+    return compared("training", TRAINERS, against, given, arguments, at_most=0.9)
+
+
+WORKS: dict[str, Callable[[Path, str, argparse.Namespace], list[dict]]] = {
+    "service": service,
+    "bulk": bulk,
+    "start": start,
+    "training": training,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("works", nargs="+", choices=WORKS, metavar="WORK")
+    parser.add_argument("--data-dir", help="folder with GoEmotions; default: packaged texts")
+    parser.add_argument("--rows", type=int, default=20_000, help="texts at most (default: %(default)s)")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128], help="of the service")
+    parser.add_argument("--seconds", type=float, default=10, help="of each server in each round")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "peers.json")
+    arguments = parser.parse_args(argv)
+    found = {"works": {}, "not measured": {}, **recorded(arguments.output)}
+    for work in arguments.works:
+        FAILED.clear()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            rows = WORKS[work](folder, make_checkpoint(folder), arguments)
+        settings = {name: getattr(arguments, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
+        command = f"python benchmarks/peers.py {work}" + " --data-dir DATA" * bool(arguments.data_dir)
+        own = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
+        found["works"][work] = own | {"tried": WORKS[work].__doc__}
+        kept = {name: why for name, why in found["not measured"].items() if not name.startswith(f"{work}: ")}
+        found["not measured"] = kept | {f"{work}: {name}": why for name, why in FAILED.items()}
+        write_json(arguments.output, found)
+    for name, why in found["not measured"].items():
+        print(f"not measured: {name} ({why})")
+
+
+if __name__ == "__main__":
+    main()
