@@ -4,7 +4,6 @@ What the pages do not say themselves: a line `<!-- generated: KIND [NAME] -->` i
 docstrings and its records, each time the book is built.
 """
 
-import ast
 import dataclasses
 import inspect
 import json
@@ -167,35 +166,81 @@ def included(name: str) -> str:
     return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, text)
 
 
+# Script in tests/endurance -> what it does, how large it was, what it found.
+FAULTS = {
+    "kill_training": (
+        "Trainings are killed at random moments and resumed",
+        "{kills} kills, {inside_save} of them inside a save",
+        "{steps_lost} steps lost, {differences} differences from a training that nobody killed",
+    ),
+    "bulk": (
+        "The prediction of a long file is killed and started again",
+        "{rows:,} rows",
+        "{lost} rows lost, {double} twice, {different} different",
+    ),
+    "soak": (
+        "Threads share one predictor, and the process forks",
+        "{threads} threads, {answers:,} answers",
+        "{wrong} wrong, {stuck_threads} threads stuck, {memory_growth_mib} MiB more memory",
+    ),
+    "service": (
+        "Clients of a service send what is malformed or too large, or leave early",
+        "{clients} clients, {answers:,} answers",
+        "{wrong} wrong, {lost_at_the_end} lost at the end, {memory_growth_mib} MiB more memory",
+    ),
+    "fuzz": (
+        "Broken files, texts and arguments reach every entry point",
+        "{cases:,} cases",
+        "{crashes} crashes",
+    ),
+}
+
+
 def dependability(name: str) -> str:
-    """What was tried to break the toolkit, from its record: for each fault what it is, and what was found."""
-    record = json.loads((ROOT / "benchmarks" / "dependability.json").read_text(encoding="utf-8"))
-    parts = []
-    for command, measured in record.items():
-        script = ROOT / "tests" / "endurance" / f"{command.split()[0]}.py"
-        what = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))).split("\n\n")[0]
-        what = " ".join(what.partition(": `python")[0].split()).rstrip(":.")
-        parts += [f"## `{command}`", "", f"{_escaped(what)}.", ""]
-        parts += [f"{'Passed' if measured['passed'] else '**Failed**'}.", ""]
+    """What was tried to break the toolkit, and what was found, from its record."""
+    rows, points = [], []
+    for command, measured in _record("dependability").items():
         found = measured["found"]
-        if points := found.get("entry points"):
-            rows = [
-                [point, f"{one['cases']:,}", str(one["crashes"]), str(one["seconds"])] for point, one in points.items()
-            ]
-            parts += [*_table(["entry point", "cases", "crashes", "seconds"], rows), ""]
-        else:
-            rows = [[key.replace("_", " "), _shown(value)] for key, value in found.items()]
-            parts += [*_table(["", "found"], rows), ""]
-        parts += [", ".join(f"{key} {value}" for key, value in measured["machine"].items()) + ".", ""]
+        if entries := found.get("entry points"):
+            points = [[point, f"{one['cases']:,}", str(one["crashes"])] for point, one in entries.items()]
+            found = {key: sum(one[key] for one in entries.values()) for key in ("cases", "crashes")}
+        found = {key: len(value) if isinstance(value, list) else value for key, value in found.items()}
+        what, size, result = FAULTS[command.split()[0]]
+        if processes := re.search(r"--processes (\d+)", command):
+            size += f", {processes[1]} processes"
+        verdict = "yes" if measured["passed"] else "**no**"
+        rows.append([what, size.format(**found), result.format(**found), verdict])
+    parts = [*_table(["what we do", "size", "found", "passed"], rows), "", "## Entry points", ""]
+    return "\n".join([*parts, *_table(["entry point", "cases", "crashes"], points)])
+
+
+def speed(name: str) -> str:
+    """The rows with a goal, from the records of the benchmarks: beside other tools, and beside stock transformers."""
+    from benchmarks.measuring import figure
+
+    def measured(row: dict) -> str:
+        return f"**{figure(row)}**" if row["met"] is False else figure(row)
+
+    groups: dict[str, list[list[str]]] = {}
+    for work, run in _record("peers").get("works", {}).items():
+        for row in run["rows"]:
+            if row["target"]:
+                cells = [f"{work}: {row['work']}", row["peer"], row["target"], measured(row)]
+                groups.setdefault("Beside other tools", []).append(cells)
+    for run in _record("results").values():
+        for row in run["rows"]:
+            if row["target"] and row["unit"]:  # what has no unit is not a speed
+                groups.setdefault(row["topic"].capitalize(), []).append([row["work"], row["target"], measured(row)])
+    parts = []
+    for topic, rows in groups.items():
+        header = ["work", *(["other tool"] if len(rows[0]) == 4 else []), "goal", "measured"]
+        parts += [f"## {topic}", "", *_table(header, rows), ""]
     return "\n".join(parts)
 
 
-def _shown(value) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | dict):
-        return ", ".join(map(str, value)) or "none"
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+def _record(name: str) -> dict:
+    file = ROOT / "benchmarks" / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 KINDS: dict[str, Callable[[str], str]] = {
@@ -205,6 +250,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "packaged-recipes": packaged_recipes,
     "public-names": public_names,
     "recipe-fields": recipe_fields,
+    "speed": speed,
     "study-table": study_table,
 }
 
