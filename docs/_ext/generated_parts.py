@@ -218,19 +218,24 @@ def speed(name: str) -> str:
     """The rows with a goal, from the records of the benchmarks: beside other tools, and beside stock transformers."""
     from benchmarks.measuring import figure
 
-    def measured(row: dict) -> str:
-        return f"**{figure(row)}**" if row["met"] is False else figure(row)
+    def cells(row: dict) -> list[str]:
+        """Goal and figure, each in one line."""
+        shown = figure(row).strip()
+        return [
+            text.replace(" ", "&nbsp;") for text in (row["target"], f"**{shown}**" if row["met"] is False else shown)
+        ]
 
     groups: dict[str, list[list[str]]] = {}
     for work, run in _record("peers").get("works", {}).items():
         for row in run["rows"]:
             if row["target"]:
-                cells = [f"{work}: {row['work']}", row["peer"], row["target"], measured(row)]
-                groups.setdefault("Beside other tools", []).append(cells)
+                groups.setdefault("Beside other tools", []).append(
+                    [f"{work}: {row['work']}", row["peer"], *cells(row)]
+                )
     for run in _record("results").values():
         for row in run["rows"]:
             if row["target"] and row["unit"]:  # what has no unit is not a speed
-                groups.setdefault(row["topic"].capitalize(), []).append([row["work"], row["target"], measured(row)])
+                groups.setdefault(row["topic"].capitalize(), []).append([row["work"], *cells(row)])
     parts = []
     for topic, rows in groups.items():
         header = ["work", *(["other tool"] if len(rows[0]) == 4 else []), "goal", "measured"]
