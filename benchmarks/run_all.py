@@ -138,7 +138,7 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
         lines += [line("WORK", "what", "peer", "goal", "measured", "on"), "|---" * 6 + "|"]
         for work, own in peers["works"].items():
             lines += [
-                line(work, row["work"], row["peer"], row["target"], measured(row), place(own["machine"]))
+                line(work, row["work"], row["versions"], row["target"], measured(row), place(own["machine"]))
                 for row in own["rows"]
                 if row["target"]
             ]
