@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How cost grows: train steps with labels, length, batch, layers and emotions beside the stock peer; predictions with the tokens of a text,
-the number of texts, labels, threads that share a predictor, rows of a file, and Ray's workers. A PNG for each sweep.
+How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text,
+the number of texts, threads that share a predictor, rows of a file, and Ray's workers. A PNG for each sweep.
 
     python benchmarks/growth.py labels tokens --pairs 5 --output build/growth.json
 """
@@ -18,7 +18,7 @@ import torch
 from measuring import interleaved, machine, ratio, recorded, result, spent
 from predicting import small_model, write_texts
 from texts import WORDS, save_untrained, synthetic_texts
-from training import GPT2_SIZES, PLAIN, generator, generator_step, inputs_for, pair, step_of
+from training import inputs_for, pair, step_of
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from hf_emotion import Predictor
@@ -38,12 +38,6 @@ def steps(model_type: str, batch_size: int = 8, length: int = 64, **fields) -> S
     models = pair(model_type, "minilm", **fields)
     both = [step_of(model, inputs_for(model.config, batch_size, length)) for model in models]
     return dict(zip((model_type, "stock BERT"), both, strict=True))
-
-
-def emotions(number: int) -> Sides:
-    models = generator(GPT2_SIZES["small"], num_emotions=number), generator(GPT2_SIZES["small"], **PLAIN)
-    both = (generator_step(model, 8, 32) for model in models)
-    return dict(zip(("gpt2-mod-ln", "plain norms"), both, strict=True))
 
 
 class Predictions:
@@ -109,17 +103,6 @@ def sweeps(folder: Path) -> dict[str, tuple[str, list[int], Callable[[int], Side
             [32, 64, 128, 256, 512],
             lambda n: steps("qacg-bert", length=n),
         ),
-        "batch": (
-            "texts per batch (train step, 64 tokens each)",
-            [1, 2, 4, 8, 16, 32],
-            lambda n: steps("qacg-bert", batch_size=n),
-        ),
-        "layers": (
-            "layers (train step, 8 texts of 64 tokens)",
-            [1, 2, 4, 8, 12],
-            lambda n: steps("qacg-bert", num_hidden_layers=n),
-        ),
-        "emotions": ("emotions (train step, 8 contexts and replies of 32 tokens)", [1, 8, 64, 512], emotions),
         "rows": ("texts (prediction, lengths of GoEmotions)", [125, 250, 500, 1000, 2000, 4000], predictions.texts),
         "tokens": ("tokens per text (prediction, 64 texts)", [8, 32, 128, 512, 1024, 4096], predictions.tokens),
         "callers": (f"threads that share a predictor ({CALLS} calls)", [1, 2, 4, 8, 16, 64], predictions.callers),

@@ -6,7 +6,7 @@ one's torch. Both sides run in turn, each in its own process.
 
     python benchmarks/peers.py service bulk --data-dir DATA --pairs 5
 
-WORK: service, bulk, start, training, targets, browser. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+WORK: service, bulk, start, training. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,10 @@ ENVIRONMENTS = {
     "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
     "tweetnlp": ("tweetnlp==0.4.5",),
-    "pyabsa": ("pyabsa==2.4.2",),
     "onnxruntime": ("onnxruntime==1.31.1",),
-    "playwright": ("playwright==1.61.0",),
 }
 # These run beside our versions of everything else; the others need older ones and share torch alone.
-BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime", "playwright")
-JAVASCRIPT = "@huggingface/transformers@4.3.2"
+BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
 
 
 def python_of(name: str) -> str:
@@ -249,15 +246,8 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
     from servers import Server, started
 
     texts = read_texts(arguments)[:2000]
-    infinity = [
-        Path(python_of("infinity")).with_name("infinity_emb"),
-        "v2",
-        "--model-id",
-        checkpoint,
-        "--device",
-        "cpu",
-    ]
-    infinity += ["--batch-size", "64", "--served-model-name", "model", "--log-level", "error", "--no-model-warmup"]
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
+    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error --no-model-warmup".split()
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
     (folder / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
@@ -285,15 +275,15 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
                 for _, server in servers.values():
                     server.measure(texts, clients, arguments.seconds)
             for name, (environment, peer) in servers.items():
-                if not name.startswith("ours"):
-                    own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"][1]
-                    work = f"{clients} clients, against {name}"
-                    more = {"peer": name, "versions": versions(environment), "failures": peer.failures}
-                    rate = f"{work}: requests per second"
-                    rows.append(ratio("service", rate, own.per_request, peer.per_request, at_least=1.2) | more)
-                    rows.append(
-                        ratio("service", f"{work}: 95th percentile", own.slow, peer.slow, "ms", at_most=1) | more
-                    )
+                if name.startswith("ours"):
+                    continue
+                own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"][1]
+                both = (
+                    ratio("service", "requests per second", own.per_request, peer.per_request, at_least=1.2),
+                    ratio("service", "95th percentile", own.slow, peer.slow, "ms", at_most=1),
+                )
+                more = {"peer": name, "versions": versions(environment), "failures": peer.failures}
+                rows += [row | more | {"work": f"{clients} clients, {name}: {row['work']}"} for row in both]
     return rows
 
 
@@ -332,24 +322,24 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
 
     texts = read_texts(arguments)
     export_onnx(checkpoint, folder / "int8", quantize="int8", texts=texts[:100])
-    bf16 = "{'dtype': 'bfloat16'}"
+    bf16, graph = "{'dtype': 'bfloat16'}", "{'file_name': 'onnx/%s.onnx'}"
     sides = {
         "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
         "ours, bfloat16": ("ours", OURS.format(onnx=False, options=bf16)),
         "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
         "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
         "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options="{}")),
+        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model")),
+        "CrossEncoder, ONNX int8": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8")),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
         "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
     }
-    against = {
-        name: "ours, bfloat16" if "bfloat16" in name else "ours, float32" for name in sides if "ours" not in name
-    }
+    kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
+    against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
+    against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
     given = {"texts": texts, "model": checkpoint, "exported": str(folder / "int8"), "what": f"{len(texts):,} texts"}
-    rows = compared("bulk", sides, against, given, arguments, at_least=1.1)
-    return rows
+    return compared("bulk", sides, against, given, arguments, at_least=1.1)
 
 
 BARE = """
@@ -408,13 +398,9 @@ def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[
     ]
 
 
-# One epoch over `rows`, (text, label) each, in batches of 32, without evaluation and checkpoints where that can be set.
-TRAINERS = {
-    "ours": (
-        "ours",
-        """
+# One epoch over `rows`, (text, label) each, in batches of 32, without checkpoints, and without evaluation where that can be set.
+OUR_TRAINER = """
 from pathlib import Path
-import tempfile
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from hf_emotion import load_recipe
 from hf_emotion.tasks import task_of_rows
@@ -424,58 +410,44 @@ whole = Dataset.from_list([{"id": str(i), "text": t, "labels": y} for i, (t, y) 
 splits = DatasetDict(train=whole, validation=whole.select(range(min(64, len(whole)))))
 settings = ["num_train_epochs=1", "per_device_train_batch_size=32", "disable_tqdm=true", "use_cpu=true"]
 recipe = load_recipe("goemotions/baseline", [f"base_model={model}", *settings])
-def run():
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        fit_model(task_of_rows(whole), recipe, 0, place / "checkpoints", splits, False, recipe_file=place / "recipe.yaml")
-""",
-    ),
-    "CrossEncoderTrainer": (
-        "sentence-transformers",
-        """
-import tempfile
-from datasets import Dataset
+def train(place):
+    fit_model(task_of_rows(whole), recipe, 0, Path(place, "runs"), splits, False, recipe_file=Path(place, "recipe.yaml"))
+"""
+CROSS_ENCODER_TRAINER = """
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import CrossEntropyLoss
-data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
-def run():
+def train(place):
     encoder = CrossEncoder(model, num_labels=28, device="cpu", max_length=50)
-    with tempfile.TemporaryDirectory() as name:
-        arguments = CrossEncoderTrainingArguments(name, num_train_epochs=1, per_device_train_batch_size=32, use_cpu=True,
-            save_strategy="no", report_to="none", disable_tqdm=True)
-        CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data, loss=CrossEntropyLoss(encoder)).train()
-""",
-    ),
-    "SetFit, one pair of each kind for a text": (
-        "setfit",
-        """
-import tempfile
-from datasets import Dataset
+    options = {"num_train_epochs": 1, "per_device_train_batch_size": 32, "use_cpu": True, "save_strategy": "no"}
+    arguments = CrossEncoderTrainingArguments(place, **options, report_to="none", disable_tqdm=True)
+    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data(), loss=CrossEntropyLoss(encoder)).train()
+"""
+SETFIT = """
 from setfit import SetFitModel, Trainer, TrainingArguments
-data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
-def run():
-    with tempfile.TemporaryDirectory() as name:
-        arguments = TrainingArguments(output_dir=name, batch_size=32, num_epochs=1, num_iterations=1, save_strategy="no",
-            report_to="none", show_progress_bar=False)
-        Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data).train()
-""",
-    ),
-    "simpletransformers": (
-        "simpletransformers",
-        """
-import tempfile
+def train(place):
+    options = {"batch_size": 32, "num_epochs": 1, "num_iterations": 1, "save_strategy": "no", "report_to": "none"}
+    arguments = TrainingArguments(output_dir=place, **options, show_progress_bar=False)
+    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data()).train()
+"""
+SIMPLETRANSFORMERS = """
 import pandas
 from simpletransformers.classification import ClassificationModel
-data = pandas.DataFrame(rows, columns=["text", "labels"])
+def train(place):
+    options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
+        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True}
+    classifier = ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options)
+    classifier.train_model(pandas.DataFrame(rows, columns=["text", "labels"]))
+"""
+RUN_TRAINER = """
+import tempfile
+def data():
+    from datasets import Dataset
+    return Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
 def run():
-    with tempfile.TemporaryDirectory() as name:
-        options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
-            "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": name, "reprocess_input_data": True}
-        ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options).train_model(data)
-""",
-    ),
-}
+    with tempfile.TemporaryDirectory() as place:
+        train(place)
+"""
 
 
 def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
@@ -486,17 +458,18 @@ def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> li
     part = load_dataset_for(name, place)["train"]
     rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
     rows = rows[: arguments.rows]
+    sides = {
+        "ours": ("ours", OUR_TRAINER),
+        "CrossEncoderTrainer": ("sentence-transformers", CROSS_ENCODER_TRAINER),
+        "SetFit, two pairs for a text": ("setfit", SETFIT),
+        "simpletransformers": ("simpletransformers", SIMPLETRANSFORMERS),
+    }
+    sides = {name: (environment, code + RUN_TRAINER) for name, (environment, code) in sides.items()}
     given = {"texts": [], "model": checkpoint, "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
-    against = {peer: "ours" for peer in TRAINERS if peer != "ours"}
-    return compared("training", TRAINERS, against, given, arguments, at_most=0.9)
+    return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
 
 
-WORKS: dict[str, Callable[[Path, str, argparse.Namespace], list[dict]]] = {
-    "service": service,
-    "bulk": bulk,
-    "start": start,
-    "training": training,
-}
+WORKS = {function.__name__: function for function in (service, bulk, start, training)}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -123,7 +123,7 @@ def test_how_cost_grows(sweep, tmp_path, base, monkeypatch):
     monkeypatch.setattr(growth, "save_untrained", lambda place, _, model_type: untrained(place, base, model_type))
     output = tmp_path / "growth.json"
     output.write_text('{"other": {"rows": []}}')
-    options = [sweep, "--values", "2", "8", "--pairs", "1", "--threads", str(torch.get_num_threads())]
+    options = [sweep, "--values", "4", "8", "--pairs", "1", "--threads", str(torch.get_num_threads())]
     growth.main([*options, "--folder", str(tmp_path), "--output", str(output)])
     other, own = json.loads(output.read_text()).values()
     assert other == {"rows": []} and len(own["rows"]) == 2 and (tmp_path / f"growth-{sweep}.png").is_file()
