@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,17 @@ class Worker:
 FAILED: dict[str, str] = {}  # peer -> why it is not measured
 
 
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """What goes wrong with a peer is noted; it is left out from there on."""
+    try:
+        yield
+    except (RuntimeError, OSError, EOFError, subprocess.CalledProcessError) as error:
+        FAILED[name] = (
+            f"exit code {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
+        )
+
+
 def compared(
     work: str,
     sides: dict[str, tuple[str, str]],
@@ -140,13 +151,11 @@ def compared(
         data = Path(name) / "given.json"
         write_json(data, given)
         for side, (environment, setup) in sides.items():
-            try:
+            with failing(side):
                 worker = Worker(environment, setup, data, arguments.threads)
                 stack.callback(worker.close)
                 answers[side] = worker.run()[1]  # which warms it up
                 workers[side] = worker
-            except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-                FAILED[side] = str(error)[:200]
         times: dict[str, list[float]] = {side: [] for side in workers}
         for _ in range(arguments.pairs):
             for side, worker in workers.items():
@@ -220,27 +229,6 @@ if __name__ == "__main__":
 """
 
 
-PLAIN = """
-import sys, threading
-import uvicorn
-from fastapi import FastAPI
-from pydantic import BaseModel
-from transformers import pipeline
-classify = pipeline("text-classification", sys.argv[1], trust_remote_code=True, top_k=None, truncation=True)
-app, lock = FastAPI(), threading.Lock()
-class Body(BaseModel):
-    inputs: str
-@app.get("/health")
-def health():
-    return {}
-@app.post("/predict")
-def predict(body: Body):
-    with lock:
-        return classify(body.inputs)
-uvicorn.run(app, port=int(sys.argv[2]), log_level="warning", access_log=False)
-"""
-
-
 def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
     """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
     from servers import Server, started
@@ -254,20 +242,17 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
     servers = {  # name -> environment and server
         "ours, torch": ("ours", Server([*ours, checkpoint, "--log", "errors", "--port"])),
         "ours, ONNX": ("ours", Server([*ours, folder / "exported", "--log", "errors", "--port"])),
-        "FastAPI and the stock pipeline": ("ours", Server([sys.executable, "-c", PLAIN, checkpoint])),
         "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **asked)),
         "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **asked)),
         "litserve": ("litserve", Server([python_of("litserve"), folder / "lit.py", checkpoint])),
     }
     rows = []
     with ExitStack() as stack:
-        for name, (_, server) in list(servers.items()):
-            try:
+        for name, (_, server) in servers.items():
+            with failing(name):
                 stack.enter_context(started(server, arguments.threads))
                 server.measure(texts, 8, 2)
-            except (RuntimeError, OSError, EOFError) as error:
-                FAILED[name] = str(error)[:200]
-                del servers[name]
+        servers = {name: side for name, side in servers.items() if name not in FAILED}
         for clients in arguments.clients:
             for _, server in servers.values():
                 server.per_request, server.slow, server.failures = [], [], 0
@@ -367,31 +352,25 @@ print(Classifier(sys.argv[1]).predict(sys.argv[2]))
 def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
     """Seconds of a whole command that answers for one text, with cached bytecode."""
     text = "I am so happy that you are here today."
+    whole, exported = [checkpoint, text], [str(folder / "exported"), text]
     predict = ["-m", "hf_emotion", "predict"]
     sides = {  # name -> environment, command, the side of ours, the goal
-        "ours, checkpoint": ("ours", [*predict, checkpoint, text], None, {}),
-        "ours, exported": ("ours", [*predict, str(folder / "exported"), text], None, {}),
-        "bare onnxruntime": ("onnxruntime", ["-c", BARE, checkpoint, text], "ours, exported", {"at_most": 1.3}),
-        "pysentimiento": (
-            "pysentimiento",
-            ["-c", PYSENTIMIENTO, checkpoint, text],
-            "ours, checkpoint",
-            {"at_most": 0.5},
-        ),
-        "tweetnlp": ("tweetnlp", ["-c", TWEETNLP, checkpoint, text], "ours, checkpoint", {"at_most": 0.5}),
+        "ours, checkpoint": ("ours", [*predict, *whole], None, None),
+        "ours, exported": ("ours", [*predict, *exported], None, None),
+        "bare onnxruntime": ("onnxruntime", ["-c", BARE, *whole], "ours, exported", 1.3),
+        "pysentimiento": ("pysentimiento", ["-c", PYSENTIMIENTO, *whole], "ours, checkpoint", 0.5),
+        "tweetnlp": ("tweetnlp", ["-c", TWEETNLP, *whole], "ours, checkpoint", 0.5),
     }
     times: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(1 + arguments.pairs):
-        for name, (environment, command, _, _) in sides.items():
-            if name not in FAILED:
-                try:
-                    variables = {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
-                    wall = spent([python_of(environment), *command], **variables).wall
-                    times[name] += [wall] * (number > 0)
-                except subprocess.CalledProcessError as error:
-                    FAILED[name] = f"exit code {error.returncode}"
+    variables = {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
+    for number, (name, side) in itertools.product(range(1 + arguments.pairs), sides.items()):
+        if name in FAILED:
+            continue
+        with failing(name):
+            wall = spent([python_of(side[0]), *side[1]], **variables).wall
+            times[name] += [wall] * (number > 0)
     return [
-        ratio("start", f"one text: {ours} against {name}", times[ours], times[name], **goal)
+        ratio("start", f"one text: {ours} against {name}", times[ours], times[name], at_most=goal)
         | {"peer": name, "versions": versions(environment)}
         for name, (environment, _, ours, goal) in sides.items()
         if ours is not None and name not in FAILED

@@ -93,7 +93,7 @@ RUNS = [  # function, sizes, topics of its rows
         {"replies with emotions", "all emotions at once"},
     ),
     (training.language_model, {**TINY, "shapes": ["2x4"], "train_shape": "2x5"}, {"language model with emotions"}),
-    (predicting.many_texts, {"base_model": "BASE", "rows": 70, "onnx": False, "pairs": 1}, {"many texts"}),
+    (predicting.many_texts, {"base_model": "BASE", "rows": 70, "pairs": 1}, {"many texts"}),
     (predicting.targets_and_aspects, {"base_model": "BASE", "rows": 30, "pairs": 1}, {"targets and aspects"}),
     (predicting.start_of_the_program, {"pairs": 1}, {"start of the program"}),
 ]
@@ -107,13 +107,6 @@ def test_a_benchmark_runs(function, sizes, topics, base, monkeypatch):
     rows = function(**{key: base if value == "BASE" else value for key, value in sizes.items()})
     assert {row["topic"] for row in rows} == topics <= set(run_all.TOPICS)
     assert all(row["median"] > 0 and row["pairs"] >= 1 for row in rows)
-
-
-def test_memory_of_a_step_is_that_above_the_imports(monkeypatch):
-    used = {"imports": 100, "stock": 300, "ours": 310}
-    monkeypatch.setattr(training, "spent", lambda command: SimpleNamespace(memory=used[command[-1]]))
-    rows = training.classifiers(["cg-bert"], "tiny", ["memory"], ["2x8"])
-    assert [row["median"] for row in rows] == [1.05]
 
 
 @pytest.mark.parametrize("sweep", ["labels", "tokens"])
@@ -183,7 +176,7 @@ def rows_of(*medians: float, topic: str = "service", **goal) -> list[dict]:
 
 
 def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatch):
-    results, medians = tmp_path / "results.json", {"many_texts": [2.5, 2.0], "first_answer": [0.2]}
+    results, medians = tmp_path / "results.json", {"many_texts": [2.5, 2.0], "start_of_the_program": [0.2]}
 
     def run_here(command) -> int:
         name, output = command[2], Path(command[-1])
@@ -209,13 +202,13 @@ def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatc
         )
     )
     with pytest.raises(SystemExit, match="failed: long_file$"):
-        run_all.main(["many_texts", "first_answer", "long_file", "--results", str(results)])
-    assert list(json.loads(results.read_text())) == ["run_all.py many_texts", "run_all.py first_answer"]
-    medians["first_answer"] = [0.4]
-    run_all.main(["first_answer", "--results", str(results)])
+        run_all.main(["many_texts", "start_of_the_program", "long_file", "--results", str(results)])
+    assert list(json.loads(results.read_text())) == ["run_all.py many_texts", "run_all.py start_of_the_program"]
+    medians["start_of_the_program"] = [0.4]
+    run_all.main(["start_of_the_program", "--results", str(results)])
     table = (tmp_path / "RESULTS.md").read_text().splitlines()
     assert "| many texts | ≥ 2.2 | 2 | work 2.0 / x | **2.000× [2.000, 2.000]** | B |" in table
-    assert "| first answer | ≤ 0.3 | 1 | work 0.4 / x | **0.400× [0.400, 0.400]** | B |" in table
+    assert "| start of the program | ≤ 0.3 | 1 | work 0.4 / x | **0.400× [0.400, 0.400]** | B |" in table
     assert "| service | work 1.1 / x | litserve 0.2.19 | ≥ 1.2 | **1.100× [1.100, 1.100]** | A |" in table
     assert "Not measured: bulk: x (it ended with 1)." in table
 

@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Makes the tables of the study from the records of its runs.
-
-    python -m benchmarks.study tables REPRODUCTION.md --records benchmarks/reproduction
-
-writes the tables of a document anew, between its lines `<!-- table NAME -->` and `<!-- end -->`.
-"""
+"""Makes the tables of the study from the records, between the lines `<!-- table NAME -->` and `<!-- end -->` of a document."""
 
 import json
 import re
