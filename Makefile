@@ -105,7 +105,7 @@ docs: .venv/docs
 # Small sizes; writes build/bench/RESULTS.md, so that the committed figures stay.
 bench: .venv/installed
 	mkdir -p build/bench
-	$(BIN)/python benchmarks/run_all.py --results build/bench/results.json $(if $(BEFORE),--before "$(BEFORE)")
+	$(BIN)/python benchmarks/run_all.py --results build/bench/results.json
 
 # Writes benchmarks/RESULTS.md. DATA: the folder with the corpora. CHECKPOINT and TARGETED: trained models for emotions and for aspects.
 bench-full: .venv/installed

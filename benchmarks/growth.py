@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How cost grows: train steps with labels, length, batch, layers and emotions beside the stock peer; predictions with the tokens of a text,
-the number of texts, labels, threads that share a predictor, rows of a file, and Ray's workers. A PNG for each sweep.
+How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text,
+threads that share a predictor, rows of a file, and Ray's workers. A PNG for each sweep.
 
     python benchmarks/growth.py labels tokens --pairs 5 --output build/growth.json
 """
@@ -18,8 +18,7 @@ import torch
 from measuring import interleaved, machine, ratio, recorded, result, spent
 from predicting import small_model, write_texts
 from texts import WORDS, save_untrained, synthetic_texts
-from training import GPT2_SIZES, PLAIN, generator, generator_step, inputs_for, pair, step_of
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from training import inputs_for, pair, step_of
 
 from hf_emotion import Predictor
 from hf_emotion.io.files import write_json
@@ -27,7 +26,6 @@ from hf_emotion.io.files import write_json
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
-from matplotlib.ticker import LogLocator, NullLocator
 
 
 Sides = dict[str, Callable[[], object]]  # name -> what to time; the second one, if any, is the stock peer
@@ -40,12 +38,6 @@ def steps(model_type: str, batch_size: int = 8, length: int = 64, **fields) -> S
     return dict(zip((model_type, "stock BERT"), both, strict=True))
 
 
-def emotions(number: int) -> Sides:
-    models = generator(GPT2_SIZES["small"], num_emotions=number), generator(GPT2_SIZES["small"], **PLAIN)
-    both = (generator_step(model, 8, 32) for model in models)
-    return dict(zip(("gpt2-mod-ln", "plain norms"), both, strict=True))
-
-
 class Predictions:
     """The sweeps over predictions, with an untrained label-aware model over MiniLM in a folder."""
 
@@ -55,17 +47,6 @@ class Predictions:
     def checkpoint(self) -> Path:
         place = self.folder / "model"
         return place if place.is_dir() else save_untrained(place, "minilm", "label-aware-bert")
-
-    def texts(self, number: int) -> Sides:
-        texts, predictor = synthetic_texts(number), Predictor(self.checkpoint(), device="cpu")
-        model = AutoModelForSequenceClassification.from_pretrained(self.checkpoint())
-        tokenizer = AutoTokenizer.from_pretrained(self.checkpoint())
-        stock = pipeline("text-classification", model=model, tokenizer=tokenizer)
-        labels = len(predictor.labels)
-        return {
-            "Predictor": lambda: predictor(texts, top_k=labels),
-            "stock pipeline": lambda: stock(texts, batch_size=32, top_k=None),
-        }
 
     def tokens(self, number: int) -> Sides:
         """64 texts; longer ones than the model's maximum are read in windows."""
@@ -109,18 +90,6 @@ def sweeps(folder: Path) -> dict[str, tuple[str, list[int], Callable[[int], Side
             [32, 64, 128, 256, 512],
             lambda n: steps("qacg-bert", length=n),
         ),
-        "batch": (
-            "texts per batch (train step, 64 tokens each)",
-            [1, 2, 4, 8, 16, 32],
-            lambda n: steps("qacg-bert", batch_size=n),
-        ),
-        "layers": (
-            "layers (train step, 8 texts of 64 tokens)",
-            [1, 2, 4, 8, 12],
-            lambda n: steps("qacg-bert", num_hidden_layers=n),
-        ),
-        "emotions": ("emotions (train step, 8 contexts and replies of 32 tokens)", [1, 8, 64, 512], emotions),
-        "rows": ("texts (prediction, lengths of GoEmotions)", [125, 250, 500, 1000, 2000, 4000], predictions.texts),
         "tokens": ("tokens per text (prediction, 64 texts)", [8, 32, 128, 512, 1024, 4096], predictions.tokens),
         "callers": (f"threads that share a predictor ({CALLS} calls)", [1, 2, 4, 8, 16, 64], predictions.callers),
         "file": ("rows of a file (predict --input)", [10_000, 100_000, 1_000_000], predictions.file),
@@ -144,9 +113,6 @@ def draw(path: Path, label: str, values: list[int], series: dict[str, list[float
         axes.set_ylim(0, 1.1 * max(times))
     else:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
@@ -171,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             values, rows, series = arguments.values or values, [], {}
             for value in values:
                 sides = sides_at(value)
-                training = len(sides) == 2 and sweep != "rows"
+                training = len(sides) == 2
                 times = interleaved(list(sides.values()), arguments.pairs, warm_up=1, keep_memory=training)
                 work = f"{sweep} {value}: {' against '.join(sides)}"
                 rows.append(

@@ -6,7 +6,7 @@ one's torch. Both sides run in turn, each in its own process.
 
     python benchmarks/peers.py service bulk --data-dir DATA --pairs 5
 
-WORK: service, bulk, start, training, targets, browser. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+WORK: service, bulk, start, training. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
 """
 
 import argparse
@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,51 +29,55 @@ from hf_emotion.io.files import write_json
 
 
 ROOT = Path(__file__).resolve().parents[1]
+PLACE = ROOT / "build" / "peers"
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
-# Environment -> what pip installs there, and the tool's own package, whose version is recorded.
+# Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
     "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "click<8.2"),
-    "litserve": ("litserve==0.2.19", "transformers==5.23.0"),
+    "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "setfit": ("setfit==1.2.0", "transformers<5"),
     "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
     "tweetnlp": ("tweetnlp==0.4.5",),
-    "pyabsa": ("pyabsa==2.4.2",),
-    "onnxruntime": ("onnxruntime==1.31.1", "tokenizers==0.23.3"),
-    "playwright": ("playwright==1.61.0",),
+    "onnxruntime": ("onnxruntime==1.31.1",),
 }
-JAVASCRIPT = "@huggingface/transformers@4.3.2"
+# These run beside our versions of everything else; the others need older ones and share torch alone.
+BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
 
 
 def python_of(name: str) -> str:
     """The Python of an environment; it is made if it is not there. Raises CalledProcessError: pip failed."""
     if name == "ours":
         return sys.executable
-    folder = ROOT / "build" / "peers" / name
-    python = folder / "bin" / "python"
+    folder, shared = PLACE / name, PLACE / "shared"
     if not (folder / "installed").is_file():
-        shared = folder.with_name("shared")
-        shared.mkdir(parents=True, exist_ok=True)
-        (shared / "constraints.txt").write_text(TORCH + "\n")
         here = Path(importlib.util.find_spec("torch").origin).parents[1]
-        for part in (*(here / one for one in ("torch", "torchgen", "functorch")), *here.glob("torch-*.dist-info")):
+        shared.mkdir(parents=True, exist_ok=True)
+        for part in (here / "torch", here / "torchgen", here / "functorch", *here.glob("torch-*.dist-info")):
             if part.exists() and not (shared / part.name).is_symlink():
                 (shared / part.name).symlink_to(part)
-        venv.create(folder, with_pip=True)
-        next(folder.glob("lib/*/site-packages")).joinpath("shared_torch.pth").write_text(str(shared))
-        pip = [python, "-m", "pip", "install", "-q", "-c", shared / "constraints.txt", *ENVIRONMENTS[name]]
-        subprocess.run(pip, check=True)
+        (constraints := PLACE / "constraints.txt").write_text(TORCH + "\n")
+        venv.create(folder, clear=True, symlinks=True)
+        site = next(folder.glob("lib/*/site-packages"))
+        (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "-c", constraints]
+        subprocess.run([*pip, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
-    return str(python)
+    return str(folder / "bin" / "python")
 
 
-def version_in(name: str) -> str:
-    """ "litserve 0.2.19, transformers 5.23.0"."""
-    own = ENVIRONMENTS[name][0].partition("==")[0].partition("[")[0]
-    code = "import importlib.metadata as m, sys; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:] if n in "
-    code += "{d.name for d in m.distributions()}))"
-    command = [python_of(name), "-c", code, *dict.fromkeys((own, "transformers", "onnxruntime"))]
+VERSIONS = """
+import importlib.metadata as metadata, sys
+found = {one.name.lower(): one.version for one in reversed(list(metadata.distributions()))}
+print(", ".join(f"{name} {found[name]}" for name in sys.argv[1:] if name in found))
+"""
+
+
+def versions(environment: str) -> str:
+    """ "litserve 0.2.19, transformers 5.23.0, onnxruntime 1.31.1"."""
+    own = ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
+    command = [python_of(environment), "-c", VERSIONS, *dict.fromkeys((own, "transformers", "onnxruntime"))]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -83,7 +87,7 @@ import json, os, sys, time
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-given = json.loads(sys.argv[1])
+given = json.load(open(sys.argv[1]))
 texts, model, rows = given["texts"], given["model"], given.get("rows")
 {setup}
 for line in sys.stdin:
@@ -94,54 +98,41 @@ for line in sys.stdin:
 
 
 class Worker:
-    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the probabilities of the texts."""
+    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities."""
 
-    def __init__(self, environment: str, setup: str, given: dict[str, Any], threads: int):
-        with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
-            file.write(
-                WORKER.replace("{setup}", setup).replace("json.loads(sys.argv[1])", "json.load(open(sys.argv[1]))")
-            )
-        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as data:
-            json.dump(given, data)
-        variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
-        self.process = subprocess.Popen(
-            [python_of(environment), file.name, data.name],
-            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": variables},
-            cwd=tempfile.gettempdir(),
-        )
+    def __init__(self, environment: str, setup: str, given: Path, threads: int):
+        script = given.with_name(f"{len(list(given.parent.iterdir()))}.py")
+        script.write_text(WORKER.replace("{setup}", setup))
+        variables = {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        command = [python_of(environment), script, given]
+        self.process = subprocess.Popen(command, **pipes, env={**os.environ, **variables}, cwd=given.parent)
 
     def run(self) -> tuple[float, Any]:
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
+        """Seconds, and what `run` returned."""
+        print(file=self.process.stdin, flush=True)
+        if not (line := self.process.stdout.readline()):
             raise RuntimeError(f"the process ended with {self.process.wait()}")
         return tuple(json.loads(line))
 
     def close(self) -> None:
-        self.process.stdin.close()
+        with suppress(OSError):
+            self.process.stdin.close()
         self.process.wait()
 
 
+FAILED: dict[str, str] = {}  # peer -> why it is not measured
+
+
 @contextmanager
-def workers(sides: dict[str, tuple[str, str]], given: dict[str, Any], threads: int) -> Iterator[dict[str, Worker]]:
-    """All sides that start and run once, which warms them up; why others do not is printed."""
-    with ExitStack() as stack:
-        found = {}
-        for name, (environment, setup) in sides.items():
-            try:
-                worker = Worker(environment, setup, given, threads)
-                stack.callback(worker.close)
-                worker.answer = worker.run()[1]
-                found[name] = worker
-            except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-                if name.startswith("ours"):
-                    raise
-                FAILED[name] = str(error)
-        yield found
-
-
-FAILED: dict[str, str] = {}
+def failing(name: str) -> Iterator[None]:
+    """What goes wrong with a peer is noted; it is left out from there on."""
+    try:
+        yield
+    except (RuntimeError, OSError, EOFError, subprocess.CalledProcessError) as error:
+        FAILED[name] = (
+            f"exit code {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
+        )
 
 
 def compared(
@@ -152,33 +143,37 @@ def compared(
     arguments: argparse.Namespace,
     **goal: float,
 ) -> list[dict]:
-    """Rows of all peers against the side of ours that `against` names for each."""
-    with workers(sides, given, arguments.threads) as found:
-        times: dict[str, list[float]] = {name: [] for name in found}
+    """
+    Rows of all peers that run, each against the side of ours that `against` names. `sides`: name -> environment and `setup`.
+    """
+    rows, workers, answers = [], {}, {}
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        data = Path(name) / "given.json"
+        write_json(data, given)
+        for side, (environment, setup) in sides.items():
+            with failing(side):
+                worker = Worker(environment, setup, data, arguments.threads)
+                stack.callback(worker.close)
+                answers[side] = worker.run()[1]  # which warms it up
+                workers[side] = worker
+        times: dict[str, list[float]] = {side: [] for side in workers}
         for _ in range(arguments.pairs):
-            for name, worker in found.items():
-                times[name].append(worker.run()[0])
-        rows = []
-        for peer, ours in against.items():
-            if peer not in found:
-                continue
-            row = ratio(work, f"{given['what']}, {ours}", times[ours], times[peer], **goal)
-            if found[peer].answer and found[ours].answer:
-                pairs = zip(found[peer].answer, found[ours].answer, strict=True)
-                row["largest_difference"] = max(
-                    abs(a - b) for one, two in pairs for a, b in zip(one, two, strict=True)
-                )
+            for side, worker in workers.items():
+                times[side].append(worker.run()[0])
+    for peer, ours in against.items():
+        if peer in workers:
+            row = ratio(work, f"{given['what']}: {ours} against {peer}", times[ours], times[peer], **goal)
+            if answers[peer] and answers[ours]:
+                both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
+                row["largest_difference"] = max(abs(a - b) for a, b in both)
             rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
     return rows
-
-
-def versions(environment: str) -> str:
-    return "the same environment" if environment == "ours" else version_in(environment)
 
 
 def make_checkpoint(folder: Path) -> str:
     """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
     import torch
+    from onnxruntime.quantization import quantize_dynamic
     from texts import save_untrained
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -192,6 +187,7 @@ def make_checkpoint(folder: Path) -> str:
         model, kwargs=inputs, f=place / "onnx" / "model.onnx", dynamo=True, external_data=False,
         input_names=list(inputs), output_names=["logits"], dynamic_shapes=dict.fromkeys(inputs, dynamic),
     )  # fmt: skip
+    quantize_dynamic(place / "onnx" / "model.onnx", place / "onnx" / "model_int8.onnx")
     command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return str(place)
@@ -234,57 +230,46 @@ if __name__ == "__main__":
 
 
 def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
-    """One text a request from 1 to 128 clients. Tried for the peers: batches of 32 and 64, infinity's engines torch and optimum."""
-    from predicting import Server, started
+    """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
+    from servers import Server, started
 
     texts = read_texts(arguments)[:2000]
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
+    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error --no-model-warmup".split()
+    asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
+    (folder / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
-    infinity = [str(Path(python_of("infinity")).with_name("infinity_emb")), "v2", "--model-id", checkpoint]
-    infinity += ["--device", "cpu", "--batch-size", "64", "--no-model-warmup", "--log-level", "error"]
-    asked = {"route": "/classify", "body": lambda text: {"model": Path(checkpoint).name, "input": [text]}}
-    script = folder / "litserve_server.py"
-    script.write_text(LITSERVE)
-    servers = {
-        "ours, torch": Server([*ours, checkpoint, "--log", "errors", "--port"]),
-        "ours, ONNX": Server([*ours, str(folder / "exported"), "--log", "errors", "--port"]),
-        "infinity, torch": Server([*infinity, "--engine", "torch", "--port"], **asked),
-        "infinity, ONNX": Server([*infinity, "--engine", "optimum", "--port"], **asked),
-        "litserve": Server([python_of("litserve"), str(script), checkpoint]),
+    servers = {  # name -> environment and server
+        "ours, torch": ("ours", Server([*ours, checkpoint, "--log", "errors", "--port"])),
+        "ours, ONNX": ("ours", Server([*ours, folder / "exported", "--log", "errors", "--port"])),
+        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **asked)),
+        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **asked)),
+        "litserve": ("litserve", Server([python_of("litserve"), folder / "lit.py", checkpoint])),
     }
-    names = {"infinity, torch": "infinity", "infinity, ONNX": "infinity", "litserve": "litserve"}
-    usable = {}
-    for name, server in servers.items():
-        try:
-            with started({name: server}, arguments.threads):
-                server.measure(texts, 1, 1, keep=False)
-            usable[name] = server
-        except (RuntimeError, OSError, asyncio_error()) as error:
-            FAILED[name] = str(error)
     rows = []
-    for clients in arguments.clients:
-        for server in usable.values():
-            server.per_request, server.slow, server.failures = [], [], 0
-        with started(usable, arguments.threads):
-            for number in range(1 + arguments.pairs):
-                for server in usable.values():
-                    server.measure(texts, clients, arguments.seconds, keep=number > 0)
-        for name, environment in names.items():
-            if name not in usable:
-                continue
-            own = usable["ours, ONNX" if "ONNX" in name else "ours, torch"]
-            more = {"peer": name, "versions": versions(environment), "failures": usable[name].failures}
-            work = f"{clients} clients, {'ONNX' if 'ONNX' in name else 'torch'}"
-            peer = usable[name]
-            rate = ratio("service", f"{work}: requests per second", own.per_request, peer.per_request, at_least=1.2)
-            slow = ratio("service", f"{work}: 95th percentile", own.slow, peer.slow, "ms", at_most=1)
-            rows += [rate | more, slow | more]
+    with ExitStack() as stack:
+        for name, (_, server) in servers.items():
+            with failing(name):
+                stack.enter_context(started(server, arguments.threads))
+                server.measure(texts, 8, 2)
+        servers = {name: side for name, side in servers.items() if name not in FAILED}
+        for clients in arguments.clients:
+            for _, server in servers.values():
+                server.per_request, server.slow, server.failures = [], [], 0
+            for _ in range(arguments.pairs):
+                for _, server in servers.values():
+                    server.measure(texts, clients, arguments.seconds)
+            for name, (environment, peer) in servers.items():
+                if name.startswith("ours"):
+                    continue
+                own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"][1]
+                both = (
+                    ratio("service", "requests per second", own.per_request, peer.per_request, at_least=1.2),
+                    ratio("service", "95th percentile", own.slow, peer.slow, "ms", at_most=1),
+                )
+                more = {"peer": name, "versions": versions(environment), "failures": peer.failures}
+                rows += [row | more | {"work": f"{clients} clients, {name}: {row['work']}"} for row in both]
     return rows
-
-
-def asyncio_error() -> type[Exception]:
-    import asyncio
-
-    return asyncio.IncompleteReadError
 
 
 OURS = """
@@ -322,24 +307,24 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
 
     texts = read_texts(arguments)
     export_onnx(checkpoint, folder / "int8", quantize="int8", texts=texts[:100])
-    bf16 = "{'dtype': 'bfloat16'}"
+    bf16, graph = "{'dtype': 'bfloat16'}", "{'file_name': 'onnx/%s.onnx'}"
     sides = {
         "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
         "ours, bfloat16": ("ours", OURS.format(onnx=False, options=bf16)),
         "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
         "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
         "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options="{}")),
+        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model")),
+        "CrossEncoder, ONNX int8": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8")),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
         "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
     }
-    against = {
-        name: "ours, bfloat16" if "bfloat16" in name else "ours, float32" for name in sides if "ours" not in name
-    }
+    kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
+    against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
+    against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
     given = {"texts": texts, "model": checkpoint, "exported": str(folder / "int8"), "what": f"{len(texts):,} texts"}
-    rows = compared("bulk", sides, against, given, arguments, at_least=1.1)
-    return rows
+    return compared("bulk", sides, against, given, arguments, at_least=1.1)
 
 
 BARE = """
@@ -365,44 +350,36 @@ print(Classifier(sys.argv[1]).predict(sys.argv[2]))
 
 
 def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
-    """Seconds of a whole command that answers for one text."""
+    """Seconds of a whole command that answers for one text, with cached bytecode."""
     text = "I am so happy that you are here today."
-    ours = [sys.executable, "-m", "hf_emotion", "predict"]
-    sides = {
-        "ours, checkpoint": ([*ours, checkpoint, text], None, None),
-        "ours, exported": ([*ours, str(folder / "exported"), text], None, None),
-        "bare onnxruntime": ([python_of("onnxruntime"), "-c", BARE, checkpoint, text], "exported", {"at_most": 1.3}),
-        "pysentimiento": (None, "checkpoint", {"at_most": 0.5}),
-        "tweetnlp": (None, "checkpoint", {"at_most": 0.5}),
+    whole, exported = [checkpoint, text], [str(folder / "exported"), text]
+    predict = ["-m", "hf_emotion", "predict"]
+    sides = {  # name -> environment, command, the side of ours, the goal
+        "ours, checkpoint": ("ours", [*predict, *whole], None, None),
+        "ours, exported": ("ours", [*predict, *exported], None, None),
+        "bare onnxruntime": ("onnxruntime", ["-c", BARE, *whole], "ours, exported", 1.3),
+        "pysentimiento": ("pysentimiento", ["-c", PYSENTIMIENTO, *whole], "ours, checkpoint", 0.5),
+        "tweetnlp": ("tweetnlp", ["-c", TWEETNLP, *whole], "ours, checkpoint", 0.5),
     }
-    times: dict[str, list[float]] = {}
-    for number in range(1 + arguments.pairs):  # the first writes bytecode
-        for name, (command, _, _) in sides.items():
-            if name in FAILED:
-                continue
-            try:
-                if command is None:
-                    command = [python_of(name), "-c", {"pysentimiento": PYSENTIMIENTO, "tweetnlp": TWEETNLP}[name]]
-                    command += [checkpoint, text]
-                wall = spent(command, OMP_NUM_THREADS=str(arguments.threads), HF_HUB_OFFLINE="1").wall
-                times.setdefault(name, []).extend([wall] * (number > 0))
-            except subprocess.CalledProcessError as error:
-                FAILED[name] = str(error)[:200]
-    rows = []
-    for name, (_, ours_is, goal) in sides.items():
-        if goal is not None and name not in FAILED:
-            row = ratio("start", f"one text, {ours_is}", times[f"ours, {ours_is}"], times[name], **goal)
-            rows.append(row | {"peer": name, "versions": versions(name.removeprefix("bare "))})
-    return rows
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    variables = {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
+    for number, (name, side) in itertools.product(range(1 + arguments.pairs), sides.items()):
+        if name in FAILED:
+            continue
+        with failing(name):
+            wall = spent([python_of(side[0]), *side[1]], **variables).wall
+            times[name] += [wall] * (number > 0)
+    return [
+        ratio("start", f"one text: {ours} against {name}", times[ours], times[name], at_most=goal)
+        | {"peer": name, "versions": versions(environment)}
+        for name, (environment, _, ours, goal) in sides.items()
+        if ours is not None and name not in FAILED
+    ]
 
 
-# One epoch over `rows`, (text, label) each, in batches of 32, without evaluation and checkpoints where that can be set.
-TRAINERS = {
-    "ours": (
-        "ours",
-        """
+# One epoch over `rows`, (text, label) each, in batches of 32, without checkpoints, and without evaluation where that can be set.
+OUR_TRAINER = """
 from pathlib import Path
-import tempfile
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from hf_emotion import load_recipe
 from hf_emotion.tasks import task_of_rows
@@ -412,58 +389,44 @@ whole = Dataset.from_list([{"id": str(i), "text": t, "labels": y} for i, (t, y) 
 splits = DatasetDict(train=whole, validation=whole.select(range(min(64, len(whole)))))
 settings = ["num_train_epochs=1", "per_device_train_batch_size=32", "disable_tqdm=true", "use_cpu=true"]
 recipe = load_recipe("goemotions/baseline", [f"base_model={model}", *settings])
-def run():
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        fit_model(task_of_rows(whole), recipe, 0, place / "checkpoints", splits, False, recipe_file=place / "recipe.yaml")
-""",
-    ),
-    "CrossEncoderTrainer": (
-        "sentence-transformers",
-        """
-import tempfile
-from datasets import Dataset
+def train(place):
+    fit_model(task_of_rows(whole), recipe, 0, Path(place, "runs"), splits, False, recipe_file=Path(place, "recipe.yaml"))
+"""
+CROSS_ENCODER_TRAINER = """
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import CrossEntropyLoss
-data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
-def run():
+def train(place):
     encoder = CrossEncoder(model, num_labels=28, device="cpu", max_length=50)
-    with tempfile.TemporaryDirectory() as name:
-        arguments = CrossEncoderTrainingArguments(name, num_train_epochs=1, per_device_train_batch_size=32, use_cpu=True,
-            save_strategy="no", report_to="none", disable_tqdm=True)
-        CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data, loss=CrossEntropyLoss(encoder)).train()
-""",
-    ),
-    "SetFit, one pair of each kind for a text": (
-        "setfit",
-        """
-import tempfile
-from datasets import Dataset
+    options = {"num_train_epochs": 1, "per_device_train_batch_size": 32, "use_cpu": True, "save_strategy": "no"}
+    arguments = CrossEncoderTrainingArguments(place, **options, report_to="none", disable_tqdm=True)
+    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data(), loss=CrossEntropyLoss(encoder)).train()
+"""
+SETFIT = """
 from setfit import SetFitModel, Trainer, TrainingArguments
-data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
-def run():
-    with tempfile.TemporaryDirectory() as name:
-        arguments = TrainingArguments(output_dir=name, batch_size=32, num_epochs=1, num_iterations=1, save_strategy="no",
-            report_to="none", show_progress_bar=False)
-        Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data).train()
-""",
-    ),
-    "simpletransformers": (
-        "simpletransformers",
-        """
-import tempfile
+def train(place):
+    options = {"batch_size": 32, "num_epochs": 1, "num_iterations": 1, "save_strategy": "no", "report_to": "none"}
+    arguments = TrainingArguments(output_dir=place, **options, show_progress_bar=False)
+    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data()).train()
+"""
+SIMPLETRANSFORMERS = """
 import pandas
 from simpletransformers.classification import ClassificationModel
-data = pandas.DataFrame(rows, columns=["text", "labels"])
+def train(place):
+    options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
+        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True}
+    classifier = ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options)
+    classifier.train_model(pandas.DataFrame(rows, columns=["text", "labels"]))
+"""
+RUN_TRAINER = """
+import tempfile
+def data():
+    from datasets import Dataset
+    return Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
 def run():
-    with tempfile.TemporaryDirectory() as name:
-        options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
-            "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": name, "reprocess_input_data": True}
-        ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options).train_model(data)
-""",
-    ),
-}
+    with tempfile.TemporaryDirectory() as place:
+        train(place)
+"""
 
 
 def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
@@ -474,17 +437,18 @@ def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> li
     part = load_dataset_for(name, place)["train"]
     rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
     rows = rows[: arguments.rows]
+    sides = {
+        "ours": ("ours", OUR_TRAINER),
+        "CrossEncoderTrainer": ("sentence-transformers", CROSS_ENCODER_TRAINER),
+        "SetFit, two pairs for a text": ("setfit", SETFIT),
+        "simpletransformers": ("simpletransformers", SIMPLETRANSFORMERS),
+    }
+    sides = {name: (environment, code + RUN_TRAINER) for name, (environment, code) in sides.items()}
     given = {"texts": [], "model": checkpoint, "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
-    against = {peer: "ours" for peer in TRAINERS if peer != "ours"}
-    return compared("training", TRAINERS, against, given, arguments, at_most=0.9)
+    return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
 
 
-WORKS: dict[str, Callable[[Path, str, argparse.Namespace], list[dict]]] = {
-    "service": service,
-    "bulk": bulk,
-    "start": start,
-    "training": training,
-}
+WORKS = {function.__name__: function for function in (service, bulk, start, training)}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions, the service and the start of the program against the stock pipeline and against ourselves. `run_all.py` runs them."""
+"""Predictions and the start of the program in other dtypes, orders and sizes. `run_all.py` runs them."""
 
-import contextlib
 import csv
 import itertools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from datasets import ClassLabel, Dataset
-from measuring import Spent, interleaved, ratio, result, spent
+from measuring import interleaved, ratio, result, spent
 from texts import save_untrained, synthetic_texts
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel, pipeline
+from transformers import BertConfig, BertModel
 
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.publishing.export import export_onnx
@@ -24,17 +24,6 @@ from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets
-
-
-@contextlib.contextmanager
-def model_of(checkpoint: str | None, base_model: str, exported: bool = False) -> Iterator[tuple[str, str]]:
-    """A checkpoint (default: an untrained label-aware model over the base model) and, on request, the folder it is exported to."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = checkpoint or str(save_untrained(Path(name) / "model", base_model, "label-aware-bert"))
-        if exported:
-            command = [sys.executable, "-m", "hf_emotion", "export", folder, "--output", f"{name}/exported"]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        yield folder, f"{name}/exported"
 
 
 def share_of_peak(dtype: torch.dtype, predict: Callable[[], object], pairs: int) -> list[float]:
@@ -52,55 +41,34 @@ def many_texts(
     base_model: str = "minilm",
     data_dir=None,
     rows: int = 2000,
-    dtype: str | None = None,
-    onnx: bool = True,
+    dtype: str = "bfloat16",
     pairs: int = 3,
 ) -> list[dict]:
     """
-    `Predictor` against the stock pipeline in batches of 32, with the same checkpoint and all labels ranked; against itself in half
-    precision and in int8 with the loss of macro-F1 (of a given checkpoint and corpus); its share of the machine's matrix products.
+    `Predictor` with all labels ranked: its share of the machine's matrix products in float32 and in another dtype, the two beside each
+    other, and the macro-F1 that int8 loses (of a given checkpoint and corpus). peers.py has the stock pipeline.
     """
     texts, source = synthetic_texts(rows), "synthetic texts"
     if data_dir is not None:
         texts = list(load_dataset_for("goemotions", data_dir)["train"]["text"])[:rows]
         source = "texts of goemotions"
-    found, topic = [], "many texts"
-    with model_of(checkpoint, base_model) as (folder, exported):
-        predictor = Predictor(folder, device="cpu")
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
-        stock = pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(folder))
-        settings = {"batch_size": 32, "top_k": None, "truncation": True, "max_length": predictor.max_length}
-        labels = len(predictor.labels)
-        for one, other in zip(predictor(texts[:64], top_k=labels), stock(texts[:64], **settings), strict=True):
-            expected = {item["label"]: item["score"] for item in other}
-            np.testing.assert_allclose(
-                [item["score"] for item in one], [expected[item["label"]] for item in one], atol=1e-4
-            )
-        work = f"{len(texts)} {source}, {model.config.model_type} over {model.config.num_hidden_layers} layers"
-
-        def compare(ours, theirs, what: str, at_least: float) -> None:
-            both = interleaved([lambda: ours(texts, top_k=labels), theirs], pairs, warm_up=1)
-            found.append(ratio(topic, f"{work}: {what}", *both, at_least=at_least))
-
-        def plain() -> object:
-            return predictor(texts, top_k=labels)
-
-        compare(predictor, lambda: stock(texts, **settings), "Predictor against the stock pipeline", 2)
-        peak = f"{work}: operations per second to those of a matrix product"
-        found.append(result(topic, f"{peak}, float32", share_of_peak(torch.float32, plain, pairs), "×", at_least=0.85))
-        if dtype is not None:
-            half = Predictor(folder, device="cpu", dtype=dtype)
-            compare(half, plain, f"Predictor in {dtype} against float32", 1)
-            shares = share_of_peak(getattr(torch, dtype), lambda: half(texts, top_k=labels), pairs)
-            found.append(result(topic, f"{peak}, {dtype}", shares, "×", at_least=0.7))
-        if onnx:
-            measured = None not in (checkpoint, data_dir)
-            corpus = {"dataset": "goemotions", "data_dir": data_dir} if measured else {"texts": texts[:1000]}
-            report = export_onnx(folder, exported, quantize="int8", **corpus)
-            compare(Predictor(exported), plain, "ONNX int8 against fp32", 2)
-            for name, metric in report.get("metrics", {}).items():
-                if name.endswith("/macro_f1"):
-                    lost = f"{name} lost with int8 on the test part of goemotions (fp32: {metric['torch']:.4f})"
+    with tempfile.TemporaryDirectory() as name:
+        folder = checkpoint or save_untrained(Path(name) / "model", base_model, "label-aware-bert")
+        ours = {kind: Predictor(folder, device="cpu", dtype=kind) for kind in ("float32", dtype)}
+        config, found, topic = ours[dtype].model.config, [], "many texts"
+        work = f"{len(texts)} {source}, {config.model_type} over {config.num_hidden_layers} layers"
+        ways = {kind: partial(predictor, texts, top_k=len(predictor.labels)) for kind, predictor in ours.items()}
+        both = interleaved([ways[dtype], ways["float32"]], pairs, warm_up=1)
+        found.append(ratio(topic, f"{work}: Predictor in {dtype} against float32", *both, at_least=1))
+        for kind, goal in {"float32": 0.85, dtype: 0.7}.items():
+            shares = share_of_peak(getattr(torch, kind), ways[kind], pairs)
+            peak = f"{work}: operations per second to those of a matrix product, {kind}"
+            found.append(result(topic, peak, shares, "×", at_least=goal))
+        if None not in (checkpoint, data_dir):
+            report = export_onnx(folder, f"{name}/int8", quantize="int8", dataset="goemotions", data_dir=data_dir)
+            for figure, metric in report["metrics"].items():
+                if figure.endswith("/macro_f1"):
+                    lost = f"{figure} lost with int8 on the test part of goemotions (fp32: {metric['torch']:.4f})"
                     found.append(result(topic, lost, [metric["torch"] - metric["int8"]], "points", at_most=0.005))
     return found
 
@@ -225,45 +193,3 @@ def start_of_the_program(pairs: int = 11) -> list[dict]:
         result("start of the program", name, series, "s", at_most=at_most)
         for (name, (_, at_most)), series in zip(STARTS.items(), interleaved(actions, pairs), strict=True)
     ]
-
-
-TEXT = "I am so happy that you are here today."
-# The least that an answer with torch needs. The checkpoint's own code replaces `hf_emotion.modeling`.
-FLOOR = """
-import sys
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
-checkpoint, text = sys.argv[1:]
-model = AutoModelForSequenceClassification.from_pretrained(checkpoint, trust_remote_code=True).eval()
-tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-with torch.inference_mode():
-    print(model(**tokenizer(text, return_tensors="pt")).logits.sigmoid().tolist())
-"""
-
-
-def first_answer(checkpoint: str | None = None, base_model: str = "minilm", pairs: int = 7) -> list[dict]:
-    """
-    Processor seconds and memory of `hf-emotion predict MODEL TEXT` for a checkpoint and its exported folder, against a program that
-    only imports torch, loads the checkpoint and runs it; each in its own process, with cached bytecode.
-    """
-    with model_of(checkpoint, base_model, exported=True) as (folder, exported):
-        sides = {
-            "the program": ["-c", FLOOR, folder, TEXT],
-            "the checkpoint": ["-m", "hf_emotion", "predict", folder, TEXT],
-            "the exported folder": ["-m", "hf_emotion", "predict", exported, TEXT],
-        }
-        runs: dict[str, list[Spent]] = {name: [] for name in sides}
-        for _ in range(1 + pairs):  # the first of each writes bytecode
-            for name, command in sides.items():
-                runs[name].append(spent([sys.executable, *command], OMP_NUM_THREADS=str(torch.get_num_threads())))
-    runs = {name: series[1:] for name, series in runs.items()}
-    processor = {name: [run.processor for run in series] for name, series in runs.items()}
-    rows, topic = [], "first answer"
-    for name, at_most in (("the checkpoint", 1.05), ("the exported folder", 0.3)):
-        work = f"processor time of predict with {name}, to that of torch and the model alone"
-        rows.append(ratio(topic, work, processor[name], processor["the program"], at_most=at_most))
-    wall = [run.wall for run in runs["the exported folder"]]
-    rows.append(result(topic, "predict with the exported folder, wall time", wall, "s", at_most=1.5))
-    for name, series in runs.items():
-        rows.append(result(topic, f"memory of {name}", [run.memory for run in series], "MiB"))
-    return rows

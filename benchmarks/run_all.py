@@ -4,7 +4,7 @@ Runs benchmarks in turn, each in a process of its own, keeps their rows in a res
 peers.json.
 
     python benchmarks/run_all.py                            # all, small sizes: make bench
-    python benchmarks/run_all.py many_texts first_answer --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
+    python benchmarks/run_all.py many_texts replies --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
     python benchmarks/run_all.py --table                    # only writes RESULTS.md anew
 """
 
@@ -35,11 +35,10 @@ TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gpu": ({}, {}),
 }
 PREDICTING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "many_texts": ({"rows": 2000}, {"rows": 20_000, "dtype": "bfloat16"}),
+    "many_texts": ({"rows": 2000}, {"rows": 20_000}),
     "targets_and_aspects": ({"rows": 128}, {"rows": 512}),
     "long_file": ({}, {"rows": [10_000, 1_000_000]}),
     "start_of_the_program": ({"pairs": 7}, {}),
-    "first_answer": ({"pairs": 3}, {}),
 }
 NAMES = [*TRAINING, *PREDICTING]
 
@@ -138,7 +137,7 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
         lines += [line("WORK", "what", "peer", "goal", "measured", "on"), "|---" * 6 + "|"]
         for work, own in peers["works"].items():
             lines += [
-                line(work, row["work"], row["peer"], row["target"], measured(row), place(own["machine"]))
+                line(work, row["work"], row["versions"], row["target"], measured(row), place(own["machine"]))
                 for row in own["rows"]
                 if row["target"]
             ]

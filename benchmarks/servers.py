@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 class Server:
     """A server whose command ends with its port, and what was measured of it in each round."""
 
-    command: list[str]
+    command: list[str | os.PathLike]
     route: str = "/predict"
     body: Callable[[str], dict] = lambda text: {"inputs": text}
     port: int = 0
@@ -28,35 +28,33 @@ class Server:
     slow: list[float] = field(default_factory=list)  # 95th percentile
     failures: int = 0
 
-    def measure(self, texts: Sequence[str], clients: int, seconds: float, keep: bool = True) -> None:
+    def measure(self, texts: Sequence[str], clients: int, seconds: float) -> None:
         bodies = [json.dumps(self.body(text)).encode() for text in texts]
         latencies, failures, wall = asyncio.run(load(self.port, self.route, bodies, clients, seconds))
-        if keep:
-            self.per_request.append(wall / len(latencies))
-            self.slow.append(1000 * statistics.quantiles(latencies, n=20)[-1])
-            self.failures += failures
+        self.per_request.append(wall / len(latencies))
+        self.slow.append(1000 * statistics.quantiles(latencies, n=20)[-1])
+        self.failures += failures
 
 
 @contextlib.contextmanager
-def started(servers: dict[str, Server], threads: int) -> Iterator[None]:
-    """All servers, one after the other; they answer at /health when they are ready."""
-    with contextlib.ExitStack() as stack:
-        for name, server in servers.items():
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                server.port = free.getsockname()[1]
-            environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-            command = [*server.command, str(server.port)]
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            while True:
-                with contextlib.suppress(urllib.error.URLError, ConnectionError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health").close()
-                    break
-                if process.poll() is not None:
-                    raise RuntimeError(f"the server ended: {name}")
-                time.sleep(0.02)
+def started(server: Server, threads: int) -> Iterator[None]:
+    """A server that answers at /health, on a free port. Raises RuntimeError: it ended."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        server.port = free.getsockname()[1]
+    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    process = subprocess.Popen([*server.command, str(server.port)], env=variables, stdout=subprocess.DEVNULL)
+    try:
+        while True:
+            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health").close()
+                break
+            if process.poll() is not None:
+                raise RuntimeError(f"the server ended with {process.returncode}")
+            time.sleep(0.02)
         yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 async def load(

@@ -5,7 +5,6 @@ import random
 from pathlib import Path
 
 import torch
-from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_emotion import load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
@@ -37,16 +36,6 @@ def synthetic_texts(rows: int, seed: int = 0) -> list[str]:
     draw = random.Random(seed)
     lengths = draw.choices(list(LENGTHS), weights=LENGTHS.values(), k=rows)
     return [" ".join(draw.choices(WORDS, k=length - 2)) for length in lengths]
-
-
-def synthetic_emotions(rows: int, seed: int = 0) -> Dataset:
-    """Rows in GoEmotions' columns and labels, one label each."""
-    draw = random.Random(seed + 1)
-    names = load_dataset_for("quickstart")["train"].features["labels"].feature.names
-    features = Features({"id": Value("string"), "text": Value("string"), "labels": List(ClassLabel(names=names))})
-    labels = [[draw.randrange(len(names))] for _ in range(rows)]
-    values = {"id": [str(row) for row in range(rows)], "text": synthetic_texts(rows, seed), "labels": labels}
-    return Dataset.from_dict(values, features=features)
 
 
 def save_untrained(folder: Path, base_model: str, model_type: str, contexts: dict | None = None, **config) -> Path:

@@ -3,19 +3,14 @@
 
 import copy
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from hf_emotion.modeling import (
-    EmotionModulatedForCausalLM,
-    GPT2ModLNConfig,
-    GPT2ModLNForConditionalGeneration,
-)
-from measuring import interleaved, ratio, result, spent
+from hf_emotion.modeling import EmotionModulatedForCausalLM, GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
+from measuring import interleaved, ratio, result
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig
 
@@ -39,15 +34,13 @@ class Classifier:
 
 
 CLASSIFIERS = {
-    "label-aware-bert": Classifier(
-        "label-aware attention", {"num_labels": 28}, {"step": 1.03, "memory": 1.03}, ("32x32",)
-    ),
+    "label-aware-bert": Classifier("label-aware attention", {"num_labels": 28}, {"step": 1.03}, ("32x32",)),
     "roberta-esa": Classifier("emotion-specific attention", {"num_labels": 6}, {"step": 1.08}, ("16x64",)),
     "qacg-bert": Classifier(
-        "quasi-attention", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.13, "backward": 1.16, "memory": 1.12}
+        "quasi-attention", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.13, "backward": 1.16}
     ),
     "cg-bert": Classifier(
-        "context guidance", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.12, "backward": 1.12, "memory": 1.12}
+        "context guidance", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.12, "backward": 1.12}
     ),
 }
 
@@ -104,28 +97,21 @@ def step_of(model, inputs: dict[str, Any], kind: str = "step") -> Callable[[], N
 def classifiers(
     models: Sequence[str] = tuple(CLASSIFIERS),
     size: str = "base",
-    kinds: Sequence[str] = ("forward", "backward", "step", "memory"),
+    kinds: Sequence[str] = ("forward", "backward", "step"),
     shapes: Sequence[str] | None = None,
     pairs: int = 9,
 ) -> list[dict]:
-    """Our classifiers against stock BERT (RoBERTa): seconds, and the memory of a training above its imports."""
+    """Our classifiers against stock BERT (RoBERTa): seconds of a pass or a step."""
     rows = []
     for model_type in models:
         own = CLASSIFIERS[model_type]
         for shape in shapes or own.shapes:
             for kind in kinds:
-                if kind == "memory":
-                    sides = ("imports", "ours", "stock")
-                    command = [sys.executable, __file__, model_type, size, shape]
-                    imports, *peaks = (spent([*command, side]).memory for side in sides)
-                    ours, stock = ([peak - imports] for peak in peaks)
-                else:
-                    built = pair(model_type, size)
-                    steps = [step_of(model, inputs_for(model.config, *shape_of(shape)), kind) for model in built]
-                    ours, stock = interleaved(steps, pairs, keep_memory=kind != "forward")
-                unit, goal = "MiB" if kind == "memory" else "s", own.at_most.get(kind)
+                built = pair(model_type, size)
+                steps = [step_of(model, inputs_for(model.config, *shape_of(shape)), kind) for model in built]
+                ours, stock = interleaved(steps, pairs, keep_memory=kind != "forward")
                 work = f"{kind} of {model_type}, {size}, {shape}"
-                rows.append(ratio(own.topic, work, ours, stock, unit, at_most=goal))
+                rows.append(ratio(own.topic, work, ours, stock, at_most=own.at_most.get(kind)))
     return rows
 
 
@@ -355,14 +341,3 @@ def gpu(batch_size: int = 128, length: int = 128, size: str = "base", pairs: int
             work += f": share of the measured {peak / 1e12:.0f} TFLOP/s"
             rows.append(result("training on a GPU", work, values, "×", at_least=at_least.get(name)))
     return rows
-
-
-if (
-    __name__ == "__main__"
-):  # `classifiers` starts this to see the memory of a process that trains one side, or only imports
-    model_type, size, shape, side = sys.argv[1:]
-    if side != "imports":
-        trained = pair(model_type, size)[side == "stock"]
-        step = step_of(trained, inputs_for(trained.config, *shape_of(shape)))
-        for _ in range(3):
-            step()

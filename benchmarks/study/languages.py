@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures a classifier with GoEmotions' labels in six languages.
-
-    python -m benchmarks.study languages runs/goemotions_e5 goemotions --output languages.json
-"""
+"""Measures a classifier with GoEmotions' labels in six languages."""
 
 from typing import Any
 

@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures how much a score rises if rows are oversampled before they are split, which puts copies of training rows into the
-test part.
-
-    python -m benchmarks.study leakage emotion6/esa --base-model minilm_roberta --data-dir D
-
-trains the recipe on such splits. Compare with a run of the recipe itself, which oversamples only the training part.
-"""
+"""How much a score rises if rows are oversampled before they are split, which puts copies of training rows into the test part."""
 
 from pathlib import Path
 from typing import Any

@@ -91,17 +91,8 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         }
         write_json(folder / FACTS, facts)
         facts["weights"] = _write_graph(task, ReadyModel(folder), run)
-        kept = (
-            ADAPTER,
-            ADAPTER_CONFIG,
-            GRAPH,
-            "config.json",
-            "prediction.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            CARD,
-            METRICS,
-        )
+        names = ("config.json", "prediction.json", "tokenizer.json", "tokenizer_config.json")
+        kept = (ADAPTER, ADAPTER_CONFIG, GRAPH, *names, CARD, METRICS)
         facts["files"] = {name: sha256_of(folder / name) for name in kept}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)

@@ -30,17 +30,8 @@ KEYS = ("question", "table", "recipes", "encoder", "first", "set", "seeds")
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
     """
-    One seed of one recipe.
-
-    Attributes:
-        question: what it answers.
-        table: the table that it belongs to.
-        name: name of the recipe.
-        recipe: the recipe with this seed alone.
-        encoder: name of the encoder in the record.
-        record, folder: where its record and its run folder are, or will be.
-        first: the recipe and the run folder of a training that goes before, whose model is the base model; empty without one.
-        minutes: an estimate from those records of the same table and encoder whose recipe and settings differ least; None without any.
+    One seed of one recipe; `encoder` is its name in the record, `first` the recipe and the run folder of a training that goes before
+    (its model is the base model), `minutes` an estimate from the records that differ least, None without any.
     """
 
     question: str
@@ -78,9 +69,7 @@ def read_plan(
         encoders: name -> Hub id or folder, in place of the plan's own.
         output, records: folders of the run folders and of the records.
 
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: an unknown key, table, recipe or encoder.
+    Raises ValueError for an unknown key, table, recipe or encoder.
     """
     plan = read_yaml(Path(path).read_text(encoding="utf-8"))
     if not isinstance(plan, dict) or set(plan) != {"encoders", "runs"}:

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-How well the shares of `hf-emotion summarize` fit, on rows that are drawn so that a label is rarer or more frequent than it was.
-
-    python -m benchmarks.study quantification goemotions --data-dir DIR --output benchmarks/quantification.json
-"""
+"""How well the shares of `hf-emotion summarize` fit, on rows drawn so that a label is rarer or more frequent than it was."""
 
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures ready models, to choose them and for their cards.
-
-    python -m benchmarks.study ready runs/ready_goemotions --output hf_emotion/ready/goemotions --notes docs/ready/goemotions.yaml
-"""
+"""Measures ready models, to choose them and for their cards."""
 
 import tempfile
 from pathlib import Path
@@ -40,18 +36,8 @@ ASPECT_OF = {
     "sentihood": {"price": "price", "transit-location": "location"},
 }
 TERMS_ELSEWHERE = "semeval2014_terms"
-KEPT = {
-    "own": (
-        "macro_f1",
-        "micro_f1",
-        "top1_accuracy",
-        "fixed_macro_f1",
-        "tuned_here_macro_f1",
-        "ece_without_temperature",
-        "ece",
-    ),
-    "ekman": ("macro_f1", "accuracy", "majority", "rows"),
-}
+OWN = "macro_f1 micro_f1 top1_accuracy fixed_macro_f1 tuned_here_macro_f1 ece_without_temperature ece"
+KEPT = {"own": tuple(OWN.split()), "ekman": ("macro_f1", "accuracy", "majority", "rows")}
 
 
 def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None) -> dict[str, Any]:

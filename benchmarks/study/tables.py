@@ -77,40 +77,8 @@ Written by `python -m benchmarks.study tables` from the records in `benchmarks/r
 """
 
 
-# Table 4 of the label-aware attention paper: F1 of each label.
-GOEMOTIONS_LABELS = {
-    label: dict(zip(("Baseline (Demszky et al. 2020)", "LAA + CB", "LAA + CE", "LEAM + CE"), values, strict=True))
-    for label, values in {
-        "admiration": (0.65, 0.67, 0.68, 0.67),
-        "amusement": (0.80, 0.81, 0.80, 0.79),
-        "anger": (0.47, 0.49, 0.48, 0.46),
-        "annoyance": (0.34, 0.37, 0.36, 0.33),
-        "approval": (0.36, 0.41, 0.40, 0.39),
-        "caring": (0.39, 0.43, 0.44, 0.43),
-        "confusion": (0.37, 0.42, 0.42, 0.42),
-        "curiosity": (0.54, 0.56, 0.55, 0.53),
-        "desire": (0.49, 0.49, 0.48, 0.53),
-        "disappointment": (0.28, 0.33, 0.33, 0.29),
-        "disapproval": (0.39, 0.41, 0.41, 0.40),
-        "disgust": (0.45, 0.48, 0.46, 0.46),
-        "embarrassment": (0.43, 0.45, 0.45, 0.44),
-        "excitement": (0.34, 0.41, 0.41, 0.43),
-        "fear": (0.60, 0.67, 0.68, 0.68),
-        "gratitude": (0.86, 0.90, 0.90, 0.91),
-        "grief": (0.00, 0.42, 0.35, 0.21),
-        "joy": (0.51, 0.60, 0.59, 0.59),
-        "love": (0.78, 0.79, 0.80, 0.79),
-        "nervousness": (0.34, 0.34, 0.34, 0.34),
-        "neutral": (0.68, 0.67, 0.66, 0.65),
-        "optimism": (0.51, 0.56, 0.55, 0.54),
-        "pride": (0.36, 0.49, 0.50, 0.45),
-        "realization": (0.21, 0.26, 0.25, 0.23),
-        "relief": (0.15, 0.36, 0.35, 0.38),
-        "remorse": (0.66, 0.68, 0.67, 0.65),
-        "sadness": (0.49, 0.53, 0.53, 0.54),
-        "surprise": (0.50, 0.54, 0.55, 0.52),
-    }.items()
-}
+# Table 4 of the label-aware attention paper: label -> row -> F1.
+GOEMOTIONS_LABELS = json.loads(Path(__file__).with_name("goemotions_labels.json").read_text(encoding="utf-8"))
 
 
 def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures a classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on
-sentences that differ only in a term of identity.
-
-    python -m benchmarks.study transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
-"""
+"""A classifier of emotions outside its corpus: other corpora, labels mapped to Ekman's, and sentences that differ in a term of identity."""
 
 from collections.abc import Sequence
 from pathlib import Path
