@@ -39,7 +39,7 @@ ENVIRONMENTS = {
     "setfit": ("setfit==1.2.0", "transformers<5"),
     "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
-    "tweetnlp": ("tweetnlp==0.4.5",),
+    "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
 }
 # These run beside our versions of everything else; the others need older ones and share torch alone.

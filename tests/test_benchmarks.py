@@ -209,7 +209,7 @@ def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatc
     table = (tmp_path / "RESULTS.md").read_text().splitlines()
     assert "| many texts | ≥ 2.2 | 2 | work 2.0 / x | **2.000× [2.000, 2.000]** | B |" in table
     assert "| start of the program | ≤ 0.3 | 1 | work 0.4 / x | **0.400× [0.400, 0.400]** | B |" in table
-    assert "| service | work 1.1 / x | litserve 0.2.19 | ≥ 1.2 | **1.100× [1.100, 1.100]** | A |" in table
+    assert "| service | litserve 0.2.19 | ≥ 1.2 | 1 | work 1.1 / x | **1.100× [1.100, 1.100]** | A |" in table
     assert "Not measured: bulk: x (it ended with 1)." in table
 
 

@@ -37,17 +37,10 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
     PATH is a list of keys, joined by points; in a list the key is an index. In `benchmarks/results.json` the key of a row is
     its `work`. FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation
     (n-1) of a list; `mean.1f` has one digit.
+    With `check` nothing is changed.
 
-    Args:
-        documents: Markdown files.
-        check: change nothing.
-
-    Returns:
-        the number of figures, and a line for each figure that differs.
-
-    Raises:
-        ValueError: a mark does not follow a number, a record or key is unknown, a value does not fit its format. The message
-            lists all faults; no document is changed.
+    Returns the number of figures, and a line for each that differs. Raises ValueError with all faults (a mark that does not follow a
+    number, an unknown record or key, a value that does not fit its format); then no document is changed.
     """
     records: dict[str, Any] = {}
     written, differing, wrong = {}, [], []

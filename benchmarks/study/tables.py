@@ -126,12 +126,7 @@ def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 
 def write_document(document: str | Path, records: str | Path) -> int:
-    """
-    Write the tables of a document anew and return their number.
-
-    Raises:
-        ValueError: a mark names an unknown table or is not closed.
-    """
+    """Write the tables of a document anew and return their number. Raises ValueError: a mark is unknown or not closed."""
     document = Path(document)
     text = document.read_text(encoding="utf-8")
     count = 0
