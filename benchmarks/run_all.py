@@ -14,7 +14,6 @@ import inspect
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,6 @@ def run_one(name: str, arguments: argparse.Namespace) -> list[dict]:
         "data_dir": arguments.data_dir,
         "checkpoint": arguments.checkpoint,
         "targeted": arguments.targeted,
-        "base_model": arguments.base_model,
         "pairs": arguments.pairs,
     }
     taken = inspect.signature(function).parameters
@@ -69,7 +67,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data-dir", help="folder with the corpora")
     parser.add_argument("--checkpoint", help="a classifier of texts; default: an untrained one")
     parser.add_argument("--targeted", help="a model of targeted sentiment over SentiHood; default: an untrained one")
-    parser.add_argument("--base-model", help="of what is trained here; default: MiniLM")
     parser.add_argument("--pairs", type=int, help="measurements of each side")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch (default: %(default)s)")
     parser.add_argument("--results", type=Path, default=FOLDER / "results.json", help="the rows of others stay")
@@ -87,7 +84,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in names:
         own = arguments.results.with_name(f"{name}.part.json")
         print(f"\n{name}", flush=True)
-        start = time.monotonic()
         if subprocess.call([sys.executable, __file__, name, *options, "--here", str(own)]):
             failed.append(name)
             continue
@@ -95,7 +91,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         shown += [f"--{key} {key.upper()}" for key in ("checkpoint", "targeted") if getattr(arguments, key)]
         kept[" ".join(["run_all.py", name, *shown])] = json.loads(own.read_text(encoding="utf-8"))
         own.unlink()
-        print(f"{time.monotonic() - start:.0f} s")
         write_json(arguments.results, kept)  # after each, so that an interrupted run keeps its results
     peers = recorded(arguments.results.with_name("peers.json"))
     write_text(arguments.results.with_name("RESULTS.md"), table(kept, peers))
@@ -139,7 +134,11 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
     page = [LEGEND]
     if works := peers.get("works"):
         page += ["## Beside other tools", "", "`python benchmarks/peers.py WORK`", ""]
-        others = [((work, row["versions"]), row, own["machine"]) for work, own in works.items() for row in own["rows"]]
+        others = [
+            ((work, f"{row['peer']} ({row['versions']})"), row, own["machine"])
+            for work, own in works.items()
+            for row in own["rows"]
+        ]
         page += lines(["WORK", "peer"], others)
         page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
     page += [

@@ -212,7 +212,7 @@ def replies(size: str = "small", shape: str = "32x32", pairs: int = 9) -> list[d
     return rows
 
 
-LLAMAS: dict[str, dict[str, Any]] = {  # the first has the size of SmolLM2-135M
+LLAMAS: dict[str, dict[str, Any]] = {  # the first one is as large as SmolLM2-135M
     "135m": {
         **{"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30},
         **{"num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True},

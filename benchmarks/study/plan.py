@@ -148,7 +148,11 @@ def table(runs: list[PlannedRun]) -> Table:
     return Table(
         ["question", "recipe", "encoder", "state", "seeds", "minutes each"],
         [
-            [*key, ", ".join(str(run.recipe.seeds[0]) for run in group), _shown(group[0].minutes)]
+            [
+                *key,
+                ", ".join(str(run.recipe.seeds[0]) for run in group),
+                "not known" if (minutes := group[0].minutes) is None else f"{minutes:.0f}",
+            ]
             for key, group in rows.items()
         ],
     )
@@ -176,7 +180,3 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
                 train(recipe, folder, data_dir=data_dir, resume=folder.exists())
         written += collect(run.table, run.folder, run.record.parent.parent, run.encoder)
     return written
-
-
-def _shown(minutes: float | None) -> str:
-    return "not known" if minutes is None else f"{minutes:.0f}"
