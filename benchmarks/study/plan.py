@@ -145,17 +145,11 @@ def table(runs: list[PlannedRun]) -> Table:
     rows: dict[tuple[str, ...], list[PlannedRun]] = {}
     for run in runs:
         rows.setdefault((run.question, run.name, run.encoder, run.state), []).append(run)
-    return Table(
-        ["question", "recipe", "encoder", "state", "seeds", "minutes each"],
-        [
-            [
-                *key,
-                ", ".join(str(run.recipe.seeds[0]) for run in group),
-                "not known" if (minutes := group[0].minutes) is None else f"{minutes:.0f}",
-            ]
-            for key, group in rows.items()
-        ],
-    )
+    cells = []
+    for key, group in rows.items():
+        minutes, seeds = group[0].minutes, ", ".join(str(run.recipe.seeds[0]) for run in group)
+        cells.append([*key, seeds, "not known" if minutes is None else f"{minutes:.0f}"])
+    return Table(["question", "recipe", "encoder", "state", "seeds", "minutes each"], cells)
 
 
 def left(runs: list[PlannedRun]) -> str:
