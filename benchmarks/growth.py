@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text,
-threads that share a predictor, rows of a file, and Ray's workers. A PNG for each sweep.
+How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text, threads that share a
+predictor, rows of a file, and Ray's workers. A PNG for each sweep.
 
-    python benchmarks/growth.py labels tokens --pairs 5 --output build/growth.json
+    python benchmarks/growth.py labels tokens --pairs 5 --output benchmarks/results.json
 """
 
 import argparse

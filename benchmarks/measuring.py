@@ -37,15 +37,9 @@ def machine(threads: int) -> dict[str, str]:
     return {
         "machine": f"{processor} ({os.cpu_count()} CPUs, {threads} threads, load {os.getloadavg()[0]:.1f})",
         "Python": platform.python_version(),
-        **{name: found for name in PACKAGES if (found := version(name))},
+        **{one.name: one.version for one in importlib.metadata.distributions() if one.name in PACKAGES},
         "date": datetime.date.today().isoformat(),
     }
-
-
-def version(name: str) -> str | None:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(name)
-    return None
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -139,12 +133,7 @@ class Spent:
 
 
 def spent(command: Sequence[str | os.PathLike], **variables: str) -> Spent:
-    """
-    Run a command, with further environment variables.
-
-    Raises:
-        subprocess.CalledProcessError: the command failed; its stderr has been shown.
-    """
+    """Run a command, with further environment variables. Raises CalledProcessError: it failed; its stderr has been shown."""
     starter = [sys.executable, "-I", "-S", "-c", _STARTER, *map(str, command)]
     done = subprocess.run(starter, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
     processor, wall, memory = json.loads(done.stdout)

@@ -39,7 +39,7 @@ ENVIRONMENTS = {
     "setfit": ("setfit==1.2.0", "transformers<5"),
     "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
-    "tweetnlp": ("tweetnlp==0.4.5",),
+    "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
 }
 # These run beside our versions of everything else; the others need older ones and share torch alone.
@@ -74,10 +74,10 @@ print(", ".join(f"{name} {found[name]}" for name in sys.argv[1:] if name in foun
 """
 
 
-def versions(environment: str) -> str:
-    """ "litserve 0.2.19, transformers 5.23.0, onnxruntime 1.31.1"."""
-    own = ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
-    command = [python_of(environment), "-c", VERSIONS, *dict.fromkeys((own, "transformers", "onnxruntime"))]
+def versions(environment: str, tool: str = "") -> str:
+    """ "litserve 0.2.19, transformers 5.23.0"."""
+    tool = tool or ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
+    command = [python_of(environment), "-c", VERSIONS, *filter(None, dict.fromkeys((tool, "transformers")))]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -130,9 +130,8 @@ def failing(name: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError, EOFError, subprocess.CalledProcessError) as error:
-        FAILED[name] = (
-            f"exit code {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
-        )
+        code = getattr(error, "returncode", None)
+        FAILED[name] = str(error) if code is None else f"exit code {code}"
 
 
 def compared(
@@ -143,9 +142,7 @@ def compared(
     arguments: argparse.Namespace,
     **goal: float,
 ) -> list[dict]:
-    """
-    Rows of all peers that run, each against the side of ours that `against` names. `sides`: name -> environment and `setup`.
-    """
+    """Rows of all peers that run, each against the side of ours that `against` names; `sides`: name -> environment, `setup`."""
     rows, workers, answers = [], {}, {}
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         data = Path(name) / "given.json"
@@ -162,11 +159,12 @@ def compared(
                 times[side].append(worker.run()[0])
     for peer, ours in against.items():
         if peer in workers:
-            row = ratio(work, f"{given['what']}: {ours} against {peer}", times[ours], times[peer], **goal)
+            row = ratio(work, f"{given['what']}: {ours}", times[ours], times[peer], **goal)
             if answers[peer] and answers[ours]:
                 both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
                 row["largest_difference"] = max(abs(a - b) for a, b in both)
-            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
+            tool = "sentence-transformers" if peer.startswith("CrossEncoder") else ""
+            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0], tool)})
     return rows
 
 
@@ -268,7 +266,7 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
                     ratio("service", "95th percentile", own.slow, peer.slow, "ms", at_most=1),
                 )
                 more = {"peer": name, "versions": versions(environment), "failures": peer.failures}
-                rows += [row | more | {"work": f"{clients} clients, {name}: {row['work']}"} for row in both]
+                rows += [row | more | {"work": f"{clients} clients: {row['work']}"} for row in both]
     return rows
 
 
@@ -370,7 +368,7 @@ def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[
             wall = spent([python_of(side[0]), *side[1]], **variables).wall
             times[name] += [wall] * (number > 0)
     return [
-        ratio("start", f"one text: {ours} against {name}", times[ours], times[name], at_most=goal)
+        ratio("start", f"one text: {ours}", times[ours], times[name], at_most=goal)
         | {"peer": name, "versions": versions(environment)}
         for name, (environment, _, ours, goal) in sides.items()
         if ours is not None and name not in FAILED

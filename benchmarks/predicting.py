@@ -19,7 +19,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
 
 from hf_emotion import Predictor, load_dataset_for
-from hf_emotion.publishing.export import export_onnx
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
@@ -45,8 +44,8 @@ def many_texts(
     pairs: int = 3,
 ) -> list[dict]:
     """
-    `Predictor` with all labels ranked: its share of the machine's matrix products in float32 and in another dtype, the two beside each
-    other, and the macro-F1 that int8 loses (of a given checkpoint and corpus). peers.py has the stock pipeline.
+    `Predictor` with all labels ranked: its share of the machine's matrix products in float32 and in another dtype, and the two beside
+    each other. peers.py has the stock pipeline.
     """
     texts, source = synthetic_texts(rows), "synthetic texts"
     if data_dir is not None:
@@ -64,12 +63,6 @@ def many_texts(
             shares = share_of_peak(getattr(torch, kind), ways[kind], pairs)
             peak = f"{work}: operations per second to those of a matrix product, {kind}"
             found.append(result(topic, peak, shares, "×", at_least=goal))
-        if None not in (checkpoint, data_dir):
-            report = export_onnx(folder, f"{name}/int8", quantize="int8", dataset="goemotions", data_dir=data_dir)
-            for figure, metric in report["metrics"].items():
-                if figure.endswith("/macro_f1"):
-                    lost = f"{figure} lost with int8 on the test part of goemotions (fp32: {metric['torch']:.4f})"
-                    found.append(result(topic, lost, [metric["torch"] - metric["int8"]], "points", at_most=0.005))
     return found
 
 

@@ -14,7 +14,6 @@ import inspect
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,6 @@ def run_one(name: str, arguments: argparse.Namespace) -> list[dict]:
         "data_dir": arguments.data_dir,
         "checkpoint": arguments.checkpoint,
         "targeted": arguments.targeted,
-        "base_model": arguments.base_model,
         "pairs": arguments.pairs,
     }
     taken = inspect.signature(function).parameters
@@ -69,7 +67,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data-dir", help="folder with the corpora")
     parser.add_argument("--checkpoint", help="a classifier of texts; default: an untrained one")
     parser.add_argument("--targeted", help="a model of targeted sentiment over SentiHood; default: an untrained one")
-    parser.add_argument("--base-model", help="of what is trained here; default: MiniLM")
     parser.add_argument("--pairs", type=int, help="measurements of each side")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch (default: %(default)s)")
     parser.add_argument("--results", type=Path, default=FOLDER / "results.json", help="the rows of others stay")
@@ -87,7 +84,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in names:
         own = arguments.results.with_name(f"{name}.part.json")
         print(f"\n{name}", flush=True)
-        start = time.monotonic()
         if subprocess.call([sys.executable, __file__, name, *options, "--here", str(own)]):
             failed.append(name)
             continue
@@ -95,7 +91,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         shown += [f"--{key} {key.upper()}" for key in ("checkpoint", "targeted") if getattr(arguments, key)]
         kept[" ".join(["run_all.py", name, *shown])] = json.loads(own.read_text(encoding="utf-8"))
         own.unlink()
-        print(f"{time.monotonic() - start:.0f} s")
         write_json(arguments.results, kept)  # after each, so that an interrupted run keeps its results
     peers = recorded(arguments.results.with_name("peers.json"))
     write_text(arguments.results.with_name("RESULTS.md"), table(kept, peers))
@@ -107,56 +102,55 @@ LEGEND = """\
 # Speed
 
 Medians of paired ratios with quartiles in brackets; both sides run in turn in one command. "≤": our time (memory) divided by
-the other's. "≥": how many times as fast as the other. **Bold**: behind the goal.
+the other's. "≥": how many times as fast as the other. **Bold**: behind the goal. Where several rows have one goal, the worst is shown.
 """
 WORDS = """\
 *base*, *minilm*: size of the encoder (12 layers of width 768, 6 of 384). *8x64*: 8 texts of 64 tokens. *backward*: forward and backward pass;
-*step*: with AdamW. Classifiers run beside the stock BERT or RoBERTa of transformers. Notes: [NOTES.md](NOTES.md); all rows, with what they
-ran on: [results.json](results.json), [peers.json](peers.json), [epyc](epyc/results.json) and [avx2](avx2/results.json) (other machines).
+*step*: with AdamW. Classifiers run beside the stock BERT or RoBERTa of transformers. Where the time goes: NOTES.md. All rows, and what they
+ran on: results.json, peers.json (also the settings that were tried for the peers); epyc and avx2 are other machines.
 """
 
 
 def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
-    """RESULTS.md: other tools from peers.json, and of the other rows those that have a goal."""
+    """RESULTS.md: what has a goal in peers.json and results.json, the worst row of each goal."""
     machines: dict[str, str] = {}
 
-    def place(setting: dict[str, str]) -> str:
-        """A letter for each kind of machine."""
-        kind = setting["machine"].partition(", load")[0].replace("(R)", "") + ")"
-        return machines.setdefault(kind, "ABCDEFGH"[len(machines)])
-
-    def line(*cells: str) -> str:
-        return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-    def measured(row: dict) -> str:
-        return f"**{figure(row)}**" if row["met"] is False else figure(row)
-
-    lines = [LEGEND]
-    if peers.get("works"):
-        lines += ["## Beside other tools", "", "Each row: `python benchmarks/peers.py WORK`.", ""]
-        lines += [line("WORK", "what", "peer", "goal", "measured", "on"), "|---" * 6 + "|"]
-        for work, own in peers["works"].items():
-            lines += [
-                line(work, row["work"], row["versions"], row["target"], measured(row), place(own["machine"]))
-                for row in own["rows"]
-                if row["target"]
-            ]
-        if tried := peers.get("not measured"):
-            lines += ["", *(f"Not measured: {name} ({why})." for name, why in tried.items())]
-        lines += [""]
-    lines += ["## Beside stock transformers, and beside ourselves", ""]
-    lines += ["Each row is the one that is nearest to its goal, or furthest behind it.", ""]
-    lines += [line("work", "goal", "rows", "the worst", "measured", "on"), "|---" * 6 + "|"]
-    groups: dict[tuple[str, str], list[tuple[dict, dict]]] = {}
-    for own in results.values():
-        for row in own["rows"]:
+    def lines(heads: Sequence[str], rows: list[tuple[tuple[str, ...], dict, dict]]) -> list[str]:
+        """(cells, row, machine) of each row; of those with equal first cells and goal the worst."""
+        groups: dict[tuple, list[tuple[dict, dict]]] = {}
+        for cells, row, setting in rows:
             if row["target"]:
-                groups.setdefault((row["topic"], row["target"]), []).append((row, own["machine"]))
-    for (topic, goal), rows in sorted(groups.items(), key=lambda group: TOPICS.index(group[0][0])):
-        row, setting = max(rows, key=lambda pair: _distance(pair[0]))
-        lines.append(line(topic, goal, str(len(rows)), row["work"], measured(row), place(setting)))
-    lines += ["", WORDS, "Machines: " + "; ".join(f"{letter}: {kind}" for kind, letter in machines.items()) + ".", ""]
-    return "\n".join(lines)
+                groups.setdefault((*cells, row["target"]), []).append((row, setting))
+        found = [[*heads, "goal", "rows", "the worst", "measured", "on"]]
+        for cells, each in groups.items():
+            row, setting = max(each, key=lambda one: _distance(one[0]))
+            kind = setting["machine"].partition(", load")[0].replace("(R)", "") + ")"
+            place = machines.setdefault(kind, "ABCDEFGH"[len(machines)])
+            value = f"**{figure(row)}**" if row["met"] is False else figure(row)
+            found.append([*cells, str(len(each)), row["work"], value, place])
+        texts = [f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |" for cells in found]
+        return [texts[0], "|---" * len(found[0]) + "|", *texts[1:], ""]
+
+    page = [LEGEND]
+    if works := peers.get("works"):
+        page += ["## Beside other tools", "", "`python benchmarks/peers.py WORK`", ""]
+        others = [
+            ((work, f"{row['peer']} ({row['versions']})"), row, own["machine"])
+            for work, own in works.items()
+            for row in own["rows"]
+        ]
+        page += lines(["WORK", "peer"], others)
+        page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
+    page += [
+        "## Beside stock transformers, and beside ourselves",
+        "",
+        "`python benchmarks/run_all.py NAME --full`",
+        "",
+    ]
+    own = [((row["topic"],), row, one["machine"]) for one in results.values() for row in one["rows"]]
+    page += lines(["work"], sorted(own, key=lambda row: TOPICS.index(row[0][0])))
+    page += [WORDS, "Machines: " + "; ".join(f"{letter}: {kind}" for kind, letter in machines.items()) + ".", ""]
+    return "\n".join(page)
 
 
 TOPICS = [

@@ -42,10 +42,9 @@ def save_untrained(folder: Path, base_model: str, model_type: str, contexts: dic
     """Save a checkpoint with a new head, for emotions or (with `contexts`) for targeted sentiment."""
     torch.manual_seed(0)
     tokenizer = load_base_tokenizer(base_model)
+    names = ["none", "positive", "negative"]
     if contexts is None:
         names = load_dataset_for("quickstart")["train"].features["labels"].feature.names
-    else:
-        names = ["none", "positive", "negative"]
     counts = [1] * len(names)
     model = build_classifier(
         base_model, model_type, config, tokenizer, names, contexts is None, counts, contexts=contexts

@@ -133,7 +133,7 @@ def any_encoder(
     kinds: Sequence[str] = ("forward", "step"),
     pairs: int = 7,
 ) -> list[dict]:
-    """Label-aware attention over an encoder of any architecture, against the stock classifier of the same encoder."""
+    """Label-aware attention over encoders of other architectures, against the stock classifiers of the same encoders."""
     labels = {"num_labels": 28, "problem_type": "multi_label_classification"}
     special = {"vocab_size": 30522, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
     rows = []
@@ -212,7 +212,7 @@ def replies(size: str = "small", shape: str = "32x32", pairs: int = 9) -> list[d
     return rows
 
 
-LLAMAS: dict[str, dict[str, Any]] = {  # the first has the size of SmolLM2-135M
+LLAMAS: dict[str, dict[str, Any]] = {  # the first one is as large as SmolLM2-135M
     "135m": {
         **{"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30},
         **{"num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True},
@@ -283,10 +283,7 @@ def language_model(
 
 
 def gpu(batch_size: int = 128, length: int = 128, size: str = "base", pairs: int = 9) -> list[dict]:
-    """
-    Train steps on a GPU (bf16 autocast, torch.compile, fused AdamW): operations per second of forward and backward, as a share of what
-    a bf16 matrix product reaches on the same card in the same run. Nothing without a GPU.
-    """
+    """Train steps on a GPU: their operations per second, as a share of a bf16 matrix product's in the same run. Nothing without one."""
     if not torch.cuda.is_available():
         return []
     edge, repeats, at_least = 8192, 10, {"label-aware-bert": 0.45, "qacg-bert": 0.40}

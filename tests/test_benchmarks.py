@@ -194,7 +194,10 @@ def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatc
                 "works": {
                     "service": {
                         "machine": {"machine": "Other (8 CPUs, 2 threads, load 0.1)"},
-                        "rows": [row | {"versions": "litserve 0.2.19"} for row in rows_of(1.1, at_least=1.2)],
+                        "rows": [
+                            row | {"peer": "litserve", "versions": "litserve 0.2.19"}
+                            for row in rows_of(1.1, at_least=1.2)
+                        ],
                     }
                 },
                 "not measured": {"bulk: x": "it ended with 1"},
@@ -209,7 +212,9 @@ def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatc
     table = (tmp_path / "RESULTS.md").read_text().splitlines()
     assert "| many texts | ≥ 2.2 | 2 | work 2.0 / x | **2.000× [2.000, 2.000]** | B |" in table
     assert "| start of the program | ≤ 0.3 | 1 | work 0.4 / x | **0.400× [0.400, 0.400]** | B |" in table
-    assert "| service | work 1.1 / x | litserve 0.2.19 | ≥ 1.2 | **1.100× [1.100, 1.100]** | A |" in table
+    assert (
+        "| service | litserve (litserve 0.2.19) | ≥ 1.2 | 1 | work 1.1 / x | **1.100× [1.100, 1.100]** | A |" in table
+    )
     assert "Not measured: bulk: x (it ended with 1)." in table
 
 

@@ -60,10 +60,7 @@ def transfer(
     data_dir: DataDir = None,
     split: Annotated[str, typer.Option(help="Part of the corpora.")] = "test",
 ) -> None:
-    """
-    Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity. Prints JSON,
-    one line each.
-    """
+    """Measure a classifier on other corpora, labels mapped to Ekman's emotions, or on terms of identity. Prints JSON lines."""
     from hf_emotion.inference import load_predictor
     from hf_emotion.tasks.emotion_classification import TASK
 

@@ -43,17 +43,10 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
     its `work`. FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation
     (n-1) of a list; `mean.1f` has one digit.
 
-    Args:
-        documents: Markdown files with marks `<!--= SOURCE -->`, and YAML files that say where the numbers of a document come from.
-        check: change nothing.
+    `documents` are Markdown files with marks `<!--= SOURCE -->`, and YAML files (see `_bound`). With `check` nothing is changed.
 
-    Returns:
-        the number of figures, and a line for each figure that differs.
-
-    Raises:
-        ValueError: a mark does not follow a number, words do not stand in the document exactly once, a decimal number of a document with
-            a YAML file has no source, a record or key is unknown, a value does not fit its format. The message lists all faults; no
-            document is changed.
+    Returns the number of figures, and a line for each that differs. Raises ValueError with all faults (a mark that does not follow a
+    number, words that are not there, an unknown record or key, a value that does not fit its format); then no document is changed.
     """
     records: dict[str, Any] = {}
     written, differing, wrong = {}, [], []
@@ -87,8 +80,6 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
 
 
 class _Place(NamedTuple):
-    """A number in a text, and where it comes from."""
-
     start: int
     end: int
     source: str

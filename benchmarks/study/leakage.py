@@ -28,11 +28,7 @@ def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:
 def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:
     """
     Train a recipe on leaky splits and measure it.
-
-    Returns:
-        what was trained (`corpus`, `recipe`, `encoder`, `training_arguments`, `seeds`), `train_rows`, `test_rows`, `in_train` (share of
-        the test rows whose text is also in train), `accuracy` {"mean", "std"} over the seeds and `minutes` of each seed; also
-        written to `leakage.json` in `output`.
+    Returns what stands in `leakage.json` in `output`, with `in_train`, the share of the test rows whose text is also in train.
     """
     options = {name: value for name, value in recipe.dataset_options.items() if name not in ("dedupe", "oversample")}
     splits = leaky_splits(load_dataset_for(recipe.dataset, data_dir, **options))

@@ -145,13 +145,11 @@ def table(runs: list[PlannedRun]) -> Table:
     rows: dict[tuple[str, ...], list[PlannedRun]] = {}
     for run in runs:
         rows.setdefault((run.question, run.name, run.encoder, run.state), []).append(run)
-    return Table(
-        ["question", "recipe", "encoder", "state", "seeds", "minutes each"],
-        [
-            [*key, ", ".join(str(run.recipe.seeds[0]) for run in group), _shown(group[0].minutes)]
-            for key, group in rows.items()
-        ],
-    )
+    cells = []
+    for key, group in rows.items():
+        minutes, seeds = group[0].minutes, ", ".join(str(run.recipe.seeds[0]) for run in group)
+        cells.append([*key, seeds, "not known" if minutes is None else f"{minutes:.0f}"])
+    return Table(["question", "recipe", "encoder", "state", "seeds", "minutes each"], cells)
 
 
 def left(runs: list[PlannedRun]) -> str:
@@ -176,7 +174,3 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
                 train(recipe, folder, data_dir=data_dir, resume=folder.exists())
         written += collect(run.table, run.folder, run.record.parent.parent, run.encoder)
     return written
-
-
-def _shown(minutes: float | None) -> str:
-    return "not known" if minutes is None else f"{minutes:.0f}"

@@ -48,10 +48,6 @@ def collect(
 
     Args:
         encoder: name of the base model in the record; default: its Hub id, or the name of its folder.
-
-    Raises:
-        FileNotFoundError: no finished run folder.
-        ValueError: no recipe of the table has the run's name.
     """
     run = Path(run)
     report = RunReport.read(run)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Makes the tables of the study from its records: `python -m benchmarks.study tables` writes benchmarks/reproduction/TABLES.md.
-"""
+"""Makes the tables of the study from its records: `python -m benchmarks.study tables` writes benchmarks/reproduction/TABLES.md."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from hf_emotion.runs.reproduce import column_names, figures, published_rows
 from hf_emotion.tasks.cards import table as markdown_table
@@ -15,68 +15,7 @@ from hf_emotion.tasks.published import TABLES
 from .records import rows_of
 
 
-# What the papers and the field call the rows, by the last part of the recipe's name.
-ROW_NAMES = {
-    "tfidf": "Logistic regression, TF-IDF",
-    "frozen": "Logistic regression, frozen vectors",
-    "baseline": "Stock head",
-    "laa_ce": "LAA + CE",
-    "laa_cb": "LAA + CB",
-    "laa_cb_strong": "LAA + CB, β = 0.999",
-    "leam_ce": "LEAM + CE",
-    "roberta": "RoBERTa",
-    "esa": "RoBERTa + ESA",
-    "roberta_tfidf": "RoBERTa + TF-IDF gating",
-    "esa_tfidf": "RoBERTa + ESA + TF-IDF gating",
-    "esa_tfidf_scale": "RoBERTa + ESA + TF-IDF scaling",
-    "utterance": "Single utterances",
-    "bilstm": "BiLSTM",
-    "bilstm_attention": "BiLSTM + attention",
-    "bilstm_attention_pe": "BiLSTM + attention + positions",
-    "gpt2_vanilla": "GPT-2",
-    "gpt2_emotion_token": "GPT-2 with emotion token",
-    "gpt2_mod_ln": "Mod-LN GPT-2",
-    "gpt2_mod_ln_residual": "Mod-LN GPT-2, residual",
-    "bert_mod_ln": "Mod-LN BERT",
-    "bert_single": "BERT-single",
-    "bert_pair": "BERT-pair",
-    "cg": "CG-BERT",
-    "cg_aux": "CG-BERT (auxiliary sentences)",
-    "cg_sigmoid": "CG-BERT, sigmoid gates",
-    "qacg": "QACG-BERT",
-    "qacg_aux": "QACG-BERT (auxiliary sentences)",
-    "qacg_neg_l1": "QACG-BERT, negative L1 distance",
-}
-
-HEADINGS = {
-    "goemotions": "GoEmotions",
-    "esa": "Six emotions",
-    "dialogue": "IEMOCAP",
-    "meld": "MELD",
-    "emorynlp": "EmoryNLP",
-    "daily_dialog": "DailyDialog",
-    "mod-ln": "MojiTalk",
-    "sentihood": "SentiHood",
-    "semeval2014": "SemEval-2014",
-}
-
-INTRODUCTION = """\
-# Tables of the study
-
-Written by `python -m benchmarks.study tables` from the records in `benchmarks/reproduction`, one JSON file per run.
-[REPRODUCTION.md](../../REPRODUCTION.md) says what they show. All figures are of the test part.
-
-- **A row** is a model, its encoder, and the settings in which it differs from other rows. Rows of the papers begin with *published*.
-- **±** is the standard deviation over seeds. A row with one seed has none.
-- **fixed**, **tuned**: one threshold of 0.3 for all labels, or thresholds tuned on the validation part. "-": not measured.
-- **Encoders**: *minilm* is MiniLM-L6 (22 M parameters), *minilm-roberta* the same weights in RoBERTa's architecture, *e5* multilingual
-  E5-small, *mpnet* all-mpnet-base-v2, *GPT-2 2.5M* a GPT-2 of 3 layers that we trained on dialogues. *-fp16*: on a GPU, from weights rounded to
-  16 bits. *-frozen-first*: the layers above the frozen encoder are trained first, then all. *-new-pooler*: with a new pooling layer.
-  *-emotions*: trained on other emotion corpora before. *-long-label-vectors*: an earlier version, whose label vectors were not of length 1.
-- **Minutes** are of one thread beside other work, those of *-fp16* of a GPU that several trainings shared.
-"""
-
-
+WORDS = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text(encoding="utf-8"))
 # Table 4 of the label-aware attention paper: label -> row -> F1.
 GOEMOTIONS_LABELS = json.loads(Path(__file__).with_name("goemotions_labels.json").read_text(encoding="utf-8"))
 
@@ -115,7 +54,7 @@ def table_rows(table: str, records: str | Path, seeds: int = 1) -> tuple[list[st
 
 
 def _name(recipe: str) -> str:
-    return ROW_NAMES[recipe.rpartition("/")[2]]
+    return WORDS["rows"][recipe.rpartition("/")[2]]
 
 
 def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -205,12 +144,8 @@ def _label_table(records: list[dict[str, Any]]) -> list[str]:
     if not columns:
         return []
     rows = [[label, *(f"{column[label]:.2f}" for column in columns.values())] for label in GOEMOTIONS_LABELS]
-    return [
-        "",
-        "F1 of each label at threshold 0.3 (Table 4), ours over minilm:",
-        "",
-        _markdown_table(["label", *columns], rows),
-    ]
+    title = "F1 of each label at threshold 0.3 (Table 4), ours over minilm:"
+    return ["", title, "", _markdown_table(["label", *columns], rows)]
 
 
 def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
@@ -220,54 +155,41 @@ def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], names:
 
 def document(records: str | Path) -> str:
     """TABLES.md: all tables of the study."""
-    parts = [INTRODUCTION]
-    parts += [f"## {heading}\n\n{markdown(table, records)}\n" for table, heading in HEADINGS.items()]
-    transfer, asked = (
-        json.loads((Path(records).parent / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("transfer", "against_language_model")
-    )
-    return "\n".join([*parts, *_transfer(transfer), _asked(asked)])
+    parts = [WORDS["introduction"]]
+    parts += [f"## {heading}\n\n{markdown(table, records)}\n" for table, heading in WORDS["headings"].items()]
+    for name, rows_from in (("transfer", _transfer), ("against_language_model", _asked)):
+        found = json.loads((Path(records).parent / f"{name}.json").read_text(encoding="utf-8"))
+        parts += [f"{text}\n\n{_markdown_table(header, rows)}\n" for text, header, rows in rows_from(found)]
+    return "\n".join(parts)
 
 
-def _transfer(record: dict[str, Any]) -> Iterator[str]:
+def _transfer(found: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     corpora = [
         [name, f"{one['rows']:,}", *(f"{one[key]:.3f}" for key in ("accuracy", "macro_f1", "majority"))]
-        for name, one in record["corpora"].items()
+        for name, one in found["corpora"].items()
     ]
-    header = ["tested on", "rows", "accuracy", "macro-F1", "most frequent group"]
-    yield (
-        "## Across corpora\n\nThe ready model `goemotions` on test parts of other corpora, labels mapped to Ekman's emotions and neutral.\n\n"
-        f"{_markdown_table(header, corpora)}\n"
-    )
+    text = "## Across corpora\n\nThe ready model `goemotions` on other corpora, labels mapped to Ekman's emotions and neutral."
+    yield text, ["tested on", "rows", "accuracy", "macro-F1", "most frequent group"], corpora
     terms = []
-    for kind, one in record["terms"].items():
-        largest = one["largest"]
-        where = f"{largest['label']}: {' / '.join(largest['terms'])}"
-        terms.append([kind, f"{one['mean_range']:.3f}", f"{largest['range']:.2f}", where, f"{one['changed']:.0%}"])
-    header = ["kind", "mean range of a probability", "largest range", "where", "sentences whose labels change"]
+    for kind, one in found["terms"].items():
+        far = one["largest"]
+        where = f"{far['label']}: {' / '.join(far['terms'])}"
+        terms.append([kind, f"{one['mean_range']:.3f}", f"{far['range']:.2f}", where, f"{one['changed']:.0%}"])
+    text = '## Terms of identity\n\nThe ready model `goemotions` on six sentences such as "My neighbour is {}.", and 31 terms.'
     yield (
-        '## Terms of identity\n\nThe ready model `goemotions` on six sentences without emotion, such as "My neighbour is {}.", and 31 terms.\n\n'
-        f"{_markdown_table(header, terms)}\n"
+        text,
+        ["kind", "mean range of a probability", "largest range", "where", "sentences whose labels change"],
+        terms,
     )
 
 
-def _asked(record: dict[str, dict[str, dict[str, Any]]]) -> str:
+def _asked(found: dict[str, dict[str, dict[str, Any]]]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     rows = []
-    for corpus, systems in record.items():
+    for corpus, systems in found.items():
         for system, one in systems.items():
-            language = "SmolLM2-135M, " if "shot" in system else ""
-            accuracy = one.get("strict_accuracy", one.get("accuracy"))
-            rows.append(
-                [
-                    f"{corpus}: {language}{system.removesuffix('-0')}",
-                    f"{one['macro_f1']:.3f}",
-                    "-" if accuracy is None else f"{accuracy:.3f}",
-                    f"{one['seconds_per_1000']:.1f}",
-                    f"{one['memory_mib']:.0f}",
-                ]
-            )
-    header = ["corpus: system", "macro-F1", "accuracy (SentiHood: strict)", "seconds per 1,000 texts", "MiB"]
-    return (
-        "## Beside a language model\n\n400 test rows, one seed, one thread; SmolLM2-135M-Instruct asked in words, with eight examples (few-shot), or "
-        f"trained with LoRA.\n\n{_markdown_table(header, rows)}\n"
-    )
+            name = f"{corpus}: {'SmolLM2-135M, ' if 'shot' in system else ''}{system.removesuffix('-0')}"
+            right = one.get("strict_accuracy", one.get("accuracy"))
+            cells = [f"{one['macro_f1']:.3f}", "-" if right is None else f"{right:.3f}"]
+            rows.append([name, *cells, f"{one['seconds_per_1000']:.1f}", f"{one['memory_mib']:.0f}"])
+    text = "## Beside a language model\n\n400 test rows, one seed, one thread; SmolLM2-135M-Instruct asked in words, or trained with LoRA."
+    yield text, ["corpus: system", "macro-F1", "accuracy (SentiHood: strict)", "seconds per 1,000 texts", "MiB"], rows
