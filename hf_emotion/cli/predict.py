@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named
-from .printing import print_json_lines, quiet, show
+from .printing import in_terminal, print_json_lines, quiet, show, tab_separated
 from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
 
@@ -26,7 +26,9 @@ def predict(
     input_: Annotated[
         str | None, typer.Option("--input", help="CSV, TSV, JSONL, Parquet, Excel: file or URL.")
     ] = None,
-    output: Annotated[str | None, typer.Option(help="File or URL to write; default: to standard output.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="File or URL to write; default: to standard output.")
+    ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
@@ -209,7 +211,7 @@ def _print(answer: "Answer", as_json: bool) -> None:
     if as_json:
         print_json_lines(answer.rows, answer.unread)
     else:
-        show(answer.shown)
+        show(answer.shown if in_terminal() else [*map(tab_separated, answer.cells)])
 
 
 def _answer_as_lines_come(predictor: Any, settings: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:

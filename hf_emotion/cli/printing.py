@@ -33,6 +33,16 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     console().print(table)
 
 
+def in_terminal() -> bool:
+    """Whether somebody reads what is printed; otherwise a program may."""
+    return sys.stdout.isatty()
+
+
+def tab_separated(cells: Sequence[str]) -> str:
+    """A line of cells; tabs and line ends in them become blanks."""
+    return "\t".join(re.sub(r"[\t\r\n]+", " ", cell) for cell in cells)
+
+
 def show(parts: "Iterable[Table | str | Marked]") -> None:
     """Tables, lines and coloured texts, one after the other."""
     from ..tasks.base import Marked

@@ -36,7 +36,8 @@ def summarize(
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Page to write, .html; beside it a .csv and a .json of the same name.")
+        Path | None,
+        typer.Option("--output", "-o", help="Page to write, .html; beside it a .csv and a .json of the same name."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
