@@ -119,6 +119,7 @@ def run_here(folder: Path, action: Callable[[], None], stdin: str = "", errors: 
         patch.chdir(folder)
         patch.setenv("HF_EMOTION_DATA", str(folder / "corpora"))
         patch.setattr("sys.stdin", io.StringIO(stdin))
+        patch.setattr("hf_emotion.cli.predict.in_terminal", lambda: True)  # pages show what a reader sees
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noted):
             try:
                 action()

@@ -4,6 +4,7 @@
 import gc
 import logging
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -68,7 +69,7 @@ def _common(context: typer.Context, debug: Debug = False, version: Version = Fal
         print(context.get_help())
 
 
-COMMANDS = {  # in the order of `--help`
+COMMANDS: dict[str, dict[Callable[..., None], str]] = {  # in the order of `--help`
     "Use a model": {
         predict.predict: "Emotions, aspects or terms of texts, lines, a file",
         summarize.summarize: "Shares of labels in a table, as a page with charts",

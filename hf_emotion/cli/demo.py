@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from ..serving.settings import Settings
-from .options import Dtype
+from .options import Checkpoints, Dtype
 from .serve import check, serve_here
 
 
 def demo(
-    checkpoints: Annotated[list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models.")],
+    checkpoints: Checkpoints,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 0,
     dtype: Dtype = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address, open no browser.")] = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named
+from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
 from .printing import in_terminal, print_json_lines, quiet, show, tab_separated
 from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def predict(
-    checkpoint: Annotated[str, typer.Argument(help="Run folder, Hub id or ready model; with --url a model there.")],
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="Run folder, Hub id or ready model; with --url a model there.", autocompletion=ready_names
+        ),
+    ],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[

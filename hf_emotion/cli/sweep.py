@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from .options import DataDir
+from .options import DataDir, Recipe
 from .printing import print_table, quiet
 
 
 def sweep(
-    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    recipe: Recipe,
     space: Annotated[
         Path,
         typer.Option(

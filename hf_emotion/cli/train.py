@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from ..runtime.names import check_local
-from .options import AllFigures, BaseModel, DataDir, TrainFraction
+from .options import AllFigures, BaseModel, DataDir, Recipe, TrainFraction
 from .printing import print_report, quiet
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    recipe: Recipe,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
     base_model: BaseModel = None,
     data_dir: DataDir = None,
