@@ -116,7 +116,7 @@ bench-full: .venv/installed
 # lists. ENCODERS="mpnet=FOLDER e5=FOLDER": encoders that are not to come from the Hub.
 study: .venv/installed
 	$(BIN)/python -m benchmarks.study run benchmarks/study.yaml $(if $(LIST),--list) $(if $(DATA),--data-dir "$(DATA)") $(foreach e,$(ENCODERS),--encoder "$(e)")
-	$(if $(LIST),,$(BIN)/python -m benchmarks.study tables REPRODUCTION.md)
+	$(if $(LIST),,$(BIN)/python -m benchmarks.study tables)
 
 release: .venv/installed
 	@test -n "$(RUNS)" || { echo 'make release: none of the default runs is in runs/; train them, or name others: make release RUNS="runs/a runs/b"'; exit 2; }

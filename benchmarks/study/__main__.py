@@ -273,21 +273,26 @@ def baselines(
 
 @app.command()
 def tables(
-    document: Annotated[
-        Path, typer.Argument(help="Markdown file with the marks `<!-- table NAME -->` and `<!-- end -->`.")
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Markdown file to write.")] = RECORDS / "TABLES.md",
     records: Records = RECORDS,
 ) -> None:
-    """Write the tables of a document anew from the records."""
-    from .tables import write_document
+    """Write all tables of the study from the records."""
+    from hf_emotion.io.files import write_text
 
-    print(f"{document}: {write_document(document, records)} tables")
+    from .tables import document
+
+    write_text(output, document(records))
+    print(output)
 
 
 @app.command()
 def figures(
     documents: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Markdown files with NUMBER<!--= RECORD PATH [FORMAT] -->.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Markdown files with NUMBER<!--= RECORD PATH [FORMAT] -->, or YAML files that name the words around the numbers.",
+        ),
     ],
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit code 1 if a number differs.")] = False,
 ) -> None:

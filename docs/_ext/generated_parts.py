@@ -24,6 +24,7 @@ MARK = re.compile(r"^<!-- generated: (\S+)(?: (.+?))? -->$", re.MULTILINE)
 PAGES = {
     "README.md": "/index.md",
     "REPRODUCTION.md": "/results/study.md",
+    "benchmarks/reproduction/TABLES.md": "/results/study_tables.md",
     "CONTRIBUTING.md": "/contributing.md",
     "benchmarks/RESULTS.md": "/results/speed.md",
 }
@@ -139,10 +140,10 @@ def public_names(kind: str) -> str:
 
 
 def study_table(name: str) -> str:
-    """A table of the study."""
-    from benchmarks.study.tables import markdown
+    """The first metrics of a table of the study."""
+    from benchmarks.study.tables import short_table
 
-    return markdown(name, ROOT / "benchmarks" / "reproduction")
+    return short_table(name, ROOT / "benchmarks" / "reproduction")
 
 
 def included(name: str) -> str:
@@ -161,7 +162,7 @@ def included(name: str) -> str:
         page = PAGES.get(place) or (f"/{place.removeprefix('docs/')}" if place.startswith("docs/") else None)
         if page is None:
             return shown if "`" in shown else f"`{place}`" if shown == file else f"{shown} (`{place}`)"
-        return f"[{shown}]({page})"
+        return f"[{shown}]({page}{'#' * bool(anchor)}{anchor})"
 
     return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, text)
 
