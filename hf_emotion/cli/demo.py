@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion demo`."""
 
-import webbrowser
 from typing import Annotated
 
 import typer
@@ -18,6 +17,8 @@ def demo(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address, open no browser.")] = False,
 ) -> None:
     """Try models in the browser: opens the page of `serve`, which only this machine reaches. Needs no network."""
+    import webbrowser
+
     check(checkpoints, dtype)
     settings = Settings(checkpoints=checkpoints, loading={"dtype": dtype} if dtype else {}, log="errors")
     serve_here(settings, "127.0.0.1", port, show=None if no_browser else webbrowser.open)
