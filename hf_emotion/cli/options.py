@@ -63,7 +63,9 @@ Recipe = Annotated[
 BaseModel = Annotated[str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the corpora; default: $HF_EMOTION_DATA, else the Hub.")]
 Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")]
-LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")]
+LoaderOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Argument of the loader of the corpus; repeatable.")
+]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
 Taxonomy = Annotated[taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up to groups.")]
 MaxLength = Annotated[int | None, typer.Option(help="Tokens that are read at once; default: as in training.")]

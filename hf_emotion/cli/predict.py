@@ -80,7 +80,9 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(help="Another threshold: 0.4 for all labels, joy=0.6 for one; may be repeated."),
+        typer.Option(
+            metavar="[LABEL=]NUMBER", help="Another threshold: 0.4 for all labels, joy=0.6 for one; repeatable."
+        ),
     ] = None,
     escape_formulas: Annotated[
         bool,

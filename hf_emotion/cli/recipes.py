@@ -13,7 +13,7 @@ def recipes(
     word: Annotated[
         str | None,
         typer.Argument(
-            help="A task, corpus, paper or other word: those with it. The name of a recipe: the recipe itself."
+            help="Only recipes with this word: a task, a corpus, a paper. The name of one: the recipe itself."
         ),
     ] = None,
 ) -> None:

@@ -31,7 +31,7 @@ def summarize(
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
     ] = "week",
     time_format: Annotated[str | None, typer.Option(help="Form of the times, such as %d/%m/%Y.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label to show; may be repeated. Default: all.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label to show; repeatable. Default: all.")] = None,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,

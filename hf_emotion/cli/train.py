@@ -22,7 +22,12 @@ def train(
     train_fraction: TrainFraction = None,
     shots: Annotated[int | None, typer.Option(min=1, help="Emotions of texts: rows per label; default: all.")] = None,
     max_eval_rows: Annotated[int | None, typer.Option(min=1, help="Most rows of each part to measure.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, such as learning_rate=1e-4.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A field of the recipe, such as learning_rate=1e-4; repeatable."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")] = False,
     all_figures: AllFigures = False,
 ) -> None:
