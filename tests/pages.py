@@ -319,9 +319,12 @@ def run_block(block: Block, page: str, page_folder: Path, folder: Path, names: d
     for command in commands(block):
         # A page that trains a run itself gets no other of that name.
         trained = re.match(r"hf-emotion train (\S+)(?!.*(?:--resume|--output|-o)\b)", command)
-        run = page_folder / "runs" / trained[1].replace("/", "_") if trained else None
-        if run is not None and run.is_symlink():
-            run.unlink()
+        if trained:
+            recipe = page_folder / trained[1]
+            own = recipe.is_file() and read_yaml(recipe.read_text(encoding="utf-8"))["name"]
+            run = page_folder / "runs" / (own or trained[1].replace("/", "_"))
+            if run.is_symlink():
+                run.unlink()
         stand_ins(command, page_folder, folder)
         stdin, line = "", command
         if piped := re.fullmatch(r'echo "([^"]*)" \| (hf-emotion .*)', command):
