@@ -55,9 +55,11 @@ def commands(name: str) -> str:
 
 
 def _parameters(command, context) -> list[str]:
+    from hf_emotion.cli.help import help_record
+
     rows = []
     for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
+        record = help_record(parameter, context)
         if record is None or parameter.name == "help":
             continue
         names, text = record

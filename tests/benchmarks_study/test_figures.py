@@ -13,7 +13,7 @@ from benchmarks.study.figures import renew_figures
 pytest_plugins = ["toolkit_fixtures"]
 
 DOCUMENTS = [
-    "README.md",
+    "benchmarks/readme.yaml",
     "benchmarks/reproduction/figures.yaml",
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/**/*.md"))),
 ]
