@@ -156,4 +156,4 @@ def test_from_the_command_line(tiny_run, study, tmp_path, monkeypatch):
         "hf_emotion.inference.load_predictor", lambda checkpoint: SimpleNamespace(task=dialogue_emotion.TASK)
     )
     done = study("transfer", "x")
-    assert done.code == 2 and "must read texts" in done.err
+    assert done.code == 2 and "classifiers of texts" in done.err
