@@ -15,26 +15,28 @@ export PYTHONDONTWRITEBYTECODE :=
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
 .PHONY: quickstart ready test test-book test-full endurance nightly lint format docs bench bench-full study release
-# The ready model answers, is measured and fine-tuned on a small corpus, and answers again; each step prints its seconds.
-SENTENCES := "Thank you so much for sitting with me at the clinic." \
-  "Why on earth would anyone put the light switch behind the wardrobe?" \
-  "My stomach is in knots, the interview starts in an hour." \
-  "We lost grandpa in March and his chair is still by the window." \
-  "The meeting room is on the second floor."
+# Labels of one's own, in a minute: what the ready model says of five support tickets, a model trained on 300 labelled ones and measured on
+# 120 others, and what that says of the five. Each step prints its seconds.
+TICKETS := examples/tickets
+SENTENCES := "I have paid twice for May." \
+  "The link to reset my password never reaches me." \
+  "The screen stays black after the update." \
+  "My parcel is three days late." \
+  "Please end my contract in December."
 CLOCK := .venv/clock
-TOOK = @now=$$(date +%s); echo "$(1): $$((now - $$(cat $(CLOCK)))) s"; echo $$now > $(CLOCK)
+TOOK = @now=$$(date +%s); echo "$(1): $$((now - $$(cat $(CLOCK)))) s"; echo; echo $$now > $(CLOCK)
 
 quickstart: .venv/installed
-	rm -rf runs/quickstart
+	rm -rf runs/tickets
 	@date +%s > $(CLOCK)
 	$(BIN)/hf-emotion predict goemotions $(SENTENCES)
-	$(call TOOK,five answers of the ready model)
-	$(BIN)/hf-emotion evaluate goemotions --dataset quickstart
-	$(call TOOK,the ready model measured on the small corpus)
-	$(BIN)/hf-emotion train quickstart --base-model goemotions --set learning_rate=1e-4 --set num_train_epochs=3
-	$(call TOOK,fine-tuned on the small corpus)
-	$(BIN)/hf-emotion predict runs/quickstart $(SENTENCES)
-	$(call TOOK,five answers of the fine-tuned model)
+	$(call TOOK,before: the ready model knows emotions and none of the five labels)
+	$(BIN)/hf-emotion train $(TICKETS)/recipe.yaml --data-dir $(TICKETS)
+	@$(BIN)/python -c 'import collections, csv; train, test = ([row["label"] for row in csv.DictReader(open(f"$(TICKETS)/{part}.csv"))] for part in ("train", "test")); \
+	  [(label, _)] = collections.Counter(train).most_common(1); print(f"beside it: always the most frequent label, {label}: accuracy {test.count(label) / len(test):.4f}")'
+	$(call TOOK,trained and measured)
+	$(BIN)/hf-emotion predict runs/tickets $(SENTENCES)
+	$(call TOOK,after)
 
 # Trains the packaged ready models anew. Also trains, only for this user, the models of corpora whose terms do not let us ship a model.
 # DATA names the folder with the corpora.
@@ -105,7 +107,7 @@ docs: .venv/docs
 # Small sizes; writes build/bench/RESULTS.md, so that the committed figures stay.
 bench: .venv/installed
 	mkdir -p build/bench
-	$(BIN)/python benchmarks/run_all.py --results build/bench/results.json $(if $(BEFORE),--before "$(BEFORE)")
+	$(BIN)/python benchmarks/run_all.py --results build/bench/results.json
 
 # Writes benchmarks/RESULTS.md. DATA: the folder with the corpora. CHECKPOINT and TARGETED: trained models for emotions and for aspects.
 bench-full: .venv/installed
@@ -116,7 +118,7 @@ bench-full: .venv/installed
 # lists. ENCODERS="mpnet=FOLDER e5=FOLDER": encoders that are not to come from the Hub.
 study: .venv/installed
 	$(BIN)/python -m benchmarks.study run benchmarks/study.yaml $(if $(LIST),--list) $(if $(DATA),--data-dir "$(DATA)") $(foreach e,$(ENCODERS),--encoder "$(e)")
-	$(if $(LIST),,$(BIN)/python -m benchmarks.study tables REPRODUCTION.md)
+	$(if $(LIST),,$(BIN)/python -m benchmarks.study tables)
 
 release: .venv/installed
 	@test -n "$(RUNS)" || { echo 'make release: none of the default runs is in runs/; train them, or name others: make release RUNS="runs/a runs/b"'; exit 2; }

@@ -3,9 +3,6 @@
 Figures of each language for runs on BRIGHTER, and what masking is worth.
 
     python -m benchmarks.brighter languages runs/brighter_laa runs/brighter_intensity --output benchmarks/brighter.json
-    python -m benchmarks.brighter unseen runs/brighter_laa --data-dir DATA --output benchmarks/brighter_unseen.json
-    python -m benchmarks.brighter rising runs/brighter_intensity --output benchmarks/brighter_rising.json
-    python -m benchmarks.brighter carries goemotions --output benchmarks/brighter_transfer.json
     python -m benchmarks.brighter masking brighter/laa --data-dir DATA --output benchmarks/brighter_masking.json
 
 `languages` reads the predictions of the best seed. "common": macro-F1 on the test part at the run's thresholds, tuned on the validation rows

@@ -1,118 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measures how cost grows with labels, length, batch, layers, emotions and rows: seconds of our model and of the stock peer,
-with a PNG for each sweep.
+How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text, threads that share a
+predictor, rows of a file, and Ray's workers. A PNG for each sweep.
 
-    python benchmarks/growth.py --size minilm --sweep labels --sweep length
+    python benchmarks/growth.py labels tokens --pairs 5 --output benchmarks/results.json
 """
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import matplotlib
 import torch
-from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
-from measuring import interleaved, parse, ratio, save
-from model_step import SIZES, inputs_for, step_of
-from reply_generation import PLAIN, train_step
-from texts import save_untrained, synthetic_texts
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, pipeline
+from measuring import interleaved, machine, ratio, recorded, result, spent
+from predicting import small_model, write_texts
+from texts import WORDS, save_untrained, synthetic_texts
+from training import inputs_for, pair, step_of
 
-from hf_emotion.tasks.emotion_classification.predictor import Predictor
+from hf_emotion import Predictor
+from hf_emotion.io.files import write_json
 
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
-from matplotlib.ticker import LogLocator, NullLocator
 
 
-Sides = dict[str, Callable[[], object]]  # name -> the function to time; the last one is the stock peer
+Sides = dict[str, Callable[[], object]]  # name -> what to time; the second one, if any, is the stock peer
+CALLS = 256  # of all threads together
 
 
-def classifiers(model_type: str, size: str, batch_size: int = 8, length: int = 64, **fields) -> Sides:
-    """Train steps of one of our classifiers and of BERT."""
-    extra = {"num_contexts": 8} if model_type == "qacg-bert" else {}
-    problem = "multi_label_classification" if model_type == "label-aware-bert" else "single_label_classification"
-    shared = {**SIZES[size], "num_labels": 3, "problem_type": problem, "max_position_embeddings": 512, **fields}
-    configs = {model_type: AutoConfig.for_model(model_type, **shared, **extra), "stock BERT": BertConfig(**shared)}
-    sides = {}
-    for name, config in configs.items():
-        torch.manual_seed(0)
-        model = AutoModelForSequenceClassification.from_config(config)
-        sides[name] = step_of(model, inputs_for(config, batch_size, length), "step")
-    return sides
+def steps(model_type: str, batch_size: int = 8, length: int = 64, **fields) -> Sides:
+    models = pair(model_type, "minilm", **fields)
+    both = [step_of(model, inputs_for(model.config, batch_size, length)) for model in models]
+    return dict(zip((model_type, "stock BERT"), both, strict=True))
 
 
-def generators(size: str, emotions: int) -> Sides:
-    sizes = SIZES[size] or {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
-    names = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
-    fields = {theirs: sizes[ours] for ours, theirs in names.items()}
-    sides = {}
-    for name, plain in (("gpt2-mod-ln", {}), ("plain norms", PLAIN)):
-        torch.manual_seed(0)
-        config = GPT2ModLNConfig(
-            **fields, vocab_size=30522, num_emotions=emotions, bos_token_id=0, eos_token_id=0, **plain
-        )
-        sides[name] = train_step(GPT2ModLNForConditionalGeneration(config), 8, 32)
-    return sides
+class Predictions:
+    """The sweeps over predictions, with an untrained label-aware model over MiniLM in a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def checkpoint(self) -> Path:
+        place = self.folder / "model"
+        return place if place.is_dir() else save_untrained(place, "minilm", "label-aware-bert")
+
+    def tokens(self, number: int) -> Sides:
+        """64 texts; longer ones than the model's maximum are read in windows."""
+        predictor = Predictor(self.checkpoint(), device="cpu")
+        texts = [" ".join(WORDS[(row + i) % len(WORDS)] for i in range(number - 2)) for row in range(64)]
+        return {"Predictor": lambda: predictor(texts)}
+
+    def callers(self, number: int) -> Sides:
+        """`CALLS` texts, each a call of its own, from threads that share a predictor."""
+        texts, predictor = synthetic_texts(CALLS), Predictor(self.checkpoint(), device="cpu")
+
+        def call() -> None:
+            with ThreadPoolExecutor(number) as pool:
+                list(pool.map(predictor, texts))
+
+        return {"Predictor": call}
+
+    def file(self, rows: int, *options: str) -> Sides:
+        """`predict --input` with a small model, in a process of its own."""
+        place = self.folder / "checkpoint"
+        place = place if place.is_dir() else small_model(self.folder)
+        source, output = write_texts(self.folder / f"{rows}.csv", rows), self.folder / "output.jsonl"
+        command = [sys.executable, "-m", "hf_emotion", "predict", place, "--input", source, "--output", output]
+        return {"predict --input": lambda: (output.unlink(missing_ok=True), spent([*command, *options]))}
+
+    def workers(self, number: int) -> Sides:
+        return self.file(200_000, "--engine", "ray", "--workers", str(number))
 
 
-def bulk(checkpoint: Path, rows: int) -> Sides:
-    texts = synthetic_texts(rows)
-    predictor = Predictor(checkpoint, device="cpu")
-    model, tokenizer = (
-        AutoModelForSequenceClassification.from_pretrained(checkpoint),
-        AutoTokenizer.from_pretrained(checkpoint),
-    )
-    stock = pipeline("text-classification", model=model, tokenizer=tokenizer)
-    labels = len(predictor.labels)
-    return {
-        "Predictor": lambda: predictor(texts, top_k=labels),
-        "stock pipeline": lambda: stock(texts, batch_size=32, top_k=None),
-    }
-
-
-def sweeps(size: str, checkpoint: Path) -> dict[str, tuple[str, list[int], list[int], Callable[[int], Sides]]]:
-    """Name -> label of the axis, values, values for a quick look, function from a value to the functions to time."""
+def sweeps(folder: Path) -> dict[str, tuple[str, list[int], Callable[[int], Sides]]]:
+    """Name -> label of the axis, values, function from a value to what to time."""
+    predictions = Predictions(folder)
     return {
         "labels": (
             "labels (train step, 8 texts of 64 tokens)",
-            [28, 100, 300, 1000],
-            [28, 100],
-            lambda n: classifiers("label-aware-bert", size, num_labels=n),
+            [2, 28, 100, 300, 1000],
+            lambda n: steps("label-aware-bert", num_labels=n),
         ),
         "length": (
             "tokens per text (train step, 8 texts)",
             [32, 64, 128, 256, 512],
-            [16, 32],
-            lambda n: classifiers("qacg-bert", size, length=n),
+            lambda n: steps("qacg-bert", length=n),
         ),
-        "batch": (
-            "texts per batch (train step, 64 tokens each)",
-            [1, 2, 4, 8, 16, 32],
-            [1, 2],
-            lambda n: classifiers("qacg-bert", size, batch_size=n),
-        ),
-        "layers": (
-            "layers (train step, 8 texts of 64 tokens)",
-            [1, 2, 4, 8, 12],
-            [1, 2],
-            lambda n: classifiers("qacg-bert", size, num_hidden_layers=n),
-        ),
-        "emotions": (
-            "emotions (train step, 8 contexts and replies of 32 tokens)",
-            [1, 8, 64, 512],
-            [1, 8],
-            lambda n: generators(size, n),
-        ),
-        "rows": (
-            "texts (prediction, lengths of GoEmotions)",
-            [125, 250, 500, 1000, 2000, 4000],
-            [8, 16],
-            lambda n: bulk(checkpoint, n),
-        ),
+        "tokens": ("tokens per text (prediction, 64 texts)", [8, 32, 128, 512, 1024, 4096], predictions.tokens),
+        "callers": (f"threads that share a predictor ({CALLS} calls)", [1, 2, 4, 8, 16, 64], predictions.callers),
+        "file": ("rows of a file (predict --input)", [10_000, 100_000, 1_000_000], predictions.file),
+        "workers": ("workers of Ray (predict --input, 200,000 rows)", [1, 2, 4], predictions.workers),
     }
 
 
@@ -122,21 +103,16 @@ def draw(path: Path, label: str, values: list[int], series: dict[str, list[float
     axis is linear and starts at 0.
     """
     figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    for (name, times), (colour, marker, line) in zip(
-        series.items(), (("#0072B2", "o", "-"), ("#D55E00", "s", "--")), strict=True
-    ):
-        axes.plot(values, times, color=colour, marker=marker, linestyle=line, label=name)
+    for (name, times), (colour, style) in zip(series.items(), (("#0072B2", "o-"), ("#D55E00", "s--")), strict=False):
+        axes.plot(values, times, style, color=colour, label=name)
     axes.set(xlabel=label, ylabel="time (s)", xscale="log")
-    axes.set_xticks(values, [str(value) for value in values])
+    axes.set_xticks(values, [f"{value:,}" for value in values])
     axes.minorticks_off()
     times = [time for one in series.values() for time in one]
     if max(times) < 4 * min(times):
         axes.set_ylim(0, 1.1 * max(times))
     else:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
@@ -144,32 +120,40 @@ def draw(path: Path, label: str, values: list[int], series: dict[str, list[float
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:
-    names = list(sweeps("tiny", Path()))
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sweep", action="append", choices=names, help="default: all")
-    parser.add_argument("--size", default="minilm", choices=SIZES)
-    parser.add_argument("--base-model", default="minilm", help="checkpoint for the sweep over rows")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweeps", nargs="*", choices=[[], *sweeps(Path())], help="default: all")
+    parser.add_argument("--values", type=int, nargs="+", help="instead of those of the sweep")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="for growth-SWEEP.png")
-    parser.add_argument("--quick", action="store_true", help="measure only two small values of each sweep")
-    arguments = parse(parser, argv, pairs=5)
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Path(folder)
-        if "rows" in (arguments.sweep or names):
-            save_untrained(checkpoint, arguments.base_model, "label-aware-bert")
-        for name in arguments.sweep or names:
-            label, values, quick, sides_at = sweeps(arguments.size, checkpoint)[name]
-            values = quick if arguments.quick else values
-            series: dict[str, list[float]] = {}
+    parser.add_argument("--output", type=Path, help="results.json, whose rows of other sweeps stay")
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(arguments.threads)
+    found = recorded(arguments.output)
+    with tempfile.TemporaryDirectory() as name:
+        known = sweeps(Path(name))
+        for sweep in arguments.sweeps or known:
+            label, values, sides_at = known[sweep]
+            values, rows, series = arguments.values or values, [], {}
             for value in values:
                 sides = sides_at(value)
-                ours, stock = interleaved(list(sides.values()), arguments.pairs, keep_memory=name != "rows")
-                rows.append(ratio("growth", f"{name} {value}: {' against '.join(sides)}", ours, stock))
-                for side, median in zip(sides, (rows[-1]["ours"], rows[-1]["peer"]), strict=True):
+                training = len(sides) == 2
+                times = interleaved(list(sides.values()), arguments.pairs, warm_up=1, keep_memory=training)
+                work = f"{sweep} {value}: {' against '.join(sides)}"
+                rows.append(
+                    ratio("growth", work, *times) if len(sides) == 2 else result("growth", work, *times, unit="s")
+                )
+                medians = (rows[-1]["ours"], rows[-1]["peer"]) if len(sides) == 2 else (rows[-1]["median"],)
+                for side, median in zip(sides, medians, strict=True):
                     series.setdefault(side, []).append(median)
-            draw(arguments.folder / f"growth-{name}.png", label, values, series)
-    save(arguments, rows)
-    return rows
+            draw(arguments.folder / f"growth-{sweep}.png", label, values, series)
+            found[f"growth.py {sweep} --pairs {arguments.pairs}"] = {
+                "machine": machine(arguments.threads),
+                "rows": rows,
+            }
+            if arguments.output is not None:
+                write_json(arguments.output, found)
+    return [row for measured in found.values() for row in measured["rows"]]
 
 
 if __name__ == "__main__":

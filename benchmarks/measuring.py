@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the benchmarks share. Times are compared in one process with interleaved runs (A B A B ...) after a warm-up. The result is the
-median of the paired ratios, with quartiles.
+What the benchmarks share: interleaved runs (A B A B ...) after a warm-up, the median of the paired ratios with its quartiles, the
+machine, and what a process used.
 """
 
-import argparse
 import contextlib
 import datetime
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -21,27 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from hf_emotion.io.files import write_json
-from hf_emotion.training.memory import freed_memory_kept
-
 
 PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
-
-
-def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None, pairs: int = 7) -> argparse.Namespace:
-    """Parse the arguments, including those that every benchmark has, and print the machine."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--pairs", type=int, default=pairs, help="measurements of each side (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch (default: %(default)s)")
-    parser.add_argument("--output", type=Path, help="JSON file for the results")
-    arguments = parser.parse_args(argv)
-    if arguments.pairs < 1:
-        parser.error(f"--pairs must be at least 1, got {arguments.pairs}")
-    torch.set_num_threads(arguments.threads)
-    print(", ".join(f"{name} {value}" for name, value in machine(arguments.threads).items()), flush=True)
-    return arguments
 
 
 def recorded(path: Path | None) -> Any:
@@ -55,11 +34,10 @@ def machine(threads: int) -> dict[str, str]:
     if Path("/proc/cpuinfo").is_file():
         names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
         processor = names[0].partition(":")[2].strip() if names else processor
-    installed = {name for name in PACKAGES if importlib.util.find_spec(name) is not None}
     return {
         "machine": f"{processor} ({os.cpu_count()} CPUs, {threads} threads, load {os.getloadavg()[0]:.1f})",
         "Python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in PACKAGES if name in installed},
+        **{one.name: one.version for one in importlib.metadata.distributions() if one.name in PACKAGES},
         "date": datetime.date.today().isoformat(),
     }
 
@@ -77,6 +55,8 @@ def interleaved(
     Seconds of each action, [actions][pairs]; every round runs all actions once. With `keep_memory` the process keeps freed memory,
     as it does in a training.
     """
+    from hf_emotion.training.memory import freed_memory_kept
+
     with freed_memory_kept() if keep_memory else contextlib.nullcontext():
         for action in list(actions) * warm_up:
             action()
@@ -92,25 +72,15 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
     return low, median, high
 
 
-def ratio(
-    question: str,
-    work: str,
-    ours: Sequence[float],
-    peer: Sequence[float],
-    at_most: float | None = None,
-    at_least: float | None = None,
-    unit: str = "s",
-) -> dict:
-    """
-    A result: ours / peer with the target `at_most` or without one; peer / ours, the speed-up, with the target `at_least`.
-    """
-    ratios = [b / a if at_least is not None else a / b for a, b in zip(ours, peer, strict=True)]
-    values = {"ours": statistics.median(ours), "peer": statistics.median(peer), "unit_of_both": unit}
-    return result(question, work, ratios, "×", at_most, at_least, **values)
+def ratio(topic: str, work: str, ours: Sequence[float], peer: Sequence[float], unit: str = "s", **goal) -> dict:
+    """A row: ours / peer with the goal `at_most` or without one; peer / ours, the speed-up, with the goal `at_least`."""
+    ratios = [b / a if "at_least" in goal else a / b for a, b in zip(ours, peer, strict=True)]
+    both = {"ours": statistics.median(ours), "peer": statistics.median(peer), "unit_of_both": unit}
+    return result(topic, work, ratios, "×", **goal, **both)
 
 
 def result(
-    question: str,
+    topic: str,
     work: str,
     values: Sequence[float],
     unit: str,
@@ -118,43 +88,28 @@ def result(
     at_least: float | None = None,
     **details,
 ) -> dict:
-    """Make and print one row of the table: the median of some values, and the target if there is one."""
+    """Make and print one row: the median of some values, and the goal if there is one."""
     low, median, high = spread(values)
-    row = {
-        "question": question,
-        "work": work,
-        "target": "" if at_most is at_least is None else f"≤ {at_most:g}" if at_least is None else f"≥ {at_least:g}",
-        "median": median,
-        "quartiles": [low, high],
-        "unit": unit,
-        "pairs": len(values),
-        "met": None
-        if at_most is at_least is None
-        else bool(median <= at_most if at_least is None else median >= at_least),
-        **details,
-    }
+    goal, met = "", None
+    if at_least is not None:
+        goal, met = f"≥ {at_least:g}", bool(median >= at_least)
+    elif at_most is not None:
+        goal, met = f"≤ {at_most:g}", bool(median <= at_most)
+    row = {"topic": topic, "work": work, "target": goal, "median": median, "quartiles": [low, high], "unit": unit}
+    row |= {"pairs": len(values), "met": met, **details}
     both = f", ours {row['ours']:.3g}, peer {row['peer']:.3g} {row['unit_of_both']}" if "ours" in row else ""
-    print(f"{question} {work}: {figure(row)}{both}{verdict(row)}", flush=True)
+    verdict = "" if met is None else f", goal {goal}: {'met' if met else 'missed'}"
+    print(f"{topic}, {work}: {figure(row)}{both}{verdict}", flush=True)
     return row
 
 
 def figure(row: dict) -> str:
+    """Median and quartiles, as text."""
     low, high = row["quartiles"]
-    unit = row["unit"] if row["unit"] == "×" else f" {row['unit']}"
-    if row["pairs"] == 1:
-        return f"{row['median']:.3g}{unit} (one measurement)"
     digits = 3 if row["unit"] in ("×", "s") and row["median"] < 10 else 1
-    return f"{row['median']:.{digits}f}{unit} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def verdict(row: dict) -> str:
-    return "" if row["met"] is None else f", target {row['target']}: {'met' if row['met'] else 'missed'}"
-
-
-def save(arguments: argparse.Namespace, rows: list[dict]) -> None:
-    """Write the rows, and what they were measured with, to `--output`."""
-    if arguments.output is not None:
-        write_json(arguments.output, {"machine": machine(arguments.threads), "rows": rows})
+    unit = row["unit"] if row["unit"] == "×" else f" {row['unit']}"
+    quartiles = "" if row["pairs"] == 1 else f" [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{row['median']:.{digits}f}{unit}{quartiles}"
 
 
 # A process inherits the peak memory of its parent, so a small process must stand between.
@@ -178,23 +133,8 @@ class Spent:
 
 
 def spent(command: Sequence[str | os.PathLike], **variables: str) -> Spent:
-    """
-    Run a command, with further environment variables.
-
-    Raises:
-        subprocess.CalledProcessError: the command failed; its stderr has been shown.
-    """
-    starter = [sys.executable, "-I", "-S", "-c", _STARTER]
-    environment = {**os.environ, **variables}
-    done = subprocess.run(
-        [*starter, *map(str, command)], check=True, stdout=subprocess.PIPE, text=True, env=environment
-    )
+    """Run a command, with further environment variables. Raises CalledProcessError: it failed; its stderr has been shown."""
+    starter = [sys.executable, "-I", "-S", "-c", _STARTER, *map(str, command)]
+    done = subprocess.run(starter, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
     processor, wall, memory = json.loads(done.stdout)
-    return Spent(
-        processor, wall, memory / (2**20 if sys.platform == "darwin" else 2**10)
-    )  # bytes on macOS, KiB elsewhere
-
-
-def peak_memory(command: Sequence[str | os.PathLike]) -> float:
-    """Largest resident memory of a command in MiB; raises what `spent` does."""
-    return spent(command).memory
+    return Spent(processor, wall, memory / (2**20 if sys.platform == "darwin" else 2**10))  # bytes on macOS

@@ -5,7 +5,6 @@ import random
 from pathlib import Path
 
 import torch
-from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_emotion import load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
@@ -39,24 +38,13 @@ def synthetic_texts(rows: int, seed: int = 0) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=length - 2)) for length in lengths]
 
 
-def synthetic_emotions(rows: int, seed: int = 0) -> Dataset:
-    """Rows in GoEmotions' columns and labels, one label each."""
-    draw = random.Random(seed + 1)
-    names = load_dataset_for("quickstart")["train"].features["labels"].feature.names
-    features = Features({"id": Value("string"), "text": Value("string"), "labels": List(ClassLabel(names=names))})
-    labels = [[draw.randrange(len(names))] for _ in range(rows)]
-    values = {"id": [str(row) for row in range(rows)], "text": synthetic_texts(rows, seed), "labels": labels}
-    return Dataset.from_dict(values, features=features)
-
-
 def save_untrained(folder: Path, base_model: str, model_type: str, contexts: dict | None = None, **config) -> Path:
     """Save a checkpoint with a new head, for emotions or (with `contexts`) for targeted sentiment."""
     torch.manual_seed(0)
     tokenizer = load_base_tokenizer(base_model)
+    names = ["none", "positive", "negative"]
     if contexts is None:
         names = load_dataset_for("quickstart")["train"].features["labels"].feature.names
-    else:
-        names = ["none", "positive", "negative"]
     counts = [1] * len(names)
     model = build_classifier(
         base_model, model_type, config, tokenizer, names, contexts is None, counts, contexts=contexts

@@ -85,7 +85,7 @@ class Recipe:
             "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         abstain: emotions of texts: {"coverage": 0.9}: the model says "abstained" where it is least sure, with a threshold from the
-            validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as are right so often there.
+            validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as it can with 95 % of the answers right.
         prediction_sets: emotions of texts: a coverage, e.g. 0.9: the model gives sets of labels that hold all gold labels of a text
             with this probability (split conformal, from the validation part).
         paper, table_row, published: the paper, the row of its table and the printed scores, for the comparison.
@@ -335,7 +335,7 @@ def make_recipe(values: Fields, source: str = "recipe") -> Recipe:
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice, of which YAML libraries take the last, and references, which may grow without measure."""
+    """Refuses a key that a mapping has twice (YAML libraries take the last one), and references, which may grow without measure."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()

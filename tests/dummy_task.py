@@ -147,7 +147,7 @@ def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None)
     results, unread = predictor.predict(lines, top_k)
     rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
     cells = [[*line.split(BETWEEN), items[0]["label"]] for line, items in zip(lines, results, strict=True)]
-    return Answer(rows, unread, [Table(["first", "second", "fits"], cells)])
+    return Answer(rows, unread, [Table(["first", "second", "fits"], cells)], cells)
 
 
 def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> Explained:

@@ -62,12 +62,18 @@ HUB = {
 STUDY = ["python", "-m", "benchmarks.study"]
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
 LINES = MAKEFILE.replace("\\\n", " ")
-SENTENCES = re.search(r"^SENTENCES := (.*)", LINES, re.MULTILINE).group(1)
+SENTENCES, TICKETS = (
+    re.search(rf"^{name} := (.*)", LINES, re.MULTILINE).group(1) for name in ("SENTENCES", "TICKETS")
+)
 QUICKSTART = [
-    shlex.split(line.strip().removeprefix("$(BIN)/").replace("$(SENTENCES)", SENTENCES))
+    shlex.split(line.strip().removeprefix("$(BIN)/").replace("$(SENTENCES)", SENTENCES).replace("$(TICKETS)", TICKETS))
     for line in LINES.split("\nquickstart: ", 1)[1].split("\n\n", 1)[0].splitlines()
     if line.strip().startswith("$(BIN)/hf-emotion")
 ]
+# The run that several pages go on with; Get started trains it.
+QUICKSTART_RUN = shlex.split(
+    "hf-emotion train quickstart --base-model goemotions --set learning_rate=1e-4 --set num_train_epochs=3"
+)
 
 
 def _run(command: list, folder: Path, variables: dict[str, str]) -> tuple[str, str]:
@@ -106,6 +112,7 @@ def run_here(folder: Path, action: Callable[[], None], stdin: str = "", errors: 
         patch.chdir(folder)
         patch.setenv("HF_EMOTION_DATA", str(folder / "corpora"))
         patch.setattr("sys.stdin", io.StringIO(stdin))
+        patch.setattr("hf_emotion.cli.predict.in_terminal", lambda: True)  # pages show what a reader sees
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noted):
             try:
                 action()
@@ -165,8 +172,9 @@ def write_reply_corpora(folder: Path, draw: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A user's folder after `make quickstart` (with a small encoder), and data of the forms that the README speaks of."""
+    """A user's folder with the examples, after `make quickstart` (with a small encoder), and data of the forms that pages speak of."""
     folder = tmp_path_factory.mktemp("user")
+    shutil.copytree(ROOT / "examples", folder / "examples")
 
     draw, corpora = random.Random(0), folder / "corpora"
     for name in ("corpora/goemotions", "corpora/emotion6", "reviews", "hotels", "messages"):
@@ -215,8 +223,8 @@ def folder(tmp_path_factory):
     with small_minilm(tmp_path_factory.mktemp("offline")):
         write_encoders(folder)
         with drawn_pictures():
-            printed = "\n".join(run_command(command, folder) for command in QUICKSTART[2:])
-            (folder / "quickstart.txt").write_text(printed)
+            (folder / "quickstart.txt").write_text("\n".join(run_command(command, folder) for command in QUICKSTART))
+            run_command(QUICKSTART_RUN, folder)
         run_command("hf-emotion train goemotions/baseline --base-model minilm".split(), folder)
         yield folder
 
@@ -271,9 +279,12 @@ def run_block(block: Block, page: str, page_folder: Path, folder: Path, names: d
     for command in commands(block):
         # A page that trains a run itself gets no other of that name.
         trained = re.match(r"hf-emotion train (\S+)(?!.*(?:--resume|--output|-o)\b)", command)
-        run = page_folder / "runs" / trained[1].replace("/", "_") if trained else None
-        if run is not None and run.is_symlink():
-            run.unlink()
+        if trained:
+            recipe = page_folder / trained[1]
+            own = recipe.is_file() and read_yaml(recipe.read_text(encoding="utf-8"))["name"]
+            run = page_folder / "runs" / (own or trained[1].replace("/", "_"))
+            if run.is_symlink():
+                run.unlink()
         stand_ins(command, page_folder, folder)
         stdin, line = "", command
         if piped := re.fullmatch(r'echo "([^"]*)" \| (hf-emotion .*)', command):

@@ -306,9 +306,12 @@ def fit(recipe: Recipe, output: Path, data: Path) -> Path:
     return output
 
 
-def invoke(*arguments, stdin: str | None = None) -> str:
-    """Standard output of a command that ends well."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
+def invoke(*arguments, stdin: str | None = None, terminal: bool = False) -> str:
+    """Standard output of a command that ends well, in a pipe; `terminal`: what `predict` prints in a terminal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hf_emotion.cli.predict.in_terminal", lambda: terminal)
+        words = [str(argument) for argument in arguments]
+        result = CliRunner().invoke(app, words, input=stdin, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -8,44 +8,22 @@ from typing import Annotated
 
 import typer
 
-from hf_emotion.cli.options import AsJson, BaseModel, DataDir
-from hf_emotion.cli.printing import figure_or_dash, print_json, print_table, quiet, show, visible
+from hf_emotion.cli.options import BaseModel, DataDir
+from hf_emotion.cli.printing import quiet, show, visible
 from hf_emotion.io.paths import refuse_existing
 
 
 app = typer.Typer(
-    help="The reproduction study: plans, records, tables and figures of documents, baselines, ensembles, leakage, transfer, languages, "
-    "long texts, labels by name, gates, human evaluation, ready models.",
+    help="The reproduction study: plans, records, tables and figures of documents, leakage, transfer, languages, "
+    "shares, ready models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-human = typer.Typer(
-    help="Human evaluation of replies: blinded rating sheets out, ratings in.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(human, name="human-eval")
-
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write.")]
 Records = Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")]
 RECORDS = Path("benchmarks/reproduction")
-
-
-@app.command()
-def ensemble(
-    runs: Annotated[
-        list[str], typer.Argument(help="Finished run folders of classifiers of texts, all of one corpus.")
-    ],
-) -> None:
-    """Average the stored probabilities of several runs and measure the mean as one run. Prints JSON, one line per decision."""
-    from .ensemble import ensemble as run
-
-    for split, kinds in run(runs).items():
-        for kind, values in kinds.items():
-            shown = {name: value for name, value in values.items() if isinstance(value, float)}
-            print(json.dumps({"split": split, "thresholds": kind, **shown}))
 
 
 @app.command()
@@ -82,10 +60,7 @@ def transfer(
     data_dir: DataDir = None,
     split: Annotated[str, typer.Option(help="Part of the corpora.")] = "test",
 ) -> None:
-    """
-    Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity. Prints JSON,
-    one line each.
-    """
+    """Measure a classifier on other corpora, labels mapped to Ekman's emotions, or on terms of identity. Prints JSON lines."""
     from hf_emotion.inference import load_predictor
     from hf_emotion.tasks.emotion_classification import TASK
 
@@ -94,9 +69,7 @@ def transfer(
 
     predictor = load_predictor(checkpoint)
     if predictor.task is not TASK:
-        raise typer.BadParameter(
-            f"{checkpoint} reads {predictor.task.reads}: transfer is measured for classifiers of texts."
-        )
+        raise typer.BadParameter(f"{checkpoint} reads {predictor.task.reads}: transfer is for classifiers of texts.")
     if not dataset:
         for kind, figures in identity_terms(predictor).items():
             print(json.dumps({"terms": kind, **figures}))
@@ -121,90 +94,6 @@ def languages(
     if output:
         write_json(output, found)
     show([table(found)])
-
-
-@app.command()
-def long_texts(
-    checkpoint: Annotated[str, typer.Argument(help="A multi-label classifier of texts.")],
-    dataset: Annotated[str, typer.Option(help="The corpus whose rows the documents are made of.")] = "goemotions",
-    data_dir: DataDir = None,
-    documents: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 200,
-    seed: Annotated[int, typer.Option(help="Random seed for the rows of the documents.")] = 0,
-    output: Output = None,
-) -> None:
-    """Measure a classifier on documents of 5 to 40 rows of its corpus, once read in windows and once cut."""
-    quiet()
-    from hf_emotion.io.files import write_json
-    from hf_emotion.runtime.ready import with_weights
-
-    from .long_texts import measure_long_texts, table
-
-    refuse_existing(output)
-    result = measure_long_texts(with_weights(checkpoint), dataset, data_dir, documents, seed)
-    if output:
-        write_json(output, result)
-    show([table(result)])
-
-
-@app.command()
-def zero_shot(
-    run: Annotated[str, typer.Argument(help="Run folder of a label-aware model.")],
-    dataset: Annotated[str, typer.Option(help="The corpus of the run.")] = "goemotions",
-    data_dir: DataDir = None,
-    base_encoder: Annotated[str, typer.Option(help="Encoder for the cosine of text and label name.")] = "minilm",
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Number of epochs in which the label vectors and the head are trained.")
-    ] = 2,
-    train_fraction: Annotated[float, typer.Option(help="Share of the training rows, in (0, 1].")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Random seed for the order of the rows and the new weights.")] = 0,
-    output: Output = None,
-) -> None:
-    """Leave out each label in turn, add it by its name alone, and measure it by AUROC and F1 beside two controls."""
-    from hf_emotion.io.files import write_json
-
-    from .zero_shot import zero_shot as measure
-
-    result = measure(run, data_dir, dataset, base_encoder, epochs=epochs, seed=seed, train_fraction=train_fraction)
-    kinds = ("added_by_name", "shuffled_name", "cosine", "trained")
-    print(f"{'AUROC':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}{'rows':>6}")
-    for name, row in result["labels"].items():
-        auroc = [row[kind] for kind in kinds]
-        print(f"{name:16}{auroc[0]:9.3f}{auroc[1]:10.3f}{auroc[2]:8.3f}{auroc[3]:9.3f}{row['rows']:6d}")
-    means = [result["over_labels"][kind]["mean"] for kind in kinds]
-    print(f"{'mean':16}{means[0]:9.3f}{means[1]:10.3f}{means[2]:8.3f}{means[3]:9.3f}")
-    f1 = result["over_labels"]["f1"]
-    print(f"\n{'mean F1 at':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}")
-    for rule in dict.fromkeys(rule for rules in f1.values() for rule in rules):
-        found = [f"{f1[kind][rule]:.3f}" if rule in f1[kind] else "" for kind in kinds]
-        print(f"{rule:16}{found[0]:>9}{found[1]:>10}{found[2]:>8}{found[3]:>9}".rstrip())
-    if output:
-        write_json(output, result)
-
-
-@app.command()
-def context_guidance(
-    checkpoint: Annotated[str, typer.Argument(help="A CG-BERT or QACG-BERT model.")],
-    dataset: Annotated[str, typer.Option(help="A corpus with aspects.")] = "sentihood",
-    data_dir: DataDir = None,
-    split: Annotated[str, typer.Option(help="Part of the corpus.")] = "test",
-    rows: Annotated[int, typer.Option(min=1, help="Size of the random sample of rows with an opinion.")] = 200,
-    seed: Annotated[int, typer.Option(help="Random seed for the sample.")] = 0,
-    output: Output = None,
-) -> None:
-    """Measure the distributions of the gates (for QACG-BERT also of the attentions) over a sample of rows with an opinion."""
-    from hf_emotion.io.files import write_json
-    from hf_emotion.tasks.targeted_sentiment.guidance import collect, describe
-
-    result = describe(*collect(checkpoint, dataset, data_dir, split, rows, seed))
-    print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
-    for name, row in result.items():
-        if isinstance(row, dict) and "mean" in row:
-            numbers = [row["mean"], row["std"], row["negative"], *row["quartiles"]]
-            print(f"{name:20}" + "".join(f"{number:9.4f}" for number in numbers))
-    if "quasi_attention" in result:
-        print(f"quasi-attention between 0.25 and 0.5: {result['quasi_attention']['between_0.25_and_0.5']:.3f}")
-    if output:
-        write_json(output, result)
 
 
 @app.command()
@@ -256,38 +145,27 @@ def collect(
 
 
 @app.command()
-def baselines(
-    table: Annotated[str, typer.Argument(help="The table whose corpus is read.")],
-    base_model: BaseModel = None,
-    data_dir: DataDir = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
-    records: Records = RECORDS,
-) -> None:
-    """Measure logistic regression over TF-IDF and over frozen vectors, and write the records."""
-    quiet()
-    from .records import run_baselines
-
-    for path in run_baselines(table, base_model, data_dir, set_ or [], records):
-        print(path)
-
-
-@app.command()
 def tables(
-    document: Annotated[
-        Path, typer.Argument(help="Markdown file with the marks `<!-- table NAME -->` and `<!-- end -->`.")
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Markdown file to write.")] = RECORDS / "TABLES.md",
     records: Records = RECORDS,
 ) -> None:
-    """Write the tables of a document anew from the records."""
-    from .tables import write_document
+    """Write all tables of the study from the records."""
+    from hf_emotion.io.files import write_text
 
-    print(f"{document}: {write_document(document, records)} tables")
+    from .tables import document
+
+    write_text(output, document(records))
+    print(output)
 
 
 @app.command()
 def figures(
     documents: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Markdown files with NUMBER<!--= RECORD PATH [FORMAT] -->.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Markdown files with NUMBER<!--= RECORD PATH [FORMAT] -->, or YAML files that name the words around the numbers.",
+        ),
     ],
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit code 1 if a number differs.")] = False,
 ) -> None:
@@ -316,20 +194,6 @@ def quantification(
     write_json(output, measure(model, data_dir))
 
 
-@app.command("ready-counts")
-def ready_counts(
-    folder: Annotated[Path, typer.Argument(help="Folder of a ready model, hf_emotion/ready/NAME.")],
-    data_dir: DataDir = None,
-) -> None:
-    """Put a ready model's errors on the validation part of its corpus into its metrics.json, for `hf-emotion summarize`."""
-    from hf_emotion.runtime.ready import ReadyModel
-
-    from .ready import keep_validation_counts
-
-    counts = keep_validation_counts(ReadyModel(folder), data_dir)
-    print(json.dumps({name: counts[name] for name in ("labels", "rows", "chosen")}))
-
-
 @app.command()
 def ready(
     run: Annotated[Path, typer.Argument(help="A run folder that a recipe with `adapter` wrote.")],
@@ -349,74 +213,6 @@ def ready(
         raise ValueError(f"{notes} must be a YAML file with description, terms and card; it lacks {missing}.")
     model = pack(run, output, said["description"], said["terms"], said["card"])
     print(json.dumps(measure_ready(model, data_dir), indent=1))
-
-
-@human.command()
-def export(
-    replies: Annotated[
-        list[Path],
-        typer.Argument(
-            help="JSONL files with context, emotion and reply, one per source, with the same rows in each. The file's name names the source."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
-    raters: Annotated[int, typer.Option(min=1, help="Number of raters.")],
-    seed: Annotated[int, typer.Option(help="Random seed for the ids and for each rater's order.")] = 0,
-) -> None:
-    """Write a blinded sheet for each rater (CSV, and HTML to print), and the key that tells the sources."""
-    from .human_eval import KEY, export_sheets, read_replies
-
-    sheets = export_sheets(*read_replies(replies), output, raters, seed)
-    print(f"{len(sheets)} sheets written to {sheets[0].parent}; keep {output / KEY} from the raters")
-
-
-@human.command()
-def analyze(
-    folder: Annotated[Path, typer.Argument(help="The folder that `export` wrote, with the sheets filled in.")],
-    as_json: AsJson = False,
-) -> None:
-    """Analyze the ratings: mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests."""
-    from .human_eval import HIGHEST, LOWEST, analyze_ratings
-
-    result = analyze_ratings(folder)
-    if as_json:
-        print_json(result)
-        return
-    items = list(next(iter(result["sources"].values())))
-    print(f"{result['raters']} raters, {result['replies']} replies; {LOWEST} = worst, {HIGHEST} = best; mean (SE)")
-    print_table(
-        ["source", *items],
-        [
-            [source, *(f"{values[item]['mean']:.2f} ({figure_or_dash(values[item]['se'], '.2f')})" for item in items)]
-            for source, values in result["sources"].items()
-        ],
-    )
-    print(f"Cronbach's alpha of the readability items: {figure_or_dash(result['cronbach_alpha'], '.2f')}")
-    for measure, test in result["anova"].items():
-        print(
-            f"ANOVA of {measure}: F({test['df_sources']}, {test['df_error']}) = {figure_or_dash(test['f'], '.2f')}, "
-            f"p = {figure_or_dash(test['p_value'], '.3g')}"
-        )
-    print_table(
-        ["measure", "first", "second", "difference", "t", "df", "p", "p (Holm)"],
-        [
-            [
-                *(
-                    test["measure"],
-                    test["first"],
-                    test["second"],
-                    f"{test['difference']:+.2f}",
-                    figure_or_dash(test["t"], ".2f"),
-                ),
-                *(
-                    str(test["df"]),
-                    figure_or_dash(test["p_value"], ".3g"),
-                    figure_or_dash(test["p_value_holm"], ".3g"),
-                ),
-            ]
-            for test in result["post_hoc"]
-        ],
-    )
 
 
 def main() -> None:

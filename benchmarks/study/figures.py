@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Writes numbers in documents from JSON records. A comment after the number names its source:
+Writes numbers in documents from JSON records. In a page of the book a comment after the number names its source:
 
     macro-F1 0.538<!--= benchmarks/reproduction/goemotions/laa_ce-minilm-e18770-seed-42.json metrics.validation.fixed.macro_f1 -->
+
+REPRODUCTION.md is read as a file, so it has no comments: a YAML file names the words around each of its numbers, see `_bound`.
 
 `python -m benchmarks.study figures FILE...` writes the numbers anew.
 """
 
 import glob
+import itertools
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from hf_emotion.io.files import write_text
 from hf_emotion.metrics.significance import mean_std, over_seeds
@@ -33,46 +38,37 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
     """
     Write the numbers of documents anew from their records. Paths of records count from the current folder.
 
-    A mark is `<!--= RECORD PATH [FORMAT] -->`. RECORD is a JSON file; with `*` it names several, whose values make a list.
+    A source is `RECORD PATH [FORMAT]`. RECORD is a JSON file; with `*` it names several, whose values make a list.
     PATH is a list of keys, joined by points; in a list the key is an index. In `benchmarks/results.json` the key of a row is
     its `work`. FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation
     (n-1) of a list; `mean.1f` has one digit.
 
-    Args:
-        documents: Markdown files.
-        check: change nothing.
+    `documents` are Markdown files with marks `<!--= SOURCE -->`, and YAML files (see `_bound`). With `check` nothing is changed.
 
-    Returns:
-        the number of figures, and a line for each figure that differs.
-
-    Raises:
-        ValueError: a mark does not follow a number, a record or key is unknown, a value does not fit its format. The message
-            lists all faults; no document is changed.
+    Returns the number of figures, and a line for each that differs. Raises ValueError with all faults (a mark that does not follow a
+    number, words that are not there, an unknown record or key, a value that does not fit its format); then no document is changed.
     """
     records: dict[str, Any] = {}
     written, differing, wrong = {}, [], []
     count = 0
-    for document in map(Path, documents):
+    for given in map(Path, documents):
+        document, places, faults = _bound(given) if given.suffix == ".yaml" else _marked(given)
+        wrong += faults
         text = document.read_text(encoding="utf-8")
         pieces, end = [], 0
-        for match in _FIGURE.finditer(text):
-            if match["mark"] is None:
-                continue
+        for place in places:
             count += 1
-            place = f"{document}:{text.count(chr(10), 0, match.start('mark')) + 1}"
             try:
-                if match["number"] is None:
-                    raise ValueError(f"`{match['mark']}` must follow a number, without a space between them.")
-                number = _figure(match["source"], records)
+                number = _figure(place.source, records)
             except ValueError as error:
-                wrong.append(f"{place}: {error}")
+                wrong.append(f"{_line(document, text, place.start)}: {error}")
                 continue
-            if number != match["number"]:
-                differing.append(
-                    f"{place}: {match['number']} should be {number} ({' '.join(match['source'].split())})"
-                )
-            pieces += [text[end : match.start()], number]
-            end = match.start("mark")
+            shown = text[place.start : place.end]
+            if number != shown:
+                where = _line(document, text, place.start)
+                differing.append(f"{where}: {shown} should be {number} ({' '.join(place.source.split())})")
+            pieces += [text[end : place.start], number]
+            end = place.end
         written[document] = "".join([*pieces, text[end:]])
     if wrong:
         raise ValueError("\n".join(wrong))
@@ -81,6 +77,69 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
             if text != document.read_text(encoding="utf-8"):
                 write_text(document, text)
     return count, differing
+
+
+class _Place(NamedTuple):
+    start: int
+    end: int
+    source: str
+
+
+def _line(document: Path, text: str, position: int) -> str:
+    return f"{document}:{text.count(chr(10), 0, position) + 1}"
+
+
+def _marked(document: Path) -> tuple[Path, list[_Place], list[str]]:
+    """The numbers of a page with marks, and faults."""
+    text = document.read_text(encoding="utf-8")
+    places, faults = [], []
+    for match in _FIGURE.finditer(text):
+        if match["mark"] is not None and match["number"] is None:
+            where = _line(document, text, match.start("mark"))
+            faults.append(f"{where}: `{match['mark']}` must follow a number, without a space between them.")
+        elif match["mark"] is not None:
+            places.append(_Place(*match.span("number"), match["source"]))
+    return document, places, faults
+
+
+def _bound(file: Path) -> tuple[Path, list[_Place], list[str]]:
+    """
+    The document of a YAML file, its numbers, and faults. The file has `document`; `figures`, words with `{}` for each number -> the
+    sources; and `constants`, words whose numbers no record has. Each decimal number and percentage of the document must be among them.
+    """
+    said = yaml.safe_load(file.read_text(encoding="utf-8"))
+    document = Path(said["document"])
+    text = document.read_text(encoding="utf-8")
+    places, faults, known = [], [], []
+    for words, sources in said["figures"].items():
+        found = list(re.finditer(_words(words), text))
+        if len(found) != 1 or len(found[0].groups()) != len(sources):
+            faults.append(
+                f"{file}: `{words}` stands in {document} {len(found)} times, instead of once, or has not {len(sources)} {{}}."
+            )
+            continue
+        known.append(found[0].span())
+        places += [_Place(*found[0].span(i + 1), source) for i, source in enumerate(sources)]
+    for words in said["constants"]:
+        spans = [match.span() for match in re.finditer(_words(words), text)]
+        if not spans:
+            faults.append(f"{file}: `{words}` does not stand in {document}.")
+        known += spans
+    for match in re.finditer(rf"{_CODE}|\]\([^)]*\)|(?P<decimal>\d+\.\d+|\d+ ?%)", text, re.MULTILINE | re.DOTALL):
+        if match["decimal"] and not any(start <= match.start() and match.end() <= end for start, end in known):
+            faults.append(
+                f"{_line(document, text, match.start())}: {file} does not say where {match['decimal']} comes from."
+            )
+    places.sort()
+    twice = [first for first, second in itertools.pairwise(places) if second.start < first.end]
+    faults += [f"{_line(document, text, place.start)}: {file} names two sources for it." for place in twice]
+    return document, places, faults
+
+
+def _words(words: str) -> str:
+    """Words of a document as an expression: any white space between them, and a group for each `{}`."""
+    parts = (r"\s+".join(map(re.escape, re.split(r"\s+", part))) for part in words.split("{}"))
+    return rf"(?<![\w.]){f'({_NUMBER}(?: ± {_NUMBER})?)'.join(parts)}"
 
 
 def _figure(source: str, records: dict[str, Any]) -> str:

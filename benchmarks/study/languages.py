@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures a classifier with GoEmotions' labels in six languages.
-
-    python -m benchmarks.study languages runs/goemotions_e5 goemotions --output languages.json
-"""
+"""Measures a classifier with GoEmotions' labels in six languages."""
 
 from typing import Any
 
@@ -28,15 +24,8 @@ FIGURES = {
 
 def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
     """
-    Measure a classifier on the packaged sentences of each language.
-
-    Returns:
-        {language: {"rows", "macro_f1_stored" (at the model's own thresholds), "macro_f1_fixed" (at 0.3),
-        "macro_average_precision", "unknown"}}. "unknown" is the number of texts that hold much that the tokenizer does not
-        know, see `Unread`.
-
-    Raises:
-        ValueError: the model is for another task, or has other labels.
+    Language -> "rows", "macro_f1_stored" (at the model's own thresholds), "macro_f1_fixed" (at 0.3), "macro_average_precision" and
+    "unknown" (texts that hold much that the tokenizer does not know), on the packaged sentences.
     """
     found = {}
     for language in corpus_of(CORPUS).languages:

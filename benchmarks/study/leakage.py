@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures how much a score rises if rows are oversampled before they are split, which puts copies of training rows into the
-test part.
-
-    python -m benchmarks.study leakage emotion6/esa --base-model minilm_roberta --data-dir D
-
-trains the recipe on such splits. Compare with a run of the recipe itself, which oversamples only the training part.
-"""
+"""How much a score rises if rows are oversampled before they are split, which puts copies of training rows into the test part."""
 
 from pathlib import Path
 from typing import Any
@@ -35,11 +28,7 @@ def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:
 def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:
     """
     Train a recipe on leaky splits and measure it.
-
-    Returns:
-        what was trained (`corpus`, `recipe`, `encoder`, `training_arguments`, `seeds`), `train_rows`, `test_rows`, `in_train` (share of
-        the test rows whose text is also in train), `accuracy` {"mean", "std"} over the seeds and `minutes` of each seed; also
-        written to `leakage.json` in `output`.
+    Returns what stands in `leakage.json` in `output`, with `in_train`, the share of the test rows whose text is also in train.
     """
     options = {name: value for name, value in recipe.dataset_options.items() if name not in ("dedupe", "oversample")}
     splits = leaky_splits(load_dataset_for(recipe.dataset, data_dir, **options))

@@ -40,15 +40,10 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     Write the files of a ready model: the adapter in float16, the graph without weights, and the facts about both.
 
     Args:
-        run: a run folder that a recipe with `adapter` wrote, over one of `HUB_IDS`.
-        output: a new or empty folder; its name becomes the model's.
+        run: a run folder that a recipe with `adapter` wrote, over one of `HUB_IDS`; OSError or ValueError for another.
+        output: a new or empty folder (else FileExistsError); its name becomes the model's.
         description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
-
-    Raises:
-        FileExistsError: `output` is not empty.
-        OSError, ValueError: there is no such run; it has no adapter, or one over another encoder; neither the encoder nor the
-            adapter has some parameters.
     """
     run, output = Path(run), Path(output)
     refuse_taken(output)
@@ -91,17 +86,8 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         }
         write_json(folder / FACTS, facts)
         facts["weights"] = _write_graph(task, ReadyModel(folder), run)
-        kept = (
-            ADAPTER,
-            ADAPTER_CONFIG,
-            GRAPH,
-            "config.json",
-            "prediction.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            CARD,
-            METRICS,
-        )
+        names = ("config.json", "prediction.json", "tokenizer.json", "tokenizer_config.json")
+        kept = (ADAPTER, ADAPTER_CONFIG, GRAPH, *names, CARD, METRICS)
         facts["files"] = {name: sha256_of(folder / name) for name in kept}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)

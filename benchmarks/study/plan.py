@@ -30,17 +30,8 @@ KEYS = ("question", "table", "recipes", "encoder", "first", "set", "seeds")
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
     """
-    One seed of one recipe.
-
-    Attributes:
-        question: what it answers.
-        table: the table that it belongs to.
-        name: name of the recipe.
-        recipe: the recipe with this seed alone.
-        encoder: name of the encoder in the record.
-        record, folder: where its record and its run folder are, or will be.
-        first: the recipe and the run folder of a training that goes before, whose model is the base model; empty without one.
-        minutes: an estimate from those records of the same table and encoder whose recipe and settings differ least; None without any.
+    One seed of one recipe; `encoder` is its name in the record, `first` the recipe and the run folder of a training that goes before
+    (its model is the base model), `minutes` an estimate from the records that differ least, None without any.
     """
 
     question: str
@@ -78,9 +69,7 @@ def read_plan(
         encoders: name -> Hub id or folder, in place of the plan's own.
         output, records: folders of the run folders and of the records.
 
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: an unknown key, table, recipe or encoder.
+    Raises ValueError for an unknown key, table, recipe or encoder.
     """
     plan = read_yaml(Path(path).read_text(encoding="utf-8"))
     if not isinstance(plan, dict) or set(plan) != {"encoders", "runs"}:
@@ -156,13 +145,11 @@ def table(runs: list[PlannedRun]) -> Table:
     rows: dict[tuple[str, ...], list[PlannedRun]] = {}
     for run in runs:
         rows.setdefault((run.question, run.name, run.encoder, run.state), []).append(run)
-    return Table(
-        ["question", "recipe", "encoder", "state", "seeds", "minutes each"],
-        [
-            [*key, ", ".join(str(run.recipe.seeds[0]) for run in group), _shown(group[0].minutes)]
-            for key, group in rows.items()
-        ],
-    )
+    cells = []
+    for key, group in rows.items():
+        minutes, seeds = group[0].minutes, ", ".join(str(run.recipe.seeds[0]) for run in group)
+        cells.append([*key, seeds, "not known" if minutes is None else f"{minutes:.0f}"])
+    return Table(["question", "recipe", "encoder", "state", "seeds", "minutes each"], cells)
 
 
 def left(runs: list[PlannedRun]) -> str:
@@ -187,7 +174,3 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
                 train(recipe, folder, data_dir=data_dir, resume=folder.exists())
         written += collect(run.table, run.folder, run.record.parent.parent, run.encoder)
     return written
-
-
-def _shown(minutes: float | None) -> str:
-    return "not known" if minutes is None else f"{minutes:.0f}"

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-How well the shares of `hf-emotion summarize` fit, on rows that are drawn so that a label is rarer or more frequent than it was.
-
-    python -m benchmarks.study quantification goemotions --data-dir DIR --output benchmarks/quantification.json
-"""
+"""How well the shares of `hf-emotion summarize` fit, on rows drawn so that a label is rarer or more frequent than it was."""
 
 from pathlib import Path
 from typing import Any
@@ -28,10 +24,8 @@ def measure(model: str, data_dir: str | Path | None = None) -> dict[str, Any]:
     The artificial prevalence protocol (Forman, 2008) on the test parts, for a model with several labels: for each label and each prevalence p as many
     rows as there are, at most `MOST_ROWS`, drawn without replacement so that a share p has the label. The errors of the model come from the validation
     part of its own corpus.
-
-    Returns:
-        corpus -> "samples", "rows", and for each method "error" (mean absolute, of the label that is drawn), "coverage" and "width" of the 95 %
-        interval; and "as_it_is", the same over all labels of the whole test part.
+    Corpus -> "samples", "rows", and for each method "error" (mean absolute), "coverage" and "width" of the 95 % interval; "as_it_is": of
+    all labels of the whole test part.
     """
     counts, predictor = validation_counts(model), load_predictor(model)
     if counts is None or not counts.multi_label:

@@ -4,9 +4,7 @@
 import dataclasses
 import hashlib
 import json
-import logging
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +12,21 @@ from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe, make_recipe, read_yaml
 from hf_emotion.run_report import Figures, RunReport
 from hf_emotion.runs.reproduce import encoder_name, recipes_of
-from hf_emotion.runs.train import environment
 from hf_emotion.runtime.names import RECIPE
 from hf_emotion.tasks.published import TABLES
 from hf_emotion.training.recipe_checks import load_recipe
 
-from .baselines import KINDS, baseline
-
-
-logger = logging.getLogger(__name__)
 
 # A record lists how its run differs from the packaged recipe, except in these fields.
 SAME_TABLE_ROW = ("name", "description", "paper", "table_row", "published", "seeds", "base_model", "train_fraction")
 HIDDEN_METRICS = ("per_label", "confusions")
+BASELINES = ("tfidf", "frozen")  # logistic regression, on record
 WITHOUT_BASELINES = ("dialogue", "mod-ln")
 
 
 def rows_of(table: str) -> tuple[str, ...]:
     """What the rows of a table of the study are: baselines, if it has any, and recipes."""
-    baselines = () if table in WITHOUT_BASELINES else tuple(f"baseline/{kind}" for kind in KINDS)
+    baselines = () if table in WITHOUT_BASELINES else tuple(f"baseline/{kind}" for kind in BASELINES)
     return (*baselines, *TABLES[table].recipes)
 
 
@@ -54,10 +48,6 @@ def collect(
 
     Args:
         encoder: name of the base model in the record; default: its Hub id, or the name of its folder.
-
-    Raises:
-        FileNotFoundError: no finished run folder.
-        ValueError: no recipe of the table has the run's name.
     """
     run = Path(run)
     report = RunReport.read(run)
@@ -147,60 +137,6 @@ def _digest(train_fraction: float, changed: dict[str, Any]) -> str:
 
 def _as_file_name(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name)
-
-
-def run_baselines(
-    table: str,
-    base_model: str | None = None,
-    data_dir: str | Path | None = None,
-    overrides: Sequence[str] = (),
-    records: str | Path = "benchmarks/reproduction",
-) -> list[Path]:
-    """
-    Measure the baselines over the corpus of a table, and write their records; what is on record is not measured again.
-
-    Args:
-        base_model: the encoder of the frozen vectors; default: that of the table's first recipe.
-        overrides: "key=value" for this recipe.
-
-    Raises:
-        ValueError: the table is unknown, or has no baselines.
-    """
-    first = recipes_of(table, None)[0]
-    if table in WITHOUT_BASELINES:
-        raise ValueError(f"the table {table!r} has no baselines.")
-    overrides = [*overrides, *([] if base_model is None else [f"base_model={json.dumps(base_model)}"])]
-    recipe = load_recipe(first, overrides)
-    return [_run_baseline(kind, first, recipe, Path(records) / table, data_dir) for kind in KINDS]
-
-
-def _run_baseline(kind: str, first: str, recipe: Recipe, folder: Path, data_dir: str | Path | None) -> Path:
-    """The record of a baseline over the corpus of a table's `first` recipe."""
-    encoder = encoder_name(recipe.base_model) if kind == "frozen" else "-"
-    read = ("dataset", "dataset_options", "threshold", *(("max_length",) if kind == "frozen" else ()))
-    changed = {key: value for key, value in changed_settings(first, recipe).items() if key.split(".")[0] in read}
-    stem = f"frozen-{_as_file_name(encoder)}" if kind == "frozen" else "tfidf"
-    if changed or recipe.train_fraction < 1:
-        stem += f"-{_digest(recipe.train_fraction, changed)}"
-    path = folder / f"{stem}.json"
-    if path.is_file():
-        logger.warning("baseline/%s is on record already: %s", kind, path)
-        return path
-    result = baseline(kind, recipe, data_dir)
-    record = {
-        "recipe": f"baseline/{kind}",
-        "seed": None,
-        "encoder": encoder,
-        "changed": {"C": result["C"], **changed},
-        "train_fraction": float(recipe.train_fraction),
-        "rows": result["rows"],
-        "minutes": result["minutes"],
-        "metrics": _shown_metrics({split: result[split] for split in ("validation", "test")}),
-        "environment": environment(use_cpu=True),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, record)
-    return path
 
 
 def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Makes the tables of the study from the records of its runs.
-
-    python -m benchmarks.study tables REPRODUCTION.md --records benchmarks/reproduction
-
-writes the tables of a document anew, between its lines `<!-- table NAME -->` and `<!-- end -->`.
-"""
+"""Makes the tables of the study from its records: `python -m benchmarks.study tables` writes benchmarks/reproduction/TABLES.md."""
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_emotion.io.files import write_text
+import yaml
+
 from hf_emotion.runs.reproduce import column_names, figures, published_rows
 from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.published import TABLES
@@ -21,40 +15,9 @@ from hf_emotion.tasks.published import TABLES
 from .records import rows_of
 
 
-# Table 4 of the label-aware attention paper: F1 of each label.
-GOEMOTIONS_LABELS = {
-    label: dict(zip(("Baseline (Demszky et al. 2020)", "LAA + CB", "LAA + CE", "LEAM + CE"), values, strict=True))
-    for label, values in {
-        "admiration": (0.65, 0.67, 0.68, 0.67),
-        "amusement": (0.80, 0.81, 0.80, 0.79),
-        "anger": (0.47, 0.49, 0.48, 0.46),
-        "annoyance": (0.34, 0.37, 0.36, 0.33),
-        "approval": (0.36, 0.41, 0.40, 0.39),
-        "caring": (0.39, 0.43, 0.44, 0.43),
-        "confusion": (0.37, 0.42, 0.42, 0.42),
-        "curiosity": (0.54, 0.56, 0.55, 0.53),
-        "desire": (0.49, 0.49, 0.48, 0.53),
-        "disappointment": (0.28, 0.33, 0.33, 0.29),
-        "disapproval": (0.39, 0.41, 0.41, 0.40),
-        "disgust": (0.45, 0.48, 0.46, 0.46),
-        "embarrassment": (0.43, 0.45, 0.45, 0.44),
-        "excitement": (0.34, 0.41, 0.41, 0.43),
-        "fear": (0.60, 0.67, 0.68, 0.68),
-        "gratitude": (0.86, 0.90, 0.90, 0.91),
-        "grief": (0.00, 0.42, 0.35, 0.21),
-        "joy": (0.51, 0.60, 0.59, 0.59),
-        "love": (0.78, 0.79, 0.80, 0.79),
-        "nervousness": (0.34, 0.34, 0.34, 0.34),
-        "neutral": (0.68, 0.67, 0.66, 0.65),
-        "optimism": (0.51, 0.56, 0.55, 0.54),
-        "pride": (0.36, 0.49, 0.50, 0.45),
-        "realization": (0.21, 0.26, 0.25, 0.23),
-        "relief": (0.15, 0.36, 0.35, 0.38),
-        "remorse": (0.66, 0.68, 0.67, 0.65),
-        "sadness": (0.49, 0.53, 0.53, 0.54),
-        "surprise": (0.50, 0.54, 0.55, 0.52),
-    }.items()
-}
+WORDS = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text(encoding="utf-8"))
+# Table 4 of the label-aware attention paper: label -> row -> F1.
+GOEMOTIONS_LABELS = json.loads(Path(__file__).with_name("goemotions_labels.json").read_text(encoding="utf-8"))
 
 
 def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
@@ -63,27 +26,35 @@ def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
     return [record for name in rows_of(table) for record in found if record["recipe"] == name]
 
 
-def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[str]]]:
+def table_rows(table: str, records: str | Path, seeds: int = 1) -> tuple[list[str], list[list[str]]]:
     """
     A table as text: its header and its rows. First the published rows, then a row for each baseline or recipe, encoder and settings
-    on record: mean ± standard deviation over the seeds. One without a record is "not run".
+    on record with enough seeds: mean ± standard deviation over them. One without a record is "not run".
     """
     content = TABLES[table]
-    header = ["row", "encoder", "train rows", "seeds", "minutes", *column_names(content)]
-    rows = [[title, encoder, "", "", "", *cells] for title, encoder, cells in published_rows(content)]
+    header = ["row", "recipe", "train rows", "seeds", "minutes", *column_names(content)]
+    rows = [
+        [title if encoder == "-" else f"{title}, {encoder}", "", "", "", "", *cells]
+        for title, encoder, cells in published_rows(content)
+    ]
     all_records = read_records(table, records)
     for name in rows_of(table):
         groups = _groups(record for record in all_records if record["recipe"] == name)
-        if not groups:
-            rows.append([name, "", "", "", "", *["not run"] * len(content.columns)])
+        if not groups and seeds == 1:
+            rows.append([_name(name), f"`{name}`", "", "", "", *["not run"] * len(content.columns)])
         for title, group in zip(_titles(groups), groups, strict=True):
+            runs = "-" if group[0]["seed"] is None else str(len(group))
+            if runs != "-" and len(group) < seeds:
+                continue
             cells = figures(content, [record["metrics"].get("test", {}) for record in group])
-            seeds = "-" if group[0]["seed"] is None else str(len(group))
             timed = [record["minutes"] for record in group if record["minutes"] is not None]
             minutes = f"{sum(timed) / len(timed):.1f}" if timed else "-"
-            train_rows = f"{group[0]['rows']['train']:,}"
-            rows.append([title, group[0]["encoder"], train_rows, seeds, minutes, *cells])
+            rows.append([title, f"`{name}`", f"{group[0]['rows']['train']:,}", runs, minutes, *cells])
     return header, rows
+
+
+def _name(recipe: str) -> str:
+    return WORDS["rows"][recipe.rpartition("/")[2]]
 
 
 def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -96,10 +67,13 @@ def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
-    """Recipe and share of the training rows; if these and the encoder are equal, also the settings that differ."""
+    """Name, share of the training rows and encoder; if these are equal, also the settings that differ."""
     first = [group[0] for group in groups]
-    shares = [f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else "" for record in first]
-    names = [(record["recipe"] + share, record["encoder"]) for record, share in zip(first, shares, strict=True)]
+    names = []
+    for record in first:
+        share = f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else ""
+        encoder = "" if record["encoder"] == "-" else f", {record['encoder']}"
+        names.append(f"{_name(record['recipe'])}{share}{encoder}")
     titles = []
     for name, record in zip(names, first, strict=True):
         others = [other["changed"] for other_name, other in zip(names, first, strict=True) if other_name == name]
@@ -109,7 +83,7 @@ def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
             if any(key not in other or other[key] != value for other in others)
             and key != "training_arguments.use_cpu"  # where a run took place, not how it trained
         }
-        titles.append(f"{name[0]} ({_short(own)})" if own else name[0])
+        titles.append(f"{name} ({_short(own)})" if own else name)
     return titles
 
 
@@ -120,10 +94,24 @@ def _short(settings: dict[str, Any]) -> str:
     )
 
 
+def short_table(table: str, records: str | Path) -> str:
+    """The first metrics of a table, of baselines and of models with at least two seeds."""
+    header, rows = table_rows(table, records, seeds=2)
+    metrics = min(4, len(header) - 5)
+    return _markdown_table([header[0], *header[5 : 5 + metrics]], [[row[0], *row[5 : 5 + metrics]] for row in rows])
+
+
 def markdown(table: str, records: str | Path) -> str:
-    """The table for a document, with what differs from the packaged recipes below it."""
+    """All of a table, in tables of at most five columns: its metrics, its runs, and how they differ from the packaged recipes."""
     header, rows = table_rows(table, records)
-    lines = [f"{TABLES[table].title}.", "", _markdown_table(header, rows)]
+    lines = [f"{TABLES[table].title}."]
+    count = -(-(len(header) - 5) // 4)
+    width = -(-(len(header) - 5) // count)
+    for first in range(5, len(header), width):
+        part = slice(first, first + width)
+        cells = [[row[0], *row[part]] for row in rows if any(row[part])]
+        lines += ["", _markdown_table([header[0], *header[part]], cells)]
+    lines += ["", "The runs:", "", _markdown_table(header[:5], [row[:5] for row in rows if row[2]], names=2)]
     notes: dict[str, dict[str, dict[str, None]]] = {}  # settings -> encoder -> recipes, each once
     found = read_records(table, records)
     for record in found:
@@ -144,45 +132,64 @@ def markdown(table: str, records: str | Path) -> str:
 
 
 def _label_table(records: list[dict[str, Any]]) -> list[str]:
-    """Table 4: F1 of each label, published / ours (mean over seeds)."""
-    ours = _groups(record for record in records if "per_label_f1" in record)
-    if not ours:
+    """Table 4: F1 of each label, published, and ours over MiniLM with W as the identity (mean over seeds)."""
+    columns: dict[str, dict[str, float]] = {}
+    for recipe, row in (("goemotions/baseline", "Baseline (Demszky et al. 2020)"), ("goemotions/laa_ce", "LAA + CE")):
+        found = [record for record in records if record["recipe"] == recipe and record["encoder"] == "minilm"]
+        groups = _groups(one for one in found if "model_config.label_attention_init" not in one["changed"])
+        if groups:
+            runs = [run["per_label_f1"] for run in max(groups, key=len)]
+            columns[f"*published: {row}*"] = {label: values[row] for label, values in GOEMOTIONS_LABELS.items()}
+            columns[_name(recipe)] = {label: sum(run[label] for run in runs) / len(runs) for label in runs[0]}
+    if not columns:
         return []
-    titles = [f"{title}, {group[0]['encoder']}" for title, group in zip(_titles(ours), ours, strict=True)]
-    published = list(next(iter(GOEMOTIONS_LABELS.values())))
-    header = ["label", *(f"*published: {row}*" for row in published), *titles]
-    rows = []
-    for label, printed in GOEMOTIONS_LABELS.items():
-        means = [sum(run["per_label_f1"][label] for run in runs) / len(runs) for runs in ours]
-        rows.append([label, *(f"{value:.2f}" for value in [*printed.values(), *means])])
-    return ["", "F1 of each label at threshold 0.3 (Table 4):", "", _markdown_table(header, rows)]
+    rows = [[label, *(f"{column[label]:.2f}" for column in columns.values())] for label in GOEMOTIONS_LABELS]
+    title = "F1 of each label at threshold 0.3 (Table 4), ours over minilm:"
+    return ["", title, "", _markdown_table(["label", *columns], rows)]
 
 
-def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
     escaped = ([cell.replace("|", "\\|") for cell in row] for row in (header, *rows))
-    return markdown_table(next(escaped), escaped, names=len(header))
+    return markdown_table(next(escaped), escaped, names)
 
 
-def write_document(document: str | Path, records: str | Path) -> int:
-    """
-    Write the tables of a document anew and return their number.
+def document(records: str | Path) -> str:
+    """TABLES.md: all tables of the study."""
+    parts = [WORDS["introduction"]]
+    parts += [f"## {heading}\n\n{markdown(table, records)}\n" for table, heading in WORDS["headings"].items()]
+    for name, rows_from in (("transfer", _transfer), ("against_language_model", _asked)):
+        found = json.loads((Path(records).parent / f"{name}.json").read_text(encoding="utf-8"))
+        parts += [f"{text}\n\n{_markdown_table(header, rows)}\n" for text, header, rows in rows_from(found)]
+    return "\n".join(parts)
 
-    Raises:
-        ValueError: a mark names an unknown table or is not closed.
-    """
-    document = Path(document)
-    text = document.read_text(encoding="utf-8")
-    count = 0
 
-    def fresh(match: re.Match) -> str:
-        nonlocal count
-        count += 1
-        name = match[1]
-        if name not in TABLES:
-            raise ValueError(f"{document} asks for the table {name!r}: the tables are {list(TABLES)}.")
-        if "<!-- table" in match[2]:
-            raise ValueError(f"{document}: the table {name!r} is not closed: `<!-- end -->` must follow it.")
-        return f"<!-- table {name} -->\n\n{markdown(name, records)}\n\n<!-- end -->"
+def _transfer(found: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    corpora = [
+        [name, f"{one['rows']:,}", *(f"{one[key]:.3f}" for key in ("accuracy", "macro_f1", "majority"))]
+        for name, one in found["corpora"].items()
+    ]
+    text = "## Across corpora\n\nThe ready model `goemotions` on other corpora, labels mapped to Ekman's emotions and neutral."
+    yield text, ["tested on", "rows", "accuracy", "macro-F1", "most frequent group"], corpora
+    terms = []
+    for kind, one in found["terms"].items():
+        far = one["largest"]
+        where = f"{far['label']}: {' / '.join(far['terms'])}"
+        terms.append([kind, f"{one['mean_range']:.3f}", f"{far['range']:.2f}", where, f"{one['changed']:.0%}"])
+    text = '## Terms of identity\n\nThe ready model `goemotions` on six sentences such as "My neighbour is {}.", and 31 terms.'
+    yield (
+        text,
+        ["kind", "mean range of a probability", "largest range", "where", "sentences whose labels change"],
+        terms,
+    )
 
-    write_text(document, re.sub(r"<!-- table ([\w-]+) -->(.*?)<!-- end -->", fresh, text, flags=re.DOTALL))
-    return count
+
+def _asked(found: dict[str, dict[str, dict[str, Any]]]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    rows = []
+    for corpus, systems in found.items():
+        for system, one in systems.items():
+            name = f"{corpus}: {'SmolLM2-135M, ' if 'shot' in system else ''}{system.removesuffix('-0')}"
+            right = one.get("strict_accuracy", one.get("accuracy"))
+            cells = [f"{one['macro_f1']:.3f}", "-" if right is None else f"{right:.3f}"]
+            rows.append([name, *cells, f"{one['seconds_per_1000']:.1f}", f"{one['memory_mib']:.0f}"])
+    text = "## Beside a language model\n\n400 test rows, one seed, one thread; SmolLM2-135M-Instruct asked in words, or trained with LoRA."
+    yield text, ["corpus: system", "macro-F1", "accuracy (SentiHood: strict)", "seconds per 1,000 texts", "MiB"], rows

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Measures a classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on
-sentences that differ only in a term of identity.
-
-    python -m benchmarks.study transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
-"""
+"""A classifier of emotions outside its corpus: other corpora, labels mapped to Ekman's, and sentences that differ in a term of identity."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,11 +65,8 @@ def transfer(
     probable label, for a single-label model the sum over the group's labels. Rows without a gold group, or with several, are
     left out and counted. The utterances of dialogues are read one by one.
 
-    Returns:
-        {"groups", "rows", "left_out", "accuracy", "macro_f1", "majority"}; majority: accuracy of the most frequent group.
-
-    Raises:
-        ValueError: the corpus has no emotions, or shares too few groups with the model.
+    Returns {"groups", "rows", "left_out", "accuracy", "macro_f1", "majority" (accuracy of the most frequent group)}. Raises ValueError if
+    the corpus has no emotions, or shares too few groups with the model.
     """
     rows = load_split(dataset, split, data_dir, **(options or {}))
     if "utterances" in rows.column_names:
@@ -111,11 +103,8 @@ def transfer(
 def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
     """
     How much the probabilities change when only the term of identity changes, over `TEMPLATES` and `TERMS`.
-
-    Returns:
-        for each kind of term {"mean_range", "largest", "changed"}: the mean over templates and labels of the difference
-        between the largest and the smallest probability; the largest such difference, with its label, template and both
-        terms; and the share of the templates whose decision is not the same for all terms.
+    For each kind of term "mean_range", the mean over templates and labels of the difference between the largest and the smallest
+    probability; "largest", the largest such difference; "changed", the share of the templates whose decision differs between terms.
     """
     result = {}
     for kind, terms in TERMS.items():

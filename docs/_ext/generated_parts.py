@@ -4,7 +4,6 @@ What the pages do not say themselves: a line `<!-- generated: KIND [NAME] -->` i
 docstrings and its records, each time the book is built.
 """
 
-import ast
 import dataclasses
 import inspect
 import json
@@ -24,6 +23,7 @@ MARK = re.compile(r"^<!-- generated: (\S+)(?: (.+?))? -->$", re.MULTILINE)
 PAGES = {
     "README.md": "/index.md",
     "REPRODUCTION.md": "/results/study.md",
+    "benchmarks/reproduction/TABLES.md": "/results/study_tables.md",
     "CONTRIBUTING.md": "/contributing.md",
     "benchmarks/RESULTS.md": "/results/speed.md",
 }
@@ -55,9 +55,11 @@ def commands(name: str) -> str:
 
 
 def _parameters(command, context) -> list[str]:
+    from hf_emotion.cli.help import help_record
+
     rows = []
     for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
+        record = help_record(parameter, context)
         if record is None or parameter.name == "help":
             continue
         names, text = record
@@ -139,10 +141,10 @@ def public_names(kind: str) -> str:
 
 
 def study_table(name: str) -> str:
-    """A table of the study."""
-    from benchmarks.study.tables import markdown
+    """The first metrics of a table of the study."""
+    from benchmarks.study.tables import short_table
 
-    return markdown(name, ROOT / "benchmarks" / "reproduction")
+    return short_table(name, ROOT / "benchmarks" / "reproduction")
 
 
 def included(name: str) -> str:
@@ -161,40 +163,91 @@ def included(name: str) -> str:
         page = PAGES.get(place) or (f"/{place.removeprefix('docs/')}" if place.startswith("docs/") else None)
         if page is None:
             return shown if "`" in shown else f"`{place}`" if shown == file else f"{shown} (`{place}`)"
-        return f"[{shown}]({page})"
+        return f"[{shown}]({page}{'#' * bool(anchor)}{anchor})"
 
     return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, text)
 
 
+# Script in tests/endurance -> what it does, how large it was, what it found.
+FAULTS = {
+    "kill_training": (
+        "Trainings are killed at random moments and resumed",
+        "{kills} kills, {inside_save} of them inside a save",
+        "{steps_lost} steps lost, {differences} differences from a training that nobody killed",
+    ),
+    "bulk": (
+        "The prediction of a long file is killed and started again",
+        "{rows:,} rows",
+        "{lost} rows lost, {double} twice, {different} different",
+    ),
+    "soak": (
+        "Threads share one predictor, and the process forks",
+        "{threads} threads, {answers:,} answers",
+        "{wrong} wrong, {stuck_threads} threads stuck, {memory_growth_mib} MiB more memory",
+    ),
+    "service": (
+        "Clients of a service send what is malformed or too large, or leave early",
+        "{clients} clients, {answers:,} answers",
+        "{wrong} wrong, {lost_at_the_end} lost at the end, {memory_growth_mib} MiB more memory",
+    ),
+    "fuzz": (
+        "Broken files, texts and arguments reach every entry point",
+        "{cases:,} cases",
+        "{crashes} crashes",
+    ),
+}
+
+
 def dependability(name: str) -> str:
-    """What was tried to break the toolkit, from its record: for each fault what it is, and what was found."""
-    record = json.loads((ROOT / "benchmarks" / "dependability.json").read_text(encoding="utf-8"))
-    parts = []
-    for command, measured in record.items():
-        script = ROOT / "tests" / "endurance" / f"{command.split()[0]}.py"
-        what = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))).split("\n\n")[0]
-        what = " ".join(what.partition(": `python")[0].split()).rstrip(":.")
-        parts += [f"## `{command}`", "", f"{_escaped(what)}.", ""]
-        parts += [f"{'Passed' if measured['passed'] else '**Failed**'}.", ""]
+    """What was tried to break the toolkit, and what was found, from its record."""
+    rows, points = [], []
+    for command, measured in _record("dependability").items():
         found = measured["found"]
-        if points := found.get("entry points"):
-            rows = [
-                [point, f"{one['cases']:,}", str(one["crashes"]), str(one["seconds"])] for point, one in points.items()
-            ]
-            parts += [*_table(["entry point", "cases", "crashes", "seconds"], rows), ""]
-        else:
-            rows = [[key.replace("_", " "), _shown(value)] for key, value in found.items()]
-            parts += [*_table(["", "found"], rows), ""]
-        parts += [", ".join(f"{key} {value}" for key, value in measured["machine"].items()) + ".", ""]
+        if entries := found.get("entry points"):
+            points = [[point, f"{one['cases']:,}", str(one["crashes"])] for point, one in entries.items()]
+            found = {key: sum(one[key] for one in entries.values()) for key in ("cases", "crashes")}
+        found = {key: len(value) if isinstance(value, list) else value for key, value in found.items()}
+        what, size, result = FAULTS[command.split()[0]]
+        if processes := re.search(r"--processes (\d+)", command):
+            size += f", {processes[1]} processes"
+        verdict = "yes" if measured["passed"] else "**no**"
+        rows.append([what, size.format(**found), result.format(**found), verdict])
+    parts = [*_table(["what we do", "size", "found", "passed"], rows), "", "## Entry points", ""]
+    return "\n".join([*parts, *_table(["entry point", "cases", "crashes"], points)])
+
+
+def speed(name: str) -> str:
+    """The rows with a goal, from the records of the benchmarks: beside other tools, and beside stock transformers."""
+    from benchmarks.measuring import figure
+
+    def cells(row: dict) -> list[str]:
+        """Goal and figure, each in one line."""
+        shown = figure(row).strip()
+        return [
+            text.replace(" ", "&nbsp;") for text in (row["target"], f"**{shown}**" if row["met"] is False else shown)
+        ]
+
+    groups: dict[str, list[list[str]]] = {}
+    for work, run in _record("peers").get("works", {}).items():
+        for row in run["rows"]:
+            if row["target"]:
+                groups.setdefault("Beside other tools", []).append(
+                    [f"{work}: {row['work']}", row["peer"], *cells(row)]
+                )
+    for run in _record("results").values():
+        for row in run["rows"]:
+            if row["target"] and row["unit"]:  # what has no unit is not a speed
+                groups.setdefault(row["topic"].capitalize(), []).append([row["work"], *cells(row)])
+    parts = []
+    for topic, rows in groups.items():
+        header = ["work", *(["other tool"] if len(rows[0]) == 4 else []), "goal", "measured"]
+        parts += [f"## {topic}", "", *_table(header, rows), ""]
     return "\n".join(parts)
 
 
-def _shown(value) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | dict):
-        return ", ".join(map(str, value)) or "none"
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+def _record(name: str) -> dict:
+    file = ROOT / "benchmarks" / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 KINDS: dict[str, Callable[[str], str]] = {
@@ -204,6 +257,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "packaged-recipes": packaged_recipes,
     "public-names": public_names,
     "recipe-fields": recipe_fields,
+    "speed": speed,
     "study-table": study_table,
 }
 

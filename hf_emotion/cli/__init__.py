@@ -4,6 +4,7 @@
 import gc
 import logging
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -34,15 +35,17 @@ from . import (
     sweep,
     train,
 )
+from .help import Command, Group
 from .printing import visible
 
 
 # The commands import everything heavier inside their functions: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, serve, analyze, compare, convert, export, fold, publish.",
-    no_args_is_help=True,
-    add_completion=False,
+    cls=Group,
+    help="Emotions in texts, opinions in reviews, moods of dialogues: ready models, and training of your own.",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -60,34 +63,46 @@ Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_
 
 
 @app.callback()
-def _common(debug: Debug = False, version: Version = False) -> None:
+def _common(context: typer.Context, debug: Debug = False, version: Version = False) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
-for command in (  # in the order of `--help`
-    recipes.recipes,
-    train.train,
-    sweep.sweep,
-    reproduce.reproduce,
-    evaluate.evaluate,
-    predict.predict,
-    summarize.summarize,
-    ready.ready,
-    generate.generate,
-    explain.explain,
-    demo.demo,
-    serve.serve,
-    faithfulness.faithfulness,
-    compare.compare,
-    analyze.analyze,
-    check_labels.check_labels,
-    push.push,
-    release.release,
-    convert.convert,
-    export.export,
-    fold.fold,
-):
-    app.command()(command)
+COMMANDS: dict[str, dict[Callable[..., None], str]] = {  # in the order of `--help`
+    "Use a model": {
+        predict.predict: "Emotions, aspects or terms of texts, lines, a file",
+        summarize.summarize: "Shares of labels in a table, as a page with charts",
+        explain.explain: "Which words led to which label",
+        generate.generate: "Reply in a chosen emotion",
+        ready.ready: "List the models that come with the package",
+    },
+    "Train and measure": {
+        recipes.recipes: "List the recipes, or show one",
+        train.train: "Train a recipe, on a corpus or on your own files",
+        evaluate.evaluate: "Measure a model on a corpus or on your own files",
+        analyze.analyze: "Confusions, calibration and errors of a run",
+        compare.compare: "A table of runs, with tests",
+        check_labels.check_labels: "Find rows whose labels are probably wrong",
+        sweep.sweep: "Search for better settings",
+    },
+    "Serve and publish": {
+        demo.demo: "Try models in the browser",
+        serve.serve: "Answer over HTTP",
+        export.export: "Write a model as ONNX",
+        push.push: "Publish a run on the Hub",
+        release.release: "Build folders to publish from several runs",
+    },
+    "Research": {
+        reproduce.reproduce: "Train the rows of a published table",
+        faithfulness.faithfulness: "Measure the methods of `explain`",
+        convert.convert: "Convert checkpoints of the authors' code",
+        fold.fold: "Write one emotion of a reply model as a checkpoint",
+    },
+}
+for title, commands in COMMANDS.items():
+    for command, about in commands.items():
+        app.command(cls=Command, short_help=about, rich_help_panel=title)(command)
 
 
 def main() -> None:

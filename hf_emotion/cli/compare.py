@@ -28,7 +28,7 @@ def compare(
         print(f"note: {note}")
     for number, row in enumerate(result["tests"]):
         line = (
-            f"{row['second']} vs {row['first']} ({row['decision']}): macro-F1 difference {row['difference']:+.4f}, 95 % interval "
+            f"{row['second']} vs {row['first']} ({row['title']}): macro-F1 difference {row['difference']:+.4f}, 95 % interval "
             f"[{row['low']:+.4f}, {row['high']:+.4f}], bootstrap p = {row['p_value']:.3f}"
         )
         if row["mcnemar_p_value"] is not None:

@@ -14,7 +14,9 @@ def convert(
     reference: Annotated[str, typer.Argument(help="The authors' state dict; with --to-roberta a BERT model.")],
     output: Annotated[Path, typer.Argument(help="New or empty folder.")],
     config: Annotated[Path | None, typer.Option(help="JSON with the sizes; default: that beside REFERENCE.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value of the configuration, repeated.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A field of the configuration; repeatable.")
+    ] = None,
     to_roberta: Annotated[bool, typer.Option("--to-roberta", help="Put a BERT encoder into a RoBERTa one.")] = False,
 ) -> None:
     """Convert a checkpoint of the authors' code (label-aware, CG-BERT, QACG-BERT) for AutoModel; or BERT to RoBERTa."""

@@ -14,9 +14,9 @@ from .reading import emotion_or_mixture, given_or_stdin, refuse_files
 def explain(
     checkpoint: Checkpoint,
     texts: Annotated[list[str] | None, typer.Argument(help="A text, or a dialogue's turns; default: stdin.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Label, may be repeated; default: most probable.")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Target, may be repeated; default: those in it.")] = None,
-    aspect: Annotated[list[str] | None, typer.Option(help="Aspect, may be repeated; default: all aspects.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label; repeatable; default: most probable.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Target; repeatable; default: those in it.")] = None,
+    aspect: Annotated[list[str] | None, typer.Option(help="Aspect; repeatable; default: all aspects.")] = None,
     emotion: Annotated[
         list[str] | None,
         typer.Option("--emotion", "-e", help="Generators: emotion of the reply, then those to compare; default: all."),

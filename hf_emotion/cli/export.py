@@ -14,7 +14,7 @@ from .reading import read_options
 def export(
     checkpoint: Checkpoint,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="New folder; default: CHECKPOINT-onnx.")
+        Path | None, typer.Option("--output", "-o", help="New folder; default: CHECKPOINT-onnx.")
     ] = None,
     quantize: Annotated[
         Literal["int8", "uint8"] | None,

@@ -21,7 +21,9 @@ def generate(
     ] = None,
     all_emotions: Annotated[bool, typer.Option("--all-emotions", help="Reply in every emotion of the model.")] = False,
     input_: Annotated[Path | None, typer.Option("--input", help="Table with the columns context and emotion.")] = None,
-    output: Annotated[Path | None, typer.Option(help="JSONL file to write, with context, emotion and reply.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSONL file to write, with context, emotion and reply.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed for the sampling.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
     num_beams: Annotated[int | None, typer.Option(min=1, help="Beam search with so many beams, no sampling.")] = None,

@@ -17,6 +17,20 @@ def checked(checkpoint: str) -> str:
     return checkpoint
 
 
+def ready_names() -> list[str]:
+    """For the completion of a shell."""
+    from ..runtime.ready import built_models, ready_models
+
+    return [*(model.name for model in ready_models()), *(folder.name for folder in built_models())]
+
+
+def recipe_names() -> list[str]:
+    """For the completion of a shell."""
+    from ..recipes import packaged_recipes, recipe_name
+
+    return [recipe_name(path) for path in packaged_recipes()]
+
+
 # arguments of functions that options name otherwise
 NAMES = {
     "targets": "--target",
@@ -32,11 +46,26 @@ def named(arguments: Iterable[str]) -> str:
     return ", ".join(NAMES.get(name, f"--{name.replace('_', '-')}") for name in arguments)
 
 
-Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder, Hub id or ready model.", callback=checked)]
+Checkpoint = Annotated[
+    str,
+    typer.Argument(
+        help="Run folder, local folder, Hub id or ready model.", callback=checked, autocompletion=ready_names
+    ),
+]
+Checkpoints = Annotated[
+    list[str],
+    typer.Argument(help="Run folders, local folders, Hub ids or ready models.", autocompletion=ready_names),
+]
+Recipe = Annotated[
+    str,
+    typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.", autocompletion=recipe_names),
+]
 BaseModel = Annotated[str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the corpora; default: $HF_EMOTION_DATA, else the Hub.")]
 Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")]
-LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")]
+LoaderOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Argument of the loader of the corpus; repeatable.")
+]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
 Taxonomy = Annotated[taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up to groups.")]
 MaxLength = Annotated[int | None, typer.Option(help="Tokens that are read at once; default: as in training.")]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named
-from .printing import print_json_lines, quiet, show
+from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
+from .printing import in_terminal, print_json_lines, quiet, show, tab_separated
 from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
 
@@ -20,13 +20,20 @@ if TYPE_CHECKING:
 
 
 def predict(
-    checkpoint: Annotated[str, typer.Argument(help="Run folder, Hub id or ready model; with --url a model there.")],
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="Run folder, Hub id or ready model; with --url a model there.", autocompletion=ready_names
+        ),
+    ],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
         str | None, typer.Option("--input", help="CSV, TSV, JSONL, Parquet, Excel: file or URL.")
     ] = None,
-    output: Annotated[str | None, typer.Option(help="File or URL to write; default: to standard output.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="File or URL to write; default: to standard output.")
+    ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
@@ -73,7 +80,9 @@ def predict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(help="Another threshold: 0.4 for all labels, joy=0.6 for one; may be repeated."),
+        typer.Option(
+            metavar="[LABEL=]NUMBER", help="Another threshold: 0.4 for all labels, joy=0.6 for one; repeatable."
+        ),
     ] = None,
     escape_formulas: Annotated[
         bool,
@@ -209,7 +218,7 @@ def _print(answer: "Answer", as_json: bool) -> None:
     if as_json:
         print_json_lines(answer.rows, answer.unread)
     else:
-        show(answer.shown)
+        show(answer.shown if in_terminal() else [*map(tab_separated, answer.cells)])
 
 
 def _answer_as_lines_come(predictor: Any, settings: dict[str, Any], as_json: bool, on_bad_rows: str | None) -> None:

@@ -33,6 +33,16 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     console().print(table)
 
 
+def in_terminal() -> bool:
+    """Whether somebody reads what is printed; otherwise a program may."""
+    return sys.stdout.isatty()
+
+
+def tab_separated(cells: Sequence[str]) -> str:
+    """A line of cells; tabs and line ends in them become blanks."""
+    return "\t".join(re.sub(r"[\t\r\n]+", " ", cell) for cell in cells)
+
+
 def show(parts: "Iterable[Table | str | Marked]") -> None:
     """Tables, lines and coloured texts, one after the other."""
     from ..tasks.base import Marked
@@ -100,12 +110,10 @@ def print_report(report: "RunReport", all_figures: bool = False) -> None:
     """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
     from ..tasks import headline, task_of_run
-    from ..tasks.classifier_cards import KINDS
+    from ..tasks.classifier_cards import decision_title
 
     split = report.measured_split
     kinds = report.summary[split]
-    titles = {kind: name.format(threshold=report.threshold) for kind, name in KINDS.items()}
-    titles["teacher_forcing"] = "teacher forcing"
     published = report.published
     names = list(next(iter(kinds.values())))
     if not all_figures:
@@ -114,7 +122,7 @@ def print_report(report: "RunReport", all_figures: bool = False) -> None:
     for name in names:
         row = [name, *(mean_std(values.get(name)) for values in kinds.values())]
         rows.append([*row, str(published.get(name, "-"))] if published else row)
-    header = [f"{report.name}, {split}", *(titles[kind] for kind in kinds)]
+    header = [f"{report.name}, {split}", *(decision_title(kind, report.threshold) for kind in kinds)]
     print_table([*header, "published"] if published else header, rows)
 
 

@@ -1,27 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion recipes`."""
 
-from .printing import print_table
+import shutil
+from typing import Annotated
+
+import typer
+
+from .printing import in_terminal
 
 
-def recipes() -> None:
-    """List the recipes of the package: paper, table row, base model, published score."""
+def recipes(
+    word: Annotated[
+        str | None,
+        typer.Argument(
+            help="Only recipes with this word: a task, a corpus, a paper. The name of one: the recipe itself."
+        ),
+    ] = None,
+) -> None:
+    """List the recipes of the package by task, or show one, which is a start for your own."""
     import yaml
 
+    from ..io.names import did_you_mean
     from ..recipes import packaged_recipes, recipe_name
+    from ..tasks import TASKS, task_of_type
 
-    rows = []
-    for path in packaged_recipes():
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        published = ", ".join(f"{name} {value}" for name, value in values.get("published", {}).items())
-        rows.append(
-            [
-                recipe_name(path),
-                values.get("description", ""),
-                values.get("paper") or "-",
-                values.get("table_row") or "-",
-                values.get("base_model", ""),
-                published or "-",
-            ]
+    texts = {recipe_name(path): path.read_text(encoding="utf-8") for path in packaged_recipes()}
+    if word in texts:
+        print(texts[word], end="")
+        return
+    lines: dict[str, list[tuple[str, str]]] = {task.name: [] for task in TASKS}
+    for name, text in texts.items():
+        values = yaml.safe_load(text)
+        task = task_of_type(values.get("model_type")) or next(
+            task for task in TASKS if values["dataset"] in [corpus.name for corpus in task.corpora]
         )
-    print_table(["recipe", "what it trains", "paper", "table row", "base model", "published"], rows)
+        if word is None or word.lower() in f"{name}\n{task.name}\n{text}".lower():
+            lines[task.name].append((name, values["description"]))
+    if not any(lines.values()):
+        raise ValueError(f"no recipe has {word!r} in its name, task or text.{did_you_mean(word, list(texts))}")
+    most = shutil.get_terminal_size().columns if in_terminal() else 1000
+    for title, rows in lines.items():
+        if not rows:
+            continue
+        print(title)
+        width = max(len(name) for name, _ in rows)
+        for name, description in rows:
+            line = f"  {name:{width}}  {description}"
+            print(line if len(line) <= most else f"{line[: most - 1]}…")

@@ -16,9 +16,11 @@ def reproduce(
     base_model: BaseModel = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each recipe, counted from its first.")] = 3,
     data_dir: DataDir = None,
-    recipe: Annotated[list[str] | None, typer.Option(help="Only this recipe, may be repeated.")] = None,
+    recipe: Annotated[list[str] | None, typer.Option(help="Only this recipe; repeatable.")] = None,
     train_fraction: TrainFraction = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for every recipe.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A field of every recipe; repeatable.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the runs.")] = Path("runs/reproduction"),
 ) -> None:
     """Run the recipes of a published table and print it beside the published figures. Finished runs are kept."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..serving.settings import KEY, Settings, read_key
-from .options import Aggregation, Dtype, MaxLength, Stride, checked
+from .options import Aggregation, Checkpoints, Dtype, MaxLength, Stride, checked
 from .printing import quiet
 
 
@@ -18,7 +18,7 @@ MOST_SECONDS = 1_000_000
 
 
 def serve(
-    checkpoints: Annotated[list[str], typer.Argument(help="Run folders, local folders, Hub ids or ready models.")],
+    checkpoints: Checkpoints,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8000,
     api_key_file: Annotated[

@@ -31,12 +31,13 @@ def summarize(
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
     ] = "week",
     time_format: Annotated[str | None, typer.Option(help="Form of the times, such as %d/%m/%Y.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label to show; may be repeated. Default: all.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label to show; repeatable. Default: all.")] = None,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Page to write, .html; beside it a .csv and a .json of the same name.")
+        Path | None,
+        typer.Option("--output", "-o", help="Page to write, .html; beside it a .csv and a .json of the same name."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from .options import DataDir
+from .options import DataDir, Recipe
 from .printing import print_table, quiet
 
 
 def sweep(
-    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    recipe: Recipe,
     space: Annotated[
         Path,
         typer.Option(
@@ -21,7 +21,10 @@ def sweep(
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, those before --resume included.")] = 20,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; default: runs/NAME-sweep.")] = None,
     data_dir: DataDir = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for all trials, as in `train`.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A field of the recipe, for all trials; repeatable."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a sweep, or with more trials.")] = False,
 ) -> None:
     """Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part."""

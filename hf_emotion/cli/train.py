@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from ..runtime.names import check_local
-from .options import AllFigures, BaseModel, DataDir, TrainFraction
+from .options import AllFigures, BaseModel, DataDir, Recipe, TrainFraction
 from .printing import print_report, quiet
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    recipe: Recipe,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
     base_model: BaseModel = None,
     data_dir: DataDir = None,
@@ -22,7 +22,12 @@ def train(
     train_fraction: TrainFraction = None,
     shots: Annotated[int | None, typer.Option(min=1, help="Emotions of texts: rows per label; default: all.")] = None,
     max_eval_rows: Annotated[int | None, typer.Option(min=1, help="Most rows of each part to measure.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, such as learning_rate=1e-4.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A field of the recipe, such as learning_rate=1e-4; repeatable."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")] = False,
     all_figures: AllFigures = False,
 ) -> None:

@@ -223,7 +223,7 @@ def _sheet(source: str | Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:
-    """A row below a header of `width` columns, of which the last may be nameless."""
+    """A row below a header of `width` columns; the last ones may be nameless."""
     row, more = dict(zip(columns, values, strict=False)), values[len(columns) :]
     if len(more) <= width - len(columns) and not any(map(str.strip, more)):
         more = []

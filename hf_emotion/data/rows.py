@@ -97,7 +97,7 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
 
 
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:
-    """An object of JSON; ValueError for a key that it has twice, of which Python would take the last."""
+    """An object of JSON; ValueError for a key that stands in it twice: Python would take the last one."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a key is there more than once, {[name for name, _ in pairs]}")
     return dict(pairs)

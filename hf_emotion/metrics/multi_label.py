@@ -170,7 +170,7 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
     under the label's calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
 
     The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' validation part
-    has 13 rows of grief. Calibrated probabilities choose better thresholds for unseen rows (`benchmarks/thresholds.py`).
+    has 13 rows of grief. Calibrated probabilities choose better thresholds for unseen rows.
 
     Candidates lie halfway between neighbouring probabilities; among equally good ones the widest gap wins. A label without
     positive rows gets the threshold that is best for all labels pooled. Rows where a label was not annotated, -1, do not count for it.

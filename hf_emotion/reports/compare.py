@@ -12,7 +12,7 @@ from ..metrics import bootstrap_over_seeds, mcnemar, scaled_threshold
 from ..metrics.significance import mean_std
 from ..run_report import RunReport
 from ..tasks import headline, task_of_run
-from ..tasks.classifier_cards import CORPUS_SHOWN
+from ..tasks.classifier_cards import CORPUS_SHOWN, decision_title
 from .finished_runs import Predictions, choose_split, one_hot, read_predictions, seed_folders
 
 
@@ -21,9 +21,12 @@ SAMPLES = 10_000  # samples of the bootstrap
 
 
 class Test(TypedDict):
-    """A run against the baseline under one decision; McNemar's figures are None for more seeds than one."""
+    """
+    A run against the baseline under one decision, whose `title` stands in tables; McNemar's figures are None for more seeds than one.
+    """
 
     decision: str
+    title: str
     first: str
     second: str
     first_seeds: list[int]
@@ -101,7 +104,8 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     for run, second in zip(runs[1:], others, strict=True):
         check_same_rows(runs[0], first.found, run, second.found)
         tests += _tests(first, second, split)
-    metrics = [f"{metric} ({kind})" for kind, metric in columns]
+    limits = [report.threshold for report in reports]
+    metrics = [f"{metric} ({decision_title(kind, *limits)})" for kind, metric in columns]
     return {"split": split, "metrics": metrics, "table": table, "tests": tests, "notes": notes}
 
 
@@ -165,6 +169,7 @@ class _Decisions:
 
     Attributes:
         run: its name.
+        threshold: its fixed threshold.
         seeds: S seeds.
         found: the predictions of one seed.
         gold: (N, C) bool, whether a row has a label. Class ids would leave out labels that do not occur, which the table counts.
@@ -172,6 +177,7 @@ class _Decisions:
     """
 
     run: str
+    threshold: float
     seeds: list[int]
     found: Predictions
     gold: np.ndarray
@@ -194,7 +200,7 @@ def _decisions(name: str, report: RunReport, split: str, folders: dict[int, Path
     else:
         kinds = {"argmax": one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
     gold = each[0].gold > 0 if multi_label else one_hot(each[0].gold, probabilities.shape[2])
-    return _Decisions(name, [entry.seed for entry in entries], each[0], gold, kinds)
+    return _Decisions(name, report.threshold, [entry.seed for entry in entries], each[0], gold, kinds)
 
 
 def _tests(first: _Decisions, second: _Decisions, split: str) -> list[Test]:
@@ -210,6 +216,7 @@ def _tests(first: _Decisions, second: _Decisions, split: str) -> list[Test]:
         rows = mcnemar(gold, one[0], other[0]) if single else dict.fromkeys(("only_first", "only_second", "p_value"))
         test = Test(
             decision=kind,
+            title=decision_title(kind, first.threshold, second.threshold),
             first=first.run,
             second=second.run,
             first_seeds=seeds[0],

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..io.files import replacing
 from ..run_report import RunReport, SeedRun
+from ..tasks.classifier_cards import decision_title
 from .classification import can_draw, drawn, save_figure
 
 
@@ -71,7 +72,7 @@ def per_label_figure(report: RunReport, split: str):
     for number, (kind, hatch) in enumerate(zip(kinds, ("", "//"), strict=False)):
         values = np.array([scores[kind][name] for name in names])  # (labels, seeds)
         spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else None
-        label = {"fixed": f"threshold {report.threshold}", "tuned": "tuned thresholds"}.get(kind, kind)
+        label = decision_title(kind, report.threshold)
         y = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * height
         axes.barh(
             y, values.mean(axis=1), height, xerr=spread, label=label, hatch=hatch, edgecolor="white", linewidth=0

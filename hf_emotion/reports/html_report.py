@@ -13,7 +13,7 @@ from ..io.version import __version__
 from ..metrics.significance import mean_std, over_seeds
 from ..run_report import RunReport
 from ..tasks import headline, task_of_run
-from ..tasks.classifier_cards import KINDS
+from ..tasks.classifier_cards import decision_title
 
 
 SURE_ERRORS = 20  # in report.html
@@ -92,7 +92,7 @@ def _data_uri(content: bytes, kind: str) -> str:
 def _headline(report: RunReport, split: str) -> list[str]:
     """The three figures that matter most, under the last decision rule, as "NAME FIGURE (RULE)"."""
     kind, values = list(report.summary[split].items())[-1]
-    title = KINDS.get(kind, kind.replace("_", " ")).format(threshold=report.threshold)
+    title = decision_title(kind, report.threshold)
     names = headline(task_of_run(report), values, report.runs[0].selected_by, report.published)
     return [f"{name} {mean_std(values[name])} ({title})" for name in names[:3]]
 
@@ -101,7 +101,7 @@ def _metrics(report: RunReport, split: str) -> tuple[list[str], list[list[str]]]
     """Header and rows of the table of a split: mean ± std over the seeds, and for the test part the published score."""
     kinds = report.summary[split]
     published = report.published if split == "test" else {}
-    titles = [KINDS.get(kind, kind.replace("_", " ")).format(threshold=report.threshold) for kind in kinds]
+    titles = [decision_title(kind, report.threshold) for kind in kinds]
     header = ["metric", *titles]
     rows = []
     for name in dict.fromkeys(metric for values in kinds.values() for metric in values):

@@ -135,11 +135,13 @@ class Answer:
         rows: one JSON object per text (turn), without the fields of `unread`.
         unread: what the model could not read of each text.
         shown: tables, lines and coloured texts for a terminal.
+        cells: the same for a pipe: lines of cells, of one form whatever the number of texts.
     """
 
     rows: Sequence[Mapping[str, Any]]
     unread: Unread
     shown: Sequence[Table | str | Marked]
+    cells: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)

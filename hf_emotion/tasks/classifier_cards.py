@@ -26,7 +26,6 @@ from .held_out import one_answer_line
 from .selective import LOSSES
 
 
-KINDS = {"fixed": "threshold {threshold}", "tuned": "tuned thresholds", "argmax": "argmax", "values": "values"}
 # The published metrics of the aspect corpora, and accuracy.
 CORPUS_SHOWN = (
     "strict_accuracy",
@@ -66,6 +65,12 @@ INDEXED = {  # for the Hub's index
     "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
     "values": ("pearson", "mae"),
 }
+
+
+def decision_title(kind: str, *thresholds: float) -> str:
+    """What a kind of decision is called in every table and picture, for runs with these fixed thresholds."""
+    same = f"threshold {thresholds[0]}" if len(set(thresholds)) == 1 else "fixed threshold"
+    return {"fixed": same, "tuned": "tuned thresholds"}.get(kind, kind.replace("_", " "))
 
 
 def classifier_card(
@@ -127,7 +132,11 @@ def classifier_card(
         corpora=[recipe.dataset],
         task_type="text-classification",  # includes the turns of a dialogue
         figures=[
-            Figure("f1" if "f1" in metric else metric, f"{metric} ({_decision(recipe, kind)})", values["mean"])
+            Figure(
+                "f1" if "f1" in metric else metric,
+                f"{metric} ({decision_title(kind, recipe.threshold)})",
+                values["mean"],
+            )
             for kind, metrics in report.summary[split].items()
             for metric, values in metrics.items()
             if metric in indexed[kind]
@@ -147,15 +156,11 @@ def _chosen(best: SeedRun) -> str | None:
     return "the epoch that was best" if chose_an_epoch(best) else None
 
 
-def _decision(recipe: Recipe, kind: str) -> str:
-    return KINDS[kind].format(threshold=recipe.threshold)
-
-
 def _results(recipe: Recipe, report: RunReport) -> list[str]:
     present = next(iter(next(iter(report.summary.values())).values()))
     shown = [name for name in SHOWN if name in present]
     rows = [
-        [split, _decision(recipe, kind), *(mean_std(metrics.get(name)) for name in shown)]
+        [split, decision_title(kind, recipe.threshold), *(mean_std(metrics.get(name)) for name in shown)]
         for split, kinds in report.summary.items()
         for kind, metrics in kinds.items()
     ]

@@ -13,8 +13,8 @@ from benchmarks.study.figures import renew_figures
 pytest_plugins = ["toolkit_fixtures"]
 
 DOCUMENTS = [
-    "README.md",
-    "REPRODUCTION.md",
+    "benchmarks/readme.yaml",
+    "benchmarks/reproduction/figures.yaml",
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/**/*.md"))),
 ]
 BENCHMARKS = {
@@ -83,8 +83,34 @@ def test_errors_name_the_line_and_change_nothing(tmp_path):
         assert (tmp_path / "second.md").read_text() == text
 
 
+def test_a_file_of_sources_leaves_the_document_without_marks(tmp_path, study):
+    document, sources = tmp_path / "SUMMARY.md", tmp_path / "figures.yaml"
+    text = "F1 is 0.1 over\ntwo seeds, 7 rows,\nat 0.3. See [0.9](0.9.md) and `0.8`.\n"
+    document.write_text(text)
+    figures = {"F1 is {} over two": ["laa-seed-*.json seeds.0 mean"], "seeds, {} rows": ["laa-seed-42.json test.rows"]}
+    said = {"document": "SUMMARY.md", "figures": figures, "constants": ["at 0.3", "[0.9]"]}
+    sources.write_text(json.dumps(said))
+    assert study("figures", sources, "--check").code == 1 and document.read_text() == text
+    assert "2 figures, 2 changed" in study("figures", sources).out
+    assert document.read_text() == text.replace("0.1", "0.550 ± 0.071").replace("7 rows", "5,427 rows")
+    assert "2 figures, 0 differ" in study("figures", sources, "--check").out
+    for changes, message in (
+        ({"constants": ["[0.9]"]}, r"SUMMARY.md:3: .*does not say where 0\.3 comes from"),
+        ({"constants": [*said["constants"], "at 0.4"]}, "`at 0.4` does not stand in"),
+        ({"figures": {**figures, "{} columns": ["laa-seed-42.json test.rows"]}}, "`{} columns` stands in .* 0 times"),
+        ({"figures": {**figures, "seeds, {} rows": []}}, "has not 0 {}"),
+        ({"figures": {**figures, "{} over two": ["laa-seed-42.json test.f1"]}}, "SUMMARY.md:1: .* two sources"),
+    ):
+        before = document.read_text()
+        sources.write_text(json.dumps({**said, **changes}))
+        with pytest.raises(ValueError, match=message):
+            renew_figures([sources])
+        assert document.read_text() == before
+
+
 def test_the_figures_of_the_documents_are_those_of_the_committed_records(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert renew_figures(DOCUMENTS, check=True)[1] == []
     sources = re.findall(r"\d<!--= *(\S+)", "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS))
     assert all(source.startswith(("benchmarks/", "hf_emotion/ready/")) for source in sources)
+    assert (ROOT / "REPRODUCTION.md").stat().st_size <= 12_000

@@ -14,6 +14,7 @@ from typing import get_args
 import pyarrow
 import pyarrow.parquet
 import pytest
+import typer
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     SENTENCES,
@@ -28,10 +29,11 @@ from toolkit_helpers import (
     write_csv,
     write_jsonl,
 )
+from typer.testing import CliRunner
 
 import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe, train
-from hf_emotion.cli import predict
+from hf_emotion.cli import app, help, predict
 from hf_emotion.recipes import packaged_recipes, recipe_name
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
 
@@ -110,7 +112,10 @@ class TestExitCodes:
     def test_done(self, argv):
         result = argv("recipes")
         assert result.code == 0 and result.err == ""
-        assert argv("--help").code == 0
+        alone, asked = argv(), argv("-h")
+        assert alone.code == asked.code == 0 and alone.out == asked.out == argv("--help").out and alone.err == ""
+        for example in help.EXAMPLES:
+            assert f"  {example}\n" in alone.out
         assert argv("--version").out == f"hf-emotion {hf_emotion.__version__}\n"
         with pytest.raises(FileNotFoundError, match="no recipe"):
             argv("--debug", "train", "no-such-recipe")
@@ -149,14 +154,60 @@ class TestExitCodes:
         assert result.code == 1 and "error: no text: give texts" in result.err
 
 
+class TestHelp:
+    def test_every_command_stands_in_a_group(self):
+        text = invoke("--help")
+        for name, command in typer.main.get_command(app).commands.items():
+            assert re.search(rf"^  {name} +{re.escape(command.short_help)}$", text, re.MULTILINE), name
+        assert text.index("Use a model:") < text.index("Train and measure:") < text.index("Research:")
+
+    def test_options_are_named_alike(self):
+        """Types are those of one value, and every output has its short name."""
+        root = typer.main.get_command(app)
+        for name in root.commands:
+            text = invoke(name, "-h")
+            assert not re.search(r"<list|range>|<Path>", text), name
+            assert "  --output" not in text and "-h, --help" in text, name
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ("hf-emotion pred", "predict"),
+            ("hf-emotion predict go", "goemotions"),
+            ("hf-emotion serve goemotions rev", "reviews"),
+            ("hf-emotion train goemotions/laa_ce", "goemotions/laa_ce"),
+            ("hf-emotion predict goemotions --taxonomy e", "ekman"),
+        ],
+    )
+    def test_a_shell_completes(self, words, found, monkeypatch, tmp_path):
+        monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path))
+        variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        result = CliRunner().invoke(
+            app, prog_name="hf-emotion", env={**variables, "_HF_EMOTION_COMPLETE": "complete_bash"}
+        )
+        assert result.stdout.split() == [found]
+
+
 class TestRecipes:
-    def test_each_stands_in_the_list(self):
-        rows = cells(invoke("recipes"))
-        names = [row[0] for row in rows if row[0]]
-        assert names == ["recipe", *(recipe_name(path) for path in packaged_recipes())]
-        text = " ".join(" ".join(row) for row in rows)
-        for expected in ("LAA + CB", "0.52", "0.46", "Wu, Wang and Liu"):
-            assert expected in text
+    def test_each_has_a_line_below_its_task(self):
+        lines = invoke("recipes").splitlines()
+        recipes = {recipe_name(path): path.read_text(encoding="utf-8") for path in packaged_recipes()}
+        names = [line.split()[0] for line in lines if line.startswith("  ")]
+        assert sorted(names) == sorted(recipes) and len(lines) < len(names) + 8
+        place = lines.index("dialogue-emotion")
+        assert lines[place + 1].split(maxsplit=1) == [
+            "daily_dialog/bilstm",
+            re.search("^description: (.*)", recipes["daily_dialog/bilstm"], re.MULTILINE)[1],
+        ]
+
+    def test_those_with_a_word_and_one_by_its_name(self, argv):
+        names = [line.split()[0] for line in invoke("recipes", "Sentihood").splitlines() if line.startswith("  ")]
+        expected = (recipe_name(path) for path in packaged_recipes() if "sentihood" in path.read_text().lower())
+        assert sorted(names) == sorted(expected) and len(names) > 8
+        assert load_recipe("goemotions/laa_cb").published == {"macro_f1": 0.52}
+        assert "published: {macro_f1: 0.52}" in invoke("recipes", "goemotions/laa_cb")
+        wrong = argv("recipes", "goemotion/laa_cb")
+        assert wrong.code == 1 and "Did you mean 'goemotions/laa_cb" in wrong.err
 
 
 class TestTrain:
@@ -354,20 +405,25 @@ class TestPredict:
         return Predictor(tiny_run, device="cpu")(list(self.TEXTS))
 
     def test_one_text_is_a_table(self, tiny_run, expected):
-        rows = cells(invoke("predict", tiny_run, self.TEXTS[0]))
+        rows = cells(invoke("predict", tiny_run, self.TEXTS[0], terminal=True))
         assert rows == [["label", "probability"], *([i["label"], f"{i['score']:.3f}"] for i in expected[0])]
         assert len(rows) > 1
 
     def test_no_label(self, tmp_path, tiny_run):
         folder = shutil.copytree(tiny_run, tmp_path / "model")
         config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, "thresholds": [1.0] * 28}))
-        output = invoke("predict", folder, self.TEXTS[0])
+        config["thresholds"] = [1.0] * 28
+        (folder / "config.json").write_text(json.dumps(config))
+        output = invoke("predict", folder, self.TEXTS[0], terminal=True)
         assert "no label passes its threshold (--top-k 3" in output
         assert invoke("predict", folder, *self.TEXTS).splitlines() == [f"{text}\t-" for text in self.TEXTS]
 
     def test_several_texts_are_lines(self, tiny_run, expected):
         printed = invoke("predict", tiny_run, *self.TEXTS)
+        assert invoke("predict", tiny_run, *self.TEXTS, terminal=True) == printed
+        assert (
+            invoke("predict", tiny_run, self.TEXTS[0]) == f"{printed.splitlines()[0]}\n"
+        )  # in a pipe one form for all
         found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in row) or "-" for row in expected]
         assert printed.splitlines() == [f"{text}\t{labels}" for text, labels in zip(self.TEXTS, found, strict=True)]
         stdin = f"\ufeff{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
@@ -429,19 +485,22 @@ class TestCompare:
     def test_two_runs(self, tiny_run, stock_run):
         output = invoke("compare", tiny_run, stock_run)
         short = cells(output)
-        assert short[0][3:] == [f"{name}_f1 ({kind})" for kind in ("fixed", "tuned") for name in ("macro", "micro")]
+        limits = {report_of(run)["threshold"] for run in (tiny_run, stock_run)}
+        fixed = f"threshold {min(limits)}" if len(limits) == 1 else "fixed threshold"
+        titles = (fixed, "tuned thresholds")  # as `train` prints them
+        assert short[0][3:] == [f"{name}_f1 ({title})" for title in titles for name in ("macro", "micro")]
         rows = cells(invoke("compare", tiny_run, stock_run, "--all"))
         assert rows[0][:3] == ["run", "encoder", "seeds"]
         kinds = ("macro_f1", "weighted_f1", "micro_f1")
-        assert rows[0][3:] == [f"{name} ({decision})" for decision in ("fixed", "tuned") for name in kinds]
-        for row, report in zip(rows[1:], map(report_of, (tiny_run, stock_run)), strict=True):
-            means = [
-                report["summary"]["test"][kind][name]["mean"]
-                for kind, name in (("fixed", kinds[0]), ("tuned", kinds[2]))
-            ]
-            assert [row[0], row[2], row[3], row[8]] == [report["name"], "1", *(f"{mean:.4f}" for mean in means)]
+        assert rows[0][3:] == [f"{name} ({title})" for title in titles for name in kinds]
+        for row, run in zip(rows[1:], (tiny_run, stock_run), strict=True):
+            report = report_of(run)
+            assert row[0] == report["name"] and row[2] == "1"
+            summary = report["summary"]["test"]
+            assert row[3] == f"{summary['fixed']['macro_f1']['mean']:.4f}"
+            assert row[8] == f"{summary['tuned']['micro_f1']['mean']:.4f}"
         lines = [line for line in output.splitlines() if line.startswith("stock vs tiny")]
-        assert [re.search(r"\((\w+)\)", line)[1] for line in lines] == ["fixed", "tuned"]
+        assert [re.search(r"\((.*?)\)", line)[1] for line in lines] == [*titles]
         assert all("95 % interval" in line and "McNemar p = " in line for line in lines)
 
     def test_other_gold_labels(self, argv, single_run, tmp_path):

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, installed into an empty environment outside the checkout."""
 
+import email
+import email.policy
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +21,8 @@ from toolkit_helpers import ROOT
 def wheel(tmp_path_factory):
     # A copy of the tracked files, so that building leaves nothing in the checkout.
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        (source / name).write_bytes((ROOT / name).read_bytes())
     for folder in ("hf_emotion", "modeling", "configs"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     out = tmp_path_factory.mktemp("wheel")
@@ -45,6 +48,25 @@ def test_the_wheel_holds_everything_and_no_foreign_top_level(wheel):
         "py.typed",
     ):
         assert f"hf_emotion/{path}" in names
+
+
+def test_the_package_index_shows_a_description_with_whole_addresses(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name), policy=email.policy.default)
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL"))
+    assert set(urls) == {"Documentation", "Repository"} and metadata["Description-Content-Type"] == "text/markdown"
+    text = metadata.get_payload()
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", text)
+    assert len(links) > 10
+    for picture, address in links:
+        start = urls["Repository"] + "/blob/main/"
+        if picture:
+            start = start.replace("//github.com/", "//raw.githubusercontent.com/").replace("/blob/", "/")
+        assert address.startswith(start) and (ROOT / address.removeprefix(start)).exists(), address
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.encode()) <= 6144
+    assert not re.search(r"github\.(com|io)/", readme)  # the account is named once, in [project.urls]
 
 
 def test_installed_outside_the_checkout_it_imports_and_the_command_runs(wheel, tmp_path):

@@ -122,7 +122,7 @@ def test_every_example_works(page, name):
 
 def test_the_page_opens_in_the_browser(argv, folders, monkeypatch):
     served, opened = [], []
-    monkeypatch.setattr("hf_emotion.cli.demo.webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr("hf_emotion.serving.web.run", lambda *arguments: served.append(arguments))
     assert argv("demo", folders["text"], folders["replies"]).err == ""
     assert argv("demo", folders["text"], "--no-browser", "--port", 8000).err == ""

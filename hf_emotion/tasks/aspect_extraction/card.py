@@ -6,7 +6,7 @@ from ...run_report import RunReport, SeedRun
 from ...runtime.plain import text_processing
 from .. import corpus_of
 from ..cards import MODEL, Card, base_names, code, plain
-from ..classifier_cards import KINDS, TERMS_SHOWN, classifier_card
+from ..classifier_cards import INDEXED, TERMS_SHOWN, classifier_card
 
 
 def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
@@ -30,7 +30,7 @@ def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
         ],
         tag="aspect-based-sentiment-analysis",
         pipeline_tag="token-classification",
-        indexed=dict.fromkeys(KINDS, TERMS_SHOWN),
+        indexed=dict.fromkeys(INDEXED, TERMS_SHOWN),
         gives="terms",
         rows="texts",
         limit=" It finds terms that a text names, and no aspect that it only implies (“too expensive”).",

@@ -21,16 +21,17 @@ def answer(predictor: AspectPredictor, lines: list[str], group: bool = False, st
     if group:
         from .grouping import group_terms
 
-        return Answer(rows, unread, [group_terms(results)])
+        groups = group_terms(results)
+        return Answer(rows, unread, [groups], [groups.header, *groups.rows])
     shown: list[Table | str | Marked] = []
-    for text, terms in zip(lines, results, strict=True):
+    found = [", ".join(map(" ".join, cells(terms))) or "-" for terms in results]
+    for text, terms, line in zip(lines, results, found, strict=True):
         marks = [(term["start"], term["end"], COLOURS.get(term["label"], OTHER)) for term in terms]
         if len(lines) > 1 or stream:
-            found = ", ".join(map(" ".join, cells(terms)))
-            shown.append(Marked(f"{text}\t{found or '-'}", marks))
+            shown.append(Marked(f"{text}\t{line}", marks))
         else:
             shown += [Marked(text, marks), Table(HEADER, cells(terms)) if terms else "no term"]
-    return Answer(rows, unread, shown)
+    return Answer(rows, unread, shown, [*zip(lines, found, strict=True)])
 
 
 def cells(terms: list[AspectTerm]) -> list[list[str]]:

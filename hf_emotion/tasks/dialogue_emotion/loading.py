@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import logging
 import re
-import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -196,6 +195,8 @@ def _daily_dialog_files(data_dir: str | Path | None) -> dict[str, list[tuple[Pat
 def _members(address: str, sums: Mapping[str, str]) -> list[tuple[Path | str, bytes]]:
     """The files with these names and SHA-256 sums, from any folder of a ZIP archive."""
     archive, found = download(address), {}
+    import zipfile  # brings bz2 and lzma, which help does not wait for
+
     with contextlib.suppress(zipfile.BadZipFile, zlib.error, EOFError), zipfile.ZipFile(archive) as file:
         for member in file.namelist():
             name = PurePosixPath(member).name

@@ -12,4 +12,4 @@ def answer(predictor: DialoguePredictor, lines: list[str], top_k: int | None = N
     for turn in turns:
         best = sorted(turn["scores"].items(), key=lambda item: -item[1])[: top_k or 1]
         cells.append([turn["speaker"] or "", turn["utterance"], ", ".join(f"{name} {p:.2f}" for name, p in best)])
-    return Answer(turns, unread, [Table(["speaker", "utterance", "emotion"], cells)])
+    return Answer(turns, unread, [Table(["speaker", "utterance", "emotion"], cells)], cells)

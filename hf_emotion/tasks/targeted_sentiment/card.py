@@ -7,7 +7,7 @@ from ...recipes import Recipe
 from ...run_report import RunReport, SeedRun
 from .. import corpus_of
 from ..cards import MODEL, Card, base_names, code, configuration, plain
-from ..classifier_cards import CORPUS_SHOWN, KINDS, classifier_card
+from ..classifier_cards import CORPUS_SHOWN, INDEXED, classifier_card
 
 
 ABOUT = {
@@ -31,7 +31,7 @@ def card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card
         about=_about(recipe),
         use=_use(folder, recipe, best.seed, contexts["targets"]),
         tag="aspect-based-sentiment-analysis",
-        indexed=dict.fromkeys(KINDS, CORPUS_SHOWN),
+        indexed=dict.fromkeys(INDEXED, CORPUS_SHOWN),
         gives="sentiments",
         contexts=[f"{what}: {', '.join(map(plain, names))}" for what, names in named.items() if names],
         limit=" It knows the aspects above and no others.",

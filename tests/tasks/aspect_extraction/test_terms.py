@@ -367,10 +367,13 @@ def test_several_texts_get_a_line_each_and_one_a_table(folder, predictor):
         ", ".join(f"{t['term']} {t['label']} {t['score']:.3f} {t['start']}-{t['end']}" for t in terms) or "-"
         for terms in predictor(texts)
     ]
-    lines = invoke("predict", folder, *texts).splitlines()
+    lines = invoke("predict", folder, *texts, terminal=True).splitlines()
     assert lines == [f"{text}\t{found}" for text, found in zip(texts, expected, strict=True)]
-    assert invoke("predict", folder, stdin="\n".join(texts)).splitlines() == lines
-    one = invoke("predict", folder, texts[0])
+    assert invoke("predict", folder, stdin="\n".join(texts), terminal=True).splitlines() == lines
+    piped = [line.replace("sun\t", "sun ") for line in lines]
+    assert invoke("predict", folder, *texts).splitlines() == piped
+    assert invoke("predict", folder, texts[0]).splitlines() == piped[:1]
+    one = invoke("predict", folder, texts[0], terminal=True)
     assert one.splitlines()[0] == texts[0] and len(cells(one)) == 1 + len(predictor(texts[0])[0]) > 1
 
 

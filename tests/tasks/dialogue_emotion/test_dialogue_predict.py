@@ -392,7 +392,9 @@ class TestCommand:
         lines = ["Ann: so happy today", "Bo: the rain", "a day"]
         expected = plain_probabilities(folder, [[("Ann", "so happy today"), ("Bo", "the rain"), (None, "a day")]])
         for arguments, k in (((), 1), (("--top-k", "2"), 2)):
-            header, *rows = cells(invoke("predict", folder, *lines, *arguments))
+            header, *rows = cells(invoke("predict", folder, *lines, *arguments, terminal=True))
+            piped = [line.split("\t") for line in invoke("predict", folder, *lines, *arguments).splitlines()]
+            assert piped == rows
             assert header == ["speaker", "utterance", "emotion"]
             assert [row[:2] for row in rows] == [["Ann", "so happy today"], ["Bo", "the rain"], ["", "a day"]]
             for row, scores in zip(rows, expected, strict=True):

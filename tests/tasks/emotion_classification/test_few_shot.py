@@ -185,7 +185,7 @@ def test_several_labels_and_a_share_of_the_rows(base_bert, feelings, tmp_path):
     report = train(few_recipe(base_bert, ["contrastive"], **fields), tmp_path / "run", data_dir=feelings).to_dict()
     assert report["rows"]["train"] < 20 and min(report["class_counts"].values()) >= 3
     assert set(report["runs"][0]["thresholds"]) == set(FEELINGS)
-    assert "probability" in invoke("predict", tmp_path / "run", "so happy")
+    assert "probability" in invoke("predict", tmp_path / "run", "so happy", terminal=True)
 
 
 def test_two_labels(base_bert, tmp_path):

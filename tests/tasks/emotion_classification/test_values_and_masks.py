@@ -329,7 +329,7 @@ class TestRuns:
         assert (config.thresholds, config.abstention, config.calibration_temperature) == (None, None, None)
 
     def test_commands(self, values_run, data):
-        shown = invoke("predict", values_run, "joy of the sun")
+        shown = invoke("predict", values_run, "joy of the sun", terminal=True)
         assert "value" in shown and "probability" not in shown
         assert "value" in invoke("explain", values_run, "joy of the sun")
         assert "pearson" in invoke("evaluate", values_run, "--data-dir", data)

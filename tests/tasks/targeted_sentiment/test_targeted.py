@@ -491,21 +491,41 @@ class TestPredictCommand:
             rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
         return [[target, *row] for target, row in rows.items()]
 
-    def test_tables_of_one_text_and_of_several_below_them(self, qacg_run):
+    def test_one_text_is_a_table_of_targets_and_aspects(self, qacg_run):
+        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
+        output = invoke("predict", qacg_run, self.TEXTS[0], terminal=True)
+        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
+        assert [row[0] for row in cells(output)[1:]] == LOCATIONS
+        assert self.TEXTS[0] not in output
+
+    def test_several_texts_have_their_tables_below_them(self, qacg_run):
         expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
-        output = invoke("predict", qacg_run, self.TEXTS[0])
-        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(expected[0])]
-        assert [row[0] for row in cells(output)[1:]] == LOCATIONS and self.TEXTS[0] not in output
-        output = invoke("predict", qacg_run, *self.TEXTS)
+        output = invoke("predict", qacg_run, *self.TEXTS, terminal=True)
         first, second = output.split(self.TEXTS[1])
         assert first.startswith(self.TEXTS[0])
         for table, items in ((first, expected[0]), (second, expected[1])):
             assert cells(table) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
-        assert invoke("predict", qacg_run, stdin=f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n") == output
+        lines = f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
+        assert invoke("predict", qacg_run, stdin=lines, terminal=True) == output
+
+    def test_in_a_pipe_each_target_of_a_text_has_a_line(self, qacg_run, cg_run):
+        expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
+        lines = []
+        for text, items in zip(self.TEXTS, expected, strict=True):
+            for target in dict.fromkeys(item["target"] for item in items):
+                own = (item for item in items if item["target"] == target)
+                found = ", ".join(f"{item['aspect']} {item['label']} {item['score']:.2f}" for item in own)
+                lines.append(f"{text}\t{target}\t{found}")
+        assert invoke("predict", qacg_run, *self.TEXTS).splitlines() == lines
+        assert invoke("predict", qacg_run, self.TEXTS[1]).splitlines() == lines[-1:]
+        (line,) = invoke(
+            "predict", cg_run, "this is\thappy"
+        ).splitlines()  # without targets; a tab would be one more column
+        assert line.split("\t")[0] == "this is happy" and line.count("\t") == 1
 
     def test_aspects_alone(self, cg_run):
         (items,) = TargetedPredictor(cg_run, device="cpu")("this is happy & not a fear")
-        header, *rows = cells(invoke("predict", cg_run, "this is happy & not a fear"))
+        header, *rows = cells(invoke("predict", cg_run, "this is happy & not a fear", terminal=True))
         assert header == FOOD_ASPECTS and rows == [row[1:] for row in self.cells_of(items)] and len(rows) == 1
 
     def test_targets_can_be_given(self, qacg_run):
@@ -513,7 +533,7 @@ class TestPredictCommand:
         for names in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
             options = [part for name in names for part in ("--target", name)]
             (items,) = predictor("so happy", targets=names)
-            assert cells(invoke("predict", qacg_run, "so happy", *options))[1:] == self.cells_of(items)
+            assert cells(invoke("predict", qacg_run, "so happy", *options, terminal=True))[1:] == self.cells_of(items)
 
 
 class TestEvaluate:
@@ -586,7 +606,7 @@ class TestConvertCommand:
         options = [part for name in names for part in ("--set", name)]
         output = invoke("convert", reference, tmp_path / "ours", *options).splitlines()
         assert len(output) == 1  # the tokenizer is there
-        rows = cells(invoke("predict", tmp_path / "ours", "happy sun - home"))
+        rows = cells(invoke("predict", tmp_path / "ours", "happy sun - home", terminal=True))
         assert rows[0] == ["target", "joy", "fear", "calm"] and [row[0] for row in rows[1:]] == ["home", "sun"]
         # The second target, the second aspect.
         asked = Question("", "", ["happy sun - home", "sun - fear"], 4, "")
@@ -724,7 +744,7 @@ class TestOneModelPerContext:
         """A model knows its context alone."""
         text = "the home is so happy , not the sun"
         ((item,),) = TargetedPredictor(contexts_run / "home-calm", device="cpu")(text)
-        rows = cells(invoke("predict", contexts_run / "home-calm", text))
+        rows = cells(invoke("predict", contexts_run / "home-calm", text, terminal=True))
         assert rows == [["target", "calm"], ["home", f"{item['label']} {item['score']:.2f}"]]
 
     def test_card(self, contexts_run):

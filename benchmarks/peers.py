@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Ours beside tools that were built for speed, on the same checkpoint (a stock BERT classifier over MiniLM, made here) and the same texts
+(packaged ones, or GoEmotions'). Each tool lives in an environment of its own, build/peers/NAME, made when it is first needed; all share this
+one's torch. Both sides run in turn, each in its own process.
+
+    python benchmarks/peers.py service bulk --data-dir DATA --pairs 5
+
+WORK: service, bulk, start, training. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+"""
+
+import argparse
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from measuring import machine, ratio, recorded, spent
+
+from hf_emotion.io.files import write_json
+
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACE = ROOT / "build" / "peers"
+TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
+# Environment -> what pip installs there, the tool itself first.
+ENVIRONMENTS = {
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "click<8.2"),
+    "litserve": ("litserve==0.2.19",),
+    "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
+    "setfit": ("setfit==1.2.0", "transformers<5"),
+    "simpletransformers": ("simpletransformers==0.70.8",),
+    "pysentimiento": ("pysentimiento==0.7.3",),
+    "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
+    "onnxruntime": ("onnxruntime==1.31.1",),
+}
+# These run beside our versions of everything else; the others need older ones and share torch alone.
+BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
+
+
+def python_of(name: str) -> str:
+    """The Python of an environment; it is made if it is not there. Raises CalledProcessError: pip failed."""
+    if name == "ours":
+        return sys.executable
+    folder, shared = PLACE / name, PLACE / "shared"
+    if not (folder / "installed").is_file():
+        here = Path(importlib.util.find_spec("torch").origin).parents[1]
+        shared.mkdir(parents=True, exist_ok=True)
+        for part in (here / "torch", here / "torchgen", here / "functorch", *here.glob("torch-*.dist-info")):
+            if part.exists() and not (shared / part.name).is_symlink():
+                (shared / part.name).symlink_to(part)
+        (constraints := PLACE / "constraints.txt").write_text(TORCH + "\n")
+        venv.create(folder, clear=True, symlinks=True)
+        site = next(folder.glob("lib/*/site-packages"))
+        (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "-c", constraints]
+        subprocess.run([*pip, *ENVIRONMENTS[name]], check=True)
+        (folder / "installed").touch()
+    return str(folder / "bin" / "python")
+
+
+VERSIONS = """
+import importlib.metadata as metadata, sys
+found = {one.name.lower(): one.version for one in reversed(list(metadata.distributions()))}
+print(", ".join(f"{name} {found[name]}" for name in sys.argv[1:] if name in found))
+"""
+
+
+def versions(environment: str, tool: str = "") -> str:
+    """ "litserve 0.2.19, transformers 5.23.0"."""
+    tool = tool or ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
+    command = [python_of(environment), "-c", VERSIONS, *filter(None, dict.fromkeys((tool, "transformers")))]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+# A process that sets up `run` and then runs it once for each line it reads. Libraries may print: their stdout is stderr.
+WORKER = """
+import json, os, sys, time
+out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+given = json.load(open(sys.argv[1]))
+texts, model, rows = given["texts"], given["model"], given.get("rows")
+{setup}
+for line in sys.stdin:
+    start = time.perf_counter()
+    answer = run()
+    print(json.dumps([time.perf_counter() - start, answer]), file=out, flush=True)
+"""
+
+
+class Worker:
+    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities."""
+
+    def __init__(self, environment: str, setup: str, given: Path, threads: int):
+        script = given.with_name(f"{len(list(given.parent.iterdir()))}.py")
+        script.write_text(WORKER.replace("{setup}", setup))
+        variables = {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        command = [python_of(environment), script, given]
+        self.process = subprocess.Popen(command, **pipes, env={**os.environ, **variables}, cwd=given.parent)
+
+    def run(self) -> tuple[float, Any]:
+        """Seconds, and what `run` returned."""
+        print(file=self.process.stdin, flush=True)
+        if not (line := self.process.stdout.readline()):
+            raise RuntimeError(f"the process ended with {self.process.wait()}")
+        return tuple(json.loads(line))
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.process.stdin.close()
+        self.process.wait()
+
+
+FAILED: dict[str, str] = {}  # peer -> why it is not measured
+
+
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """What goes wrong with a peer is noted; it is left out from there on."""
+    try:
+        yield
+    except (RuntimeError, OSError, EOFError, subprocess.CalledProcessError) as error:
+        code = getattr(error, "returncode", None)
+        FAILED[name] = str(error) if code is None else f"exit code {code}"
+
+
+def compared(
+    work: str,
+    sides: dict[str, tuple[str, str]],
+    against: dict[str, str],
+    given: dict[str, Any],
+    arguments: argparse.Namespace,
+    **goal: float,
+) -> list[dict]:
+    """Rows of all peers that run, each against the side of ours that `against` names; `sides`: name -> environment, `setup`."""
+    rows, workers, answers = [], {}, {}
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        data = Path(name) / "given.json"
+        write_json(data, given)
+        for side, (environment, setup) in sides.items():
+            with failing(side):
+                worker = Worker(environment, setup, data, arguments.threads)
+                stack.callback(worker.close)
+                answers[side] = worker.run()[1]  # which warms it up
+                workers[side] = worker
+        times: dict[str, list[float]] = {side: [] for side in workers}
+        for _ in range(arguments.pairs):
+            for side, worker in workers.items():
+                times[side].append(worker.run()[0])
+    for peer, ours in against.items():
+        if peer in workers:
+            row = ratio(work, f"{given['what']}: {ours}", times[ours], times[peer], **goal)
+            if answers[peer] and answers[ours]:
+                both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
+                row["largest_difference"] = max(abs(a - b) for a, b in both)
+            tool = "sentence-transformers" if peer.startswith("CrossEncoder") else ""
+            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0], tool)})
+    return rows
+
+
+def make_checkpoint(folder: Path) -> str:
+    """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
+    import torch
+    from onnxruntime.quantization import quantize_dynamic
+    from texts import save_untrained
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    place = save_untrained(folder / "model", "minilm", None)
+    tokenizer = AutoTokenizer.from_pretrained(place)
+    model = AutoModelForSequenceClassification.from_pretrained(place).eval()
+    inputs = dict(tokenizer(["one text", "and another one"], padding=True, return_tensors="pt"))
+    (place / "onnx").mkdir()
+    dynamic = {0: torch.export.Dim("rows"), 1: torch.export.Dim("tokens", max=512)}
+    torch.onnx.export(
+        model, kwargs=inputs, f=place / "onnx" / "model.onnx", dynamo=True, external_data=False,
+        input_names=list(inputs), output_names=["logits"], dynamic_shapes=dict.fromkeys(inputs, dynamic),
+    )  # fmt: skip
+    quantize_dynamic(place / "onnx" / "model.onnx", place / "onnx" / "model_int8.onnx")
+    command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return str(place)
+
+
+def read_texts(arguments: argparse.Namespace) -> list[str]:
+    from hf_emotion import load_dataset_for
+
+    if arguments.data_dir:
+        return list(load_dataset_for("goemotions", arguments.data_dir)["train"]["text"])[: arguments.rows]
+    parts = [part for name in ("everyday", "quickstart") for part in load_dataset_for(name).values()]
+    return list(itertools.islice(itertools.cycle(text for part in parts for text in part["text"]), arguments.rows))
+
+
+LITSERVE = """
+import sys
+import litserve, torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+class Api(litserve.LitAPI):
+    def setup(self, device):
+        self.tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+        self.model = AutoModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
+    def decode_request(self, request):
+        return request["inputs"]
+    def batch(self, inputs):
+        return inputs
+    def predict(self, texts):
+        texts = [texts] if isinstance(texts, str) else texts
+        with torch.inference_mode():
+            scores = self.model(**self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")).logits.sigmoid()
+        return scores.tolist()
+    def unbatch(self, output):
+        return output
+    def encode_response(self, output):
+        return {"scores": output}
+if __name__ == "__main__":
+    api = Api(max_batch_size=64, batch_timeout=0.002)
+    litserve.LitServer(api, accelerator="cpu").run(port=int(sys.argv[2]), log_level="error", generate_client_file=False)
+"""
+
+
+def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
+    from servers import Server, started
+
+    texts = read_texts(arguments)[:2000]
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
+    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error --no-model-warmup".split()
+    asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
+    (folder / "lit.py").write_text(LITSERVE)
+    ours = [sys.executable, "-m", "hf_emotion", "serve"]
+    servers = {  # name -> environment and server
+        "ours, torch": ("ours", Server([*ours, checkpoint, "--log", "errors", "--port"])),
+        "ours, ONNX": ("ours", Server([*ours, folder / "exported", "--log", "errors", "--port"])),
+        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **asked)),
+        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **asked)),
+        "litserve": ("litserve", Server([python_of("litserve"), folder / "lit.py", checkpoint])),
+    }
+    rows = []
+    with ExitStack() as stack:
+        for name, (_, server) in servers.items():
+            with failing(name):
+                stack.enter_context(started(server, arguments.threads))
+                server.measure(texts, 8, 2)
+        servers = {name: side for name, side in servers.items() if name not in FAILED}
+        for clients in arguments.clients:
+            for _, server in servers.values():
+                server.per_request, server.slow, server.failures = [], [], 0
+            for _ in range(arguments.pairs):
+                for _, server in servers.values():
+                    server.measure(texts, clients, arguments.seconds)
+            for name, (environment, peer) in servers.items():
+                if name.startswith("ours"):
+                    continue
+                own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"][1]
+                both = (
+                    ratio("service", "requests per second", own.per_request, peer.per_request, at_least=1.2),
+                    ratio("service", "95th percentile", own.slow, peer.slow, "ms", at_most=1),
+                )
+                more = {"peer": name, "versions": versions(environment), "failures": peer.failures}
+                rows += [row | more | {"work": f"{clients} clients: {row['work']}"} for row in both]
+    return rows
+
+
+OURS = """
+from hf_emotion import Predictor
+predictor = Predictor(given.get("exported") if {onnx} else model, device="cpu", **{options})
+def run():
+    return predictor.probabilities(texts)[:64].tolist()
+"""
+CROSS_ENCODER = """
+import torch
+from sentence_transformers import CrossEncoder
+encoder = CrossEncoder(model, device="cpu", backend={backend!r}, model_kwargs={options})
+def run():
+    return encoder.predict(texts, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
+"""
+PIPELINE = """
+import torch
+from transformers import pipeline
+classify = pipeline("text-classification", model, device="cpu", dtype={dtype})
+if {compiled}:
+    classify.model = torch.compile(classify.model, dynamic=True)
+order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+labels = [classify.model.config.id2label[i] for i in range(classify.model.config.num_labels)]
+def run():
+    found = [None] * len(texts)
+    for row, answer in zip(order, classify([texts[row] for row in order], batch_size=32, top_k=None, truncation=True)):
+        found[row] = {{one["label"]: one["score"] for one in answer}}
+    return [[one[label] for label in labels] for one in found[:64]]
+"""
+
+
+def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """Many texts in batches of 32. Tried for the peers: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
+    from hf_emotion.publishing.export import export_onnx
+
+    texts = read_texts(arguments)
+    export_onnx(checkpoint, folder / "int8", quantize="int8", texts=texts[:100])
+    bf16, graph = "{'dtype': 'bfloat16'}", "{'file_name': 'onnx/%s.onnx'}"
+    sides = {
+        "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
+        "ours, bfloat16": ("ours", OURS.format(onnx=False, options=bf16)),
+        "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
+        "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
+        "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
+        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model")),
+        "CrossEncoder, ONNX int8": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8")),
+        "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
+        "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
+        "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
+    }
+    kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
+    against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
+    against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
+    given = {"texts": texts, "model": checkpoint, "exported": str(folder / "int8"), "what": f"{len(texts):,} texts"}
+    return compared("bulk", sides, against, given, arguments, at_least=1.1)
+
+
+BARE = """
+import sys
+import numpy, onnxruntime
+from tokenizers import Tokenizer
+ids = Tokenizer.from_file(sys.argv[1] + "/tokenizer.json").encode(sys.argv[2])
+session = onnxruntime.InferenceSession(sys.argv[1] + "/onnx/model.onnx")
+values = {"input_ids": ids.ids, "attention_mask": ids.attention_mask, "token_type_ids": ids.type_ids}
+inputs = {one.name: numpy.array([values[one.name]], dtype=numpy.int64) for one in session.get_inputs()}
+print((1 / (1 + numpy.exp(-session.run(None, inputs)[0]))).tolist())
+"""
+PYSENTIMIENTO = """
+import sys
+from pysentimiento.analyzer import AnalyzerForSequenceClassification
+print(AnalyzerForSequenceClassification.from_model_name(sys.argv[1], task="emotion", lang="en").predict(sys.argv[2]))
+"""
+TWEETNLP = """
+import sys
+from tweetnlp import Classifier
+print(Classifier(sys.argv[1]).predict(sys.argv[2]))
+"""
+
+
+def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """Seconds of a whole command that answers for one text, with cached bytecode."""
+    text = "I am so happy that you are here today."
+    whole, exported = [checkpoint, text], [str(folder / "exported"), text]
+    predict = ["-m", "hf_emotion", "predict"]
+    sides = {  # name -> environment, command, the side of ours, the goal
+        "ours, checkpoint": ("ours", [*predict, *whole], None, None),
+        "ours, exported": ("ours", [*predict, *exported], None, None),
+        "bare onnxruntime": ("onnxruntime", ["-c", BARE, *whole], "ours, exported", 1.3),
+        "pysentimiento": ("pysentimiento", ["-c", PYSENTIMIENTO, *whole], "ours, checkpoint", 0.5),
+        "tweetnlp": ("tweetnlp", ["-c", TWEETNLP, *whole], "ours, checkpoint", 0.5),
+    }
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    variables = {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
+    for number, (name, side) in itertools.product(range(1 + arguments.pairs), sides.items()):
+        if name in FAILED:
+            continue
+        with failing(name):
+            wall = spent([python_of(side[0]), *side[1]], **variables).wall
+            times[name] += [wall] * (number > 0)
+    return [
+        ratio("start", f"one text: {ours}", times[ours], times[name], at_most=goal)
+        | {"peer": name, "versions": versions(environment)}
+        for name, (environment, _, ours, goal) in sides.items()
+        if ours is not None and name not in FAILED
+    ]
+
+
+# One epoch over `rows`, (text, label) each, in batches of 32, without checkpoints, and without evaluation where that can be set.
+OUR_TRAINER = """
+from pathlib import Path
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from hf_emotion import load_recipe
+from hf_emotion.tasks import task_of_rows
+from hf_emotion.training.seeds import fit_model
+features = Features({"id": Value("string"), "text": Value("string"), "labels": ClassLabel(num_classes=28)})
+whole = Dataset.from_list([{"id": str(i), "text": t, "labels": y} for i, (t, y) in enumerate(rows)], features=features)
+splits = DatasetDict(train=whole, validation=whole.select(range(min(64, len(whole)))))
+settings = ["num_train_epochs=1", "per_device_train_batch_size=32", "disable_tqdm=true", "use_cpu=true"]
+recipe = load_recipe("goemotions/baseline", [f"base_model={model}", *settings])
+def train(place):
+    fit_model(task_of_rows(whole), recipe, 0, Path(place, "runs"), splits, False, recipe_file=Path(place, "recipe.yaml"))
+"""
+CROSS_ENCODER_TRAINER = """
+from sentence_transformers import CrossEncoder
+from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.cross_encoder.losses import CrossEntropyLoss
+def train(place):
+    encoder = CrossEncoder(model, num_labels=28, device="cpu", max_length=50)
+    options = {"num_train_epochs": 1, "per_device_train_batch_size": 32, "use_cpu": True, "save_strategy": "no"}
+    arguments = CrossEncoderTrainingArguments(place, **options, report_to="none", disable_tqdm=True)
+    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data(), loss=CrossEntropyLoss(encoder)).train()
+"""
+SETFIT = """
+from setfit import SetFitModel, Trainer, TrainingArguments
+def train(place):
+    options = {"batch_size": 32, "num_epochs": 1, "num_iterations": 1, "save_strategy": "no", "report_to": "none"}
+    arguments = TrainingArguments(output_dir=place, **options, show_progress_bar=False)
+    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data()).train()
+"""
+SIMPLETRANSFORMERS = """
+import pandas
+from simpletransformers.classification import ClassificationModel
+def train(place):
+    options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
+        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True}
+    classifier = ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options)
+    classifier.train_model(pandas.DataFrame(rows, columns=["text", "labels"]))
+"""
+RUN_TRAINER = """
+import tempfile
+def data():
+    from datasets import Dataset
+    return Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
+def run():
+    with tempfile.TemporaryDirectory() as place:
+        train(place)
+"""
+
+
+def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+    """One epoch with one label for each text, the first one."""
+    from hf_emotion import load_dataset_for
+
+    name, place = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
+    part = load_dataset_for(name, place)["train"]
+    rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
+    rows = rows[: arguments.rows]
+    sides = {
+        "ours": ("ours", OUR_TRAINER),
+        "CrossEncoderTrainer": ("sentence-transformers", CROSS_ENCODER_TRAINER),
+        "SetFit, two pairs for a text": ("setfit", SETFIT),
+        "simpletransformers": ("simpletransformers", SIMPLETRANSFORMERS),
+    }
+    sides = {name: (environment, code + RUN_TRAINER) for name, (environment, code) in sides.items()}
+    given = {"texts": [], "model": checkpoint, "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
+    return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
+
+
+WORKS = {function.__name__: function for function in (service, bulk, start, training)}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("works", nargs="+", choices=WORKS, metavar="WORK")
+    parser.add_argument("--data-dir", help="folder with GoEmotions; default: packaged texts")
+    parser.add_argument("--rows", type=int, default=20_000, help="texts at most (default: %(default)s)")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128], help="of the service")
+    parser.add_argument("--seconds", type=float, default=10, help="of each server in each round")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "peers.json")
+    arguments = parser.parse_args(argv)
+    found = {"works": {}, "not measured": {}, **recorded(arguments.output)}
+    for work in arguments.works:
+        FAILED.clear()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            rows = WORKS[work](folder, make_checkpoint(folder), arguments)
+        settings = {name: getattr(arguments, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
+        command = f"python benchmarks/peers.py {work}" + " --data-dir DATA" * bool(arguments.data_dir)
+        own = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
+        found["works"][work] = own | {"tried": WORKS[work].__doc__}
+        kept = {name: why for name, why in found["not measured"].items() if not name.startswith(f"{work}: ")}
+        found["not measured"] = kept | {f"{work}: {name}": why for name, why in FAILED.items()}
+        write_json(arguments.output, found)
+    for name, why in found["not measured"].items():
+        print(f"not measured: {name} ({why})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train steps of our models against the stock models of transformers with the same encoder. `run_all.py` runs them."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from hf_emotion.modeling import EmotionModulatedForCausalLM, GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
+from measuring import interleaved, ratio, result
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig
+
+
+NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+SIZES = {
+    "base": dict(zip(NAMES, (768, 12, 12, 3072), strict=True)),
+    "minilm": dict(zip(NAMES, (384, 6, 12, 1536), strict=True)),
+    "tiny": {**dict(zip(NAMES, (64, 2, 2, 128), strict=True)), "vocab_size": 2000},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Classifier:
+    """One of our classifiers: what its rows are about, its own fields, the shapes of the goals, and the goals."""
+
+    topic: str
+    fields: dict[str, Any]
+    at_most: dict[str, float]
+    shapes: tuple[str, ...] = ("8x64", "4x128")
+
+
+CLASSIFIERS = {
+    "label-aware-bert": Classifier("label-aware attention", {"num_labels": 28}, {"step": 1.03}, ("32x32",)),
+    "roberta-esa": Classifier("emotion-specific attention", {"num_labels": 6}, {"step": 1.08}, ("16x64",)),
+    "qacg-bert": Classifier(
+        "quasi-attention", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.13, "backward": 1.16}
+    ),
+    "cg-bert": Classifier(
+        "context guidance", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.12, "backward": 1.12}
+    ),
+}
+
+
+def shape_of(text: str) -> tuple[int, int]:
+    """ "8x64" -> 8 texts of 64 tokens."""
+    rows, _, length = text.partition("x")
+    return int(rows), int(length)
+
+
+def pair(model_type: str, size: str = "base", **more) -> tuple[Any, Any]:
+    """Our classifier and the stock one, with random weights."""
+    own = {**CLASSIFIERS[model_type].fields, **more}
+    ours = AutoConfig.for_model(model_type, **SIZES[size], **own)
+    shared = {name: getattr(ours, name) for name in (*SIZES[size], "num_labels", "problem_type", *more)}
+    stock = AutoConfig.for_model("roberta" if model_type == "roberta-esa" else "bert", **shared)
+    torch.manual_seed(0)
+    return tuple(AutoModelForSequenceClassification.from_config(config) for config in (ours, stock))
+
+
+def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
+    """Random rows whose last quarter ends in padding of different lengths."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = length - torch.arange(batch_size) * (length // 4) // batch_size
+    mask = torch.arange(length) < lengths[:, None]
+    ids = torch.randint(1000, config.vocab_size, (batch_size, length), generator=generator)
+    inputs = {"input_ids": ids.where(mask, config.pad_token_id), "attention_mask": mask.long()}
+    if config.problem_type == "multi_label_classification":
+        inputs["labels"] = torch.randint(0, 2, (batch_size, config.num_labels), generator=generator).float()
+    else:
+        inputs["labels"] = torch.randint(0, config.num_labels, (batch_size,), generator=generator)
+    if hasattr(config, "num_contexts"):
+        inputs["context_ids"] = torch.arange(batch_size) % config.num_contexts
+    return inputs
+
+
+def step_of(model, inputs: dict[str, Any], kind: str = "step") -> Callable[[], None]:
+    """What is timed: "forward" without gradients and dropout, "backward" with both passes, "step" with AdamW, too."""
+    optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-5, fused=True)
+    model.train(kind != "forward")
+
+    def run() -> None:
+        with torch.set_grad_enabled(kind != "forward"):
+            loss = model(**inputs).loss
+        if kind != "forward":
+            loss.backward()
+            if kind == "step":
+                optimizer.step()
+            optimizer.zero_grad(set_to_none=kind == "step")
+
+    return run
+
+
+def classifiers(
+    models: Sequence[str] = tuple(CLASSIFIERS),
+    size: str = "base",
+    kinds: Sequence[str] = ("forward", "backward", "step"),
+    shapes: Sequence[str] | None = None,
+    pairs: int = 9,
+) -> list[dict]:
+    """Our classifiers against stock BERT (RoBERTa): seconds of a pass or a step."""
+    rows = []
+    for model_type in models:
+        own = CLASSIFIERS[model_type]
+        for shape in shapes or own.shapes:
+            for kind in kinds:
+                built = pair(model_type, size)
+                steps = [step_of(model, inputs_for(model.config, *shape_of(shape)), kind) for model in built]
+                ours, stock = interleaved(steps, pairs, keep_memory=kind != "forward")
+                work = f"{kind} of {model_type}, {size}, {shape}"
+                rows.append(ratio(own.topic, work, ours, stock, at_most=own.at_most.get(kind)))
+    return rows
+
+
+OVER = {  # encoders of other architectures, and their own fields
+    "mpnet": {},
+    "xlm-roberta": {},
+    "modernbert": {"cls_token_id": 0, "sep_token_id": 2},
+    "deberta-v2": {
+        **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 256},
+        "type_vocab_size": 0,
+    },
+}
+
+
+def any_encoder(
+    encoders: Sequence[str] = tuple(OVER),
+    size: str = "base",
+    shape: str = "8x64",
+    kinds: Sequence[str] = ("forward", "step"),
+    pairs: int = 7,
+) -> list[dict]:
+    """Label-aware attention over encoders of other architectures, against the stock classifiers of the same encoders."""
+    labels = {"num_labels": 28, "problem_type": "multi_label_classification"}
+    special = {"vocab_size": 30522, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+    rows = []
+    for encoder in encoders:
+        fields = {**SIZES[size], **special, **OVER[encoder]}
+        inner = AutoConfig.for_model(encoder, **fields)
+        configs = (
+            AutoConfig.for_model("label-aware", encoder_config=inner, **labels),
+            AutoConfig.for_model(encoder, **fields, **labels),
+        )
+        for kind in kinds:
+            torch.manual_seed(0)
+            models = [AutoModelForSequenceClassification.from_config(config) for config in configs]
+            inputs = inputs_for(configs[1], *shape_of(shape))
+            ours, stock = interleaved(
+                [step_of(model, inputs, kind) for model in models], pairs, keep_memory=kind != "forward"
+            )
+            work = f"{kind} of label-aware over {encoder}, {size}, {shape}"
+            rows.append(ratio("label-aware attention over any encoder", work, ours, stock, at_most=1.03))
+    return rows
+
+
+GPT2_SIZES = {
+    "small": {"n_embd": 384, "n_layer": 6, "n_head": 6, "vocab_size": 30522},
+    "tiny": {"n_embd": 192, "n_layer": 3, "n_head": 3, "vocab_size": 6000},
+    "smallest": {"n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 300, "num_emotions": 4},
+}
+PLAIN = {"modulate_encoder": False, "modulate_decoder": False}
+GREEDY = {"do_sample": False, "max_new_tokens": 24, "min_new_tokens": 24}
+
+
+def generator(size: dict[str, Any], **fields) -> GPT2ModLNForConditionalGeneration:
+    """A GPT-2 encoder-decoder, with modulated norms unless `PLAIN`."""
+    torch.manual_seed(0)
+    return GPT2ModLNForConditionalGeneration(GPT2ModLNConfig(**size, bos_token_id=0, eos_token_id=0, **fields))
+
+
+def token_inputs(vocabulary: int, batch_size: int, length: int) -> dict[str, torch.Tensor]:
+    ids = torch.randint(3, vocabulary, (batch_size, length), generator=torch.Generator().manual_seed(1))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def generator_step(model, batch_size: int, length: int) -> Callable[[], None]:
+    inputs = token_inputs(model.config.vocab_size, batch_size, length)
+    emotions = torch.arange(batch_size) % model.config.num_emotions
+    return step_of(model, {**inputs, "emotion_ids": emotions, "labels": inputs["input_ids"].flip(1)})
+
+
+def greedy(model, inputs: dict[str, torch.Tensor], **more) -> Callable[[], None]:
+    return partial(model.eval().generate, **inputs, **more, **GREEDY)
+
+
+def replies(size: str = "small", shape: str = "32x32", pairs: int = 9) -> list[dict]:
+    """GPT-2 encoder-decoders with modulated norms against plain norms, and all emotions in one batch against one call for each."""
+    rows, fields, (batch_size, length) = [], GPT2_SIZES[size], shape_of(shape)
+    for modulation in ("residual", "replace"):
+        models = generator(fields, modulation=modulation), generator(fields, **PLAIN)
+        name = f"of gpt2-mod-ln ({modulation}), {size}, {shape}"
+        steps = [generator_step(model, batch_size, length) for model in models]
+        ours, plain = interleaved(steps, pairs, keep_memory=True)
+        rows.append(ratio("replies with emotions", f"train step {name}", ours, plain, at_most=1.05))
+        inputs = token_inputs(fields["vocab_size"], batch_size, length)
+        emotions = torch.arange(batch_size) % models[0].config.num_emotions
+        ours, plain = interleaved([greedy(model, inputs, emotion_ids=emotions) for model in models], pairs)
+        rows.append(ratio("replies with emotions", f"greedy {name}: tokens/s", ours, plain, at_least=0.97))
+    for name, more in (("both sides modulated", {}), ("decoder modulated", {"modulate_encoder": False})):
+        model = generator(fields, **more).eval()
+        ids = token_inputs(fields["vocab_size"], 1, length)["input_ids"]
+        each = [
+            greedy(model, {"input_ids": ids}, emotion_ids=torch.tensor([i])) for i in range(model.config.num_emotions)
+        ]
+        actions = [partial(model.generate_all_emotions, ids[0], **GREEDY), lambda each=each: [one() for one in each]]
+        together, single = interleaved(actions, -(-pairs // 3), warm_up=1)
+        work = f"64 emotions in one batch, gpt2-mod-ln {size}, {name}"
+        rows.append(ratio("all emotions at once", work, together, single, at_least=8))
+    return rows
+
+
+LLAMAS: dict[str, dict[str, Any]] = {  # the first one is as large as SmolLM2-135M
+    "135m": {
+        **{"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30},
+        **{"num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True},
+    },
+    "tiny": {
+        **{"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2},
+        **{"num_attention_heads": 2, "num_key_value_heads": 1},
+    },
+}
+EMOTIONS = 32
+
+
+def language_model(
+    base_model: str | None = None,
+    size: str = "135m",
+    shapes: Sequence[str] = ("1x32", "16x32"),
+    train_shape: str = "8x64",
+    pairs: int = 7,
+) -> list[dict]:
+    """
+    A language model whose norms follow an emotion, against the plain one and against LoRA of about as many parameters, not merged:
+    greedy tokens per second, and train steps of the modulators and of LoRA alone.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    def parameters(model) -> int:
+        return sum(one.numel() for one in model.parameters() if one.requires_grad)
+
+    def with_lora(rank: int):
+        lora = LoraConfig(task_type="CAUSAL_LM", r=rank, target_modules="all-linear")
+        return get_peft_model(copy.deepcopy(plain), lora)
+
+    if base_model is None:
+        ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+        plain = AutoModelForCausalLM.from_config(LlamaConfig(**LLAMAS[size], **ends))
+        name = f"Llama of the size {size}"
+    else:
+        plain, name = AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32), Path(base_model).name
+    rows, topic = [], "language model with emotions"
+    for shift in (False, True):
+        torch.manual_seed(0)
+        fields = {"num_emotions": EMOTIONS, "shift": shift}
+        config = EmotionModulatedForCausalLM.config_class(text_config=plain.config, **fields)
+        ours = EmotionModulatedForCausalLM(config)
+        ours.language_model.load_state_dict(plain.state_dict())
+        ours.language_model.requires_grad_(False)
+        torch.nn.init.normal_(ours.emotion_modulation.output_weight, std=0.01)
+        lora = with_lora(max(1, round(parameters(ours) / parameters(with_lora(1)))))
+        kind = f"{name}, {'with' if shift else 'without'} a shift"
+        rows.append(result(topic, f"parameters of the modulators, {kind}", [parameters(ours) / 1e6], "million"))
+        rows.append(result(topic, f"parameters of LoRA beside them, {kind}", [parameters(lora) / 1e6], "million"))
+        for shape in shapes:
+            inputs = token_inputs(plain.config.vocab_size, *shape_of(shape))
+            emotions = torch.arange(len(inputs["input_ids"])) % EMOTIONS
+            actions = [greedy(ours, inputs, emotion_ids=emotions), greedy(plain, inputs), greedy(lora, inputs)]
+            modulated, stock, adapted = interleaved(actions, pairs, warm_up=1)
+            work = f"greedy tokens/s, {kind}, {shape}, to those of"
+            rows.append(ratio(topic, f"{work} the plain model", modulated, stock, at_least=0.97))
+            rows.append(ratio(topic, f"{work} LoRA", modulated, adapted, at_least=1))
+        inputs = token_inputs(plain.config.vocab_size, *shape_of(train_shape))
+        inputs["labels"] = inputs["input_ids"]
+        emotions = torch.arange(len(inputs["input_ids"])) % EMOTIONS
+        actions = [step_of(ours, {**inputs, "emotion_ids": emotions}), step_of(lora, inputs)]
+        modulated, adapted = interleaved(actions, pairs, warm_up=1, keep_memory=True)
+        work = f"train step, {kind}, {train_shape}, to that of LoRA"
+        rows.append(ratio(topic, work, modulated, adapted, at_most=1.05))
+    return rows
+
+
+def gpu(batch_size: int = 128, length: int = 128, size: str = "base", pairs: int = 9) -> list[dict]:
+    """Train steps on a GPU: their operations per second, as a share of a bf16 matrix product's in the same run. Nothing without one."""
+    if not torch.cuda.is_available():
+        return []
+    edge, repeats, at_least = 8192, 10, {"label-aware-bert": 0.45, "qacg-bert": 0.40}
+
+    def seconds(action: Callable[[], object]) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(repeats):
+            action()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / 1000 / repeats
+
+    def compiled_step(model) -> tuple[Callable[[], None], int]:
+        model = model.cuda().train()
+        inputs = {name: value.cuda() for name, value in inputs_for(model.config, batch_size, length).items()}
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+        compiled = torch.compile(model, fullgraph=True)
+
+        def passes(module) -> None:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = module(**inputs).loss
+            loss.backward()
+
+        def step() -> None:
+            passes(compiled)
+            optimizer.step()
+            optimizer.zero_grad()
+
+        with FlopCounterMode(display=False) as counter:
+            passes(model)
+        optimizer.zero_grad()
+        return step, counter.get_total_flops()
+
+    left, right = (torch.randn(edge, edge, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    rows = []
+    for model_type in CLASSIFIERS:
+        names = (model_type, f"the stock peer of {model_type}")
+        steps = dict(zip(names, map(compiled_step, pair(model_type, size)), strict=True))
+        for _ in range(2):  # compiles, and warms up
+            for action in (*(step for step, _ in steps.values()), lambda: left @ right):
+                seconds(action)
+        shares: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(pairs):
+            peak = 2 * edge**3 / seconds(lambda: left @ right)
+            for name, (step, operations) in steps.items():
+                shares[name].append(operations / seconds(step) / peak)
+        for name, values in shares.items():
+            work = (
+                f"train step of {name}, {size}, {batch_size}x{length}, bf16, compiled, {torch.cuda.get_device_name()}"
+            )
+            work += f": share of the measured {peak / 1e12:.0f} TFLOP/s"
+            rows.append(result("training on a GPU", work, values, "×", at_least=at_least.get(name)))
+    return rows
