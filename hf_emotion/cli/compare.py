@@ -23,7 +23,8 @@ def compare(
     if as_json:
         print_json(result)
         return
-    print_table(["run", "encoder", "seeds", *result["metrics"]], result["table"])
+    metrics = [name.replace(" (", "\n(") for name in result["metrics"]]
+    print_table(["run", "encoder", "seeds", *metrics], result["table"])
     for note in result["notes"]:
         print(f"note: {note}")
     for number, row in enumerate(result["tests"]):
