@@ -84,7 +84,7 @@ class Recipe:
         label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}":
             "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
-        abstain: emotions of texts: the model says "abstained" for the texts of which it is least sure. {"coverage": 0.9}: a threshold
+        abstain: emotions of texts: the model says "abstained" for the texts that it is least sure about. {"coverage": 0.9}: a threshold
             that answers 90 % of the validation rows; {"accuracy": 0.95}: one that answers as many validation rows as possible while 95 %
             of the answers are right.
         prediction_sets: emotions of texts: a coverage, e.g. 0.9: the model gives sets of labels that hold all gold labels of a text
