@@ -59,7 +59,7 @@ class Recipe:
         train_fraction: share of the training rows to use, drawn at a fixed seed.
         shots: emotions of texts: number of training rows of each label, and of validation rows, drawn at the run's seed; a label with
             fewer rows gives all it has. Rows with several labels count for each. None: all rows.
-        few_shot: emotions of texts: methods for few rows; the validation part chooses one: "linear" (frozen encoder),
+        few_shot: emotions of texts: methods for few rows, of which the validation part chooses one: "linear" (frozen encoder),
             "contrastive" (the encoder learns which rows share labels), "label-vectors" (frozen encoder), "fine-tuning". Empty: an
             ordinary training.
         max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the validation part, and of the test part; drawn
@@ -84,9 +84,8 @@ class Recipe:
         label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}":
             "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
-        abstain: emotions of texts: the model says "abstained" for the texts that it is least sure about. {"coverage": 0.9}: a threshold
-            that answers 90 % of the validation rows; {"accuracy": 0.95}: one that answers as many validation rows as possible while 95 %
-            of the answers are right.
+        abstain: emotions of texts: {"coverage": 0.9}: the model says "abstained" where it is least sure, with a threshold from the
+            validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as are right so often there.
         prediction_sets: emotions of texts: a coverage, e.g. 0.9: the model gives sets of labels that hold all gold labels of a text
             with this probability (split conformal, from the validation part).
         paper, table_row, published: the paper, the row of its table and the printed scores, for the comparison.
@@ -336,7 +335,7 @@ def make_recipe(values: Fields, source: str = "recipe") -> Recipe:
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """Refuses duplicate keys, because YAML libraries take the last one, and references, which may grow without bound."""
+    """Refuses a key that a mapping has twice, of which YAML libraries take the last, and references, which may grow without measure."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -371,7 +370,7 @@ def read_yaml_file(path: Path) -> Fields:
 
 def read_value(text: str) -> Any:
     """
-    The value of a `key=value`, read as YAML. It is the text itself if that is not YAML or empty as YAML (`|`, `,`, `#text`),
+    The value of a `key=value`, read as YAML. It is the text itself if that is no YAML or empty as YAML (`|`, `,`, `#text`),
     and for yes, no, on and off, which are words here (`eval_strategy=no`).
     """
     bare = text.strip()

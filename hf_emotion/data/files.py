@@ -109,7 +109,7 @@ def _named_columns(header: Sequence[str], path: str) -> list[str]:
 
 
 class MalformedRow(dict):
-    """A row with more or fewer values than the header, or a line that is not a JSON object: what could be read, and what is wrong."""
+    """A row with more or fewer values than the header, or a line that is no JSON object: what could be read, and what is wrong."""
 
     def __init__(self, values: Mapping[str, Any], reason: str):
         super().__init__(values)
@@ -218,12 +218,12 @@ def _sheet(source: str | Path) -> Iterator[tuple[Any, ...]]:
         try:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         except (zipfile.BadZipFile, KeyError) as error:
-            raise OSError(f"it is not an Excel workbook: {error}") from error
+            raise OSError(f"it is no Excel workbook: {error}") from error
         yield from book.worksheets[0].iter_rows(values_only=True)
 
 
 def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:
-    """A row below a header of `width` columns; the last one may have an empty name."""
+    """A row below a header of `width` columns, of which the last may be nameless."""
     row, more = dict(zip(columns, values, strict=False)), values[len(columns) :]
     if len(more) <= width - len(columns) and not any(map(str.strip, more)):
         more = []

@@ -86,7 +86,7 @@ def decode(content: bytes, source: Path | str) -> str:
 
 
 def parse_json(text: str, half_characters: bool = False) -> Any:
-    """The value of a JSON text; BadRow if it is not JSON, or has halves of characters and `half_characters` is not set."""
+    """The value of a JSON text; BadRow if it is no JSON, or has halves of characters and `half_characters` is not set."""
     try:
         value = json.loads(text, object_pairs_hook=_with_each_key_once)
         if not half_characters and "\\ud" in text.lower():
@@ -97,7 +97,7 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
 
 
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:
-    """An object of JSON; ValueError for a duplicate key, because Python would take the last one."""
+    """An object of JSON; ValueError for a key that it has twice, of which Python would take the last."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a key is there more than once, {[name for name, _ in pairs]}")
     return dict(pairs)

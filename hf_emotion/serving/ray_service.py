@@ -54,7 +54,7 @@ def run(
             ray_actor_options={"num_cpus": share["CPU"], "num_gpus": share["GPU"]},
             max_ongoing_requests=max_ongoing_requests,
             max_queued_requests=settings.max_queue_size,
-            health_check_period_s=2,  # a lost replica is noticed, and started again, after this time
+            health_check_period_s=2,  # so late is a lost replica started again
             graceful_shutdown_timeout_s=settings.timeout + 1,
             **scaling,
         )

@@ -15,7 +15,7 @@ from ...runtime.classifying import TextRows, is_multi_label, label_names, row_pr
 
 def with_labels(model: Any, tokenizer: Any, names: Sequence[str], predictor_of: Callable[[Any], Any]) -> Any:
     """
-    A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`; ValueError unless `names` is a list of new names
+    A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`; ValueError if `names` is no list of new names
     that the tokenizer knows, or if the model cannot take new labels.
     """
     try:

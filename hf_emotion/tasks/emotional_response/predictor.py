@@ -74,7 +74,7 @@ class ReplyGenerator:
         dtype: str | None = None,
     ):
         """
-        Arguments and errors as for `Predictor`. `max_length`: tokens of a context; a longer one keeps its last ones; default
+        Arguments and errors as for `Predictor`. `max_length` counts the tokens of a context, of which a longer one keeps its last; default
         and upper bound: the model's positions, or half of them if it is decoder-only and writes behind the context.
         """
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
