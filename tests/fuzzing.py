@@ -18,37 +18,22 @@ import traceback
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pyarrow
 import pyarrow.parquet
+import toolkit_helpers as helpers
 import torch
 import typer
 from hf_emotion.modeling import text_processing
 from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate, load_gate
 from hypothesis import strategies as st
 from model_cases import BY_ID, make_tokenizer
-from toolkit_helpers import (
-    save_base_bert,
-    write_daily_dialog,
-    write_dialogues,
-    write_emorynlp,
-    write_iemocap,
-    write_meld,
-    write_semeval2014,
-    write_sentihood,
-    write_values,
-)
 
-from hf_emotion import (
-    DialoguePredictor,
-    Predictor,
-    ReplyGenerator,
-    TargetedPredictor,
-    load_dataset_for,
-)
+from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor, load_dataset_for
 from hf_emotion.cli import app, main
 from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
@@ -154,10 +139,9 @@ row_values = st.one_of(texts, st.sampled_from(["joy", "anger", "calm"]), values)
 turns = st.lists(
     st.fixed_dictionaries({}, optional={"utterance": row_values, "speaker": row_values, "label": row_values})
 )
+two_labels = st.sampled_from(["joy", "anger"])
 rows_of = {
-    "plain": st.fixed_dictionaries(
-        {"text": texts, "label": st.sampled_from(["joy", "anger"])}, optional={"id": row_values}
-    ),
+    "plain": st.fixed_dictionaries({"text": texts, "label": two_labels}, optional={"id": row_values}),
     "wild": st.dictionaries(st.sampled_from(COLUMNS), row_values, max_size=6),
     "reply": st.fixed_dictionaries({"context": texts, "reply": texts, "emotion": row_values}),
     "dialogue": st.fixed_dictionaries({"dialogue": row_values, "utterance": texts, "label": row_values}),
@@ -175,22 +159,21 @@ def as_csv(rows: list[dict], separator: str) -> bytes:
     return "\n".join(lines).encode("utf-8", "replace")
 
 
-def as_jsonl(rows: list[dict], _: str = "") -> bytes:
+def as_jsonl(rows: list[dict]) -> bytes:
     return "\n".join(dumps(row) for row in rows).encode()
 
 
-def as_parquet(rows: list[dict], _: str = "") -> bytes:
+def as_parquet(rows: list[dict]) -> bytes:
     try:
-        table = pyarrow.Table.from_pylist(rows)
         file = io.BytesIO()
-        pyarrow.parquet.write_table(table, file)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
         return file.getvalue()
     except (pyarrow.ArrowException, UnicodeError, OverflowError, TypeError, ValueError):  # no table can hold them
         return as_jsonl(rows)
 
 
-FORMATS = {**dict.fromkeys((".csv", ".tsv", ".txt"), as_csv), **dict.fromkeys((".jsonl", ".ndjson"), as_jsonl)}
-FORMATS[".parquet"] = as_parquet
+FORMATS = {".csv": partial(as_csv, separator=","), ".tsv": partial(as_csv, separator="\t"), ".parquet": as_parquet}
+FORMATS |= {".txt": FORMATS[".csv"], ".jsonl": as_jsonl, ".ndjson": as_jsonl}
 
 
 @st.composite
@@ -201,7 +184,7 @@ def table_files(draw) -> tuple[str, bytes]:
     rows = draw(st.lists(rows_of[kind], max_size=8))
     if draw(st.integers(0, 3)) and rows:  # enough of them to be split
         rows = rows * draw(st.integers(1, 8))
-    content = FORMATS[ending](rows, "\t" if ending == ".tsv" else ",")
+    content = FORMATS[ending](rows)
     how = draw(st.integers(0, 9))
     if how == 0:
         return ending, draw(st.binary(max_size=200))
@@ -224,9 +207,7 @@ def own_files(draw):
     if draw(st.booleans()):
         chosen += ["on_bad_rows"]
     options = {option: "skip" if option == "on_bad_rows" else draw(option_values) for option in chosen}
-    splits = draw(
-        st.sampled_from([["train"], ["train", "test"], ["train", "dev", "test"], ["train", "val", "dev"], ["x"]])
-    )
+    splits = draw(st.sampled_from(["train", "train test", "train dev test", "train val dev", "x"])).split()
     return name, {split: draw(table_files()) for split in splits}, options
 
 
@@ -262,26 +243,24 @@ def fresh(folder: Path) -> Path:
 
 # Corpora in their own layouts, with changed bytes
 
+TALK = [["speaker", "so happy"], ["listener", "me too"]]
 FEW = {"train": (8, 0), "dev": (2, 8), "test": (2, 10)}
 
 
 def write_corpora(folder: Path) -> Path:
     """Small files of every corpus."""
-    write_sentihood(folder, {"train": (4, 0), "dev": (2, 4), "test": (2, 6)})
-    write_semeval2014(folder)
-    write_meld(folder, FEW)
-    write_emorynlp(folder, FEW)
-    write_daily_dialog(folder, FEW)
-    write_iemocap(folder, 2)
-    write_values(folder)
+    helpers.write_sentihood(folder, {"train": (4, 0), "dev": (2, 4), "test": (2, 6)})
+    for write in (helpers.write_meld, helpers.write_emorynlp, helpers.write_daily_dialog):
+        write(folder, FEW)
+    helpers.write_semeval2014(folder)
+    helpers.write_iemocap(folder, 2)
+    helpers.write_values(folder)
     contents = {
         "goemotions/{}.tsv": "so happy\t17\tid1\nthe anger\t2,3\tid2\n",
         "emotion6/{}.txt": "so happy;joy\nthe rain;sadness\n",
         "mojitalk/{}.ori": "😂 what a day\n😭 the rain\n" * 40,
         "mojitalk/{}.rep": "so funny 😂\nso sad\n" * 40,
-        "empathetic_dialogues/{}.jsonl": dumps(
-            {"conv_id": "c1", "emotion": "joyful", "turns": [["speaker", "so happy"], ["listener", "me too"]]}
-        ),
+        "empathetic_dialogues/{}.jsonl": dumps({"conv_id": "c1", "emotion": "joyful", "turns": TALK}),
     }
     stems = {"emotion6": ("train", "val", "test"), "empathetic_dialogues": ("train", "valid", "test")}
     for name, content in contents.items():
@@ -293,14 +272,9 @@ def write_corpora(folder: Path) -> Path:
     return folder
 
 
-CORPORA = {  # corpus: its folder
-    **{
-        name: name
-        for name in "goemotions emotion6 emobank sentihood semeval2014 meld emorynlp daily_dialog iemocap".split()
-    },
-    **{"mojitalk": "mojitalk", "empathetic_dialogues": "empathetic_dialogues"},
-    **{"daily_dialog_replies": "daily_dialog", "conversations": "meld"},
-}
+_NAMES = "goemotions emotion6 emobank sentihood semeval2014 meld emorynlp daily_dialog iemocap mojitalk empathetic_dialogues"
+# corpus: its folder
+CORPORA = {name: name for name in _NAMES.split()} | {"daily_dialog_replies": "daily_dialog", "conversations": "meld"}
 
 
 def corpora_point(prepared: Path) -> EntryPoint:
@@ -308,26 +282,20 @@ def corpora_point(prepared: Path) -> EntryPoint:
         name: sorted(path.relative_to(prepared) for path in (prepared / folder).rglob("*") if path.is_file())
         for name, folder in CORPORA.items()
     }
-    changes = st.one_of(
-        edits, st.binary(max_size=100), st.lists(texts, max_size=4), values.map(lambda value: {"": value})
+    others = st.one_of(
+        st.binary(max_size=100),
+        st.lists(texts, max_size=4).map(lambda lines: "\n".join(lines).encode("utf-8", "replace")),
+        values.map(lambda value: dumps(value).encode()),
     )
     cases = st.sampled_from(list(CORPORA)).flatmap(
-        lambda name: st.tuples(st.just(name), st.sampled_from(files[name]), changes)
+        lambda name: st.tuples(st.just(name), st.sampled_from(files[name]), st.one_of(edits, others))
     )
 
     def run(case, folder: Path) -> None:
         name, file, change = case
         path = prepared / file
         content = path.read_bytes()
-        if isinstance(change, bytes):
-            changed = change
-        elif isinstance(change, dict):
-            changed = dumps(change[""]).encode()
-        elif change and isinstance(change[0], str):
-            changed = "\n".join(change).encode("utf-8", "replace")
-        else:
-            changed = edited(content, change)
-        path.write_bytes(changed)
+        path.write_bytes(change if isinstance(change, bytes) else edited(content, change))
         try:
             options = {"corpora": ["meld"]} if name == "conversations" else {}
             check_corpus(load_dataset_for(name, prepared, **options))
@@ -340,14 +308,13 @@ def corpora_point(prepared: Path) -> EntryPoint:
 # Recipes
 
 KEYS = list(Recipe.__dataclass_fields__)
+OTHER_KEYS = "learning_rate learning_rte output_dir dataset_options.taxonomy model_config.tie_head"
 recipe_values = st.one_of(
     values,
     st.sampled_from(["label-aware-bert", "goemotions", "files", "roberta-esa", [1, 2], {"learning_rate": 1e-4}, 0.5]),
 )
 keys = st.one_of(
-    st.sampled_from(
-        [*KEYS, *"learning_rate learning_rte output_dir dataset_options.taxonomy model_config.tie_head".split()]
-    ),
+    st.sampled_from([*KEYS, *OTHER_KEYS.split()]),
     st.sampled_from([f"{head}.{tail}" for head in KEYS for tail in ("x", "", "a.b", "taxonomy", "num_train_epochs")]),
     texts,
 )
@@ -355,17 +322,13 @@ keys = st.one_of(
 
 def recipe_point() -> EntryPoint:
     packaged = [path.read_text(encoding="utf-8") for path in sorted(recipe_folder().rglob("*.yaml"))]
+    hostile = ["name: x", "*a", "&a [*a]", "!!python/object:os.system x", "? : ?", "- ", "{", "[" * 500]
+    fields = st.dictionaries(st.one_of(st.sampled_from(KEYS), texts), recipe_values, max_size=5)
     contents = st.one_of(
         st.tuples(st.sampled_from(packaged), edits).map(lambda pair: edited(pair[0].encode(), pair[1])),
-        st.dictionaries(st.one_of(st.sampled_from(KEYS), texts), recipe_values, max_size=5).map(
-            lambda v: dumps(v).encode()
-        ),
+        fields.map(dumps).map(str.encode),
         st.binary(max_size=100),
-        st.lists(
-            st.sampled_from(["name: x", "*a", "&a [*a]", "!!python/object:os.system x", "? : ?", "- ", "{", "[" * 500])
-        )
-        .map("\n".join)
-        .map(str.encode),
+        st.lists(st.sampled_from(hostile)).map("\n".join).map(str.encode),
     )
     overrides = st.lists(
         st.one_of(
@@ -453,10 +416,7 @@ def models_point() -> EntryPoint:
             inputs["inputs_embeds"] = torch.full((*inputs.pop("input_ids").shape, size), value)
         try:
             outputs = model(**inputs)
-        except (
-            IndexError,
-            RuntimeError,
-        ):  # torch's own: a model does not look at the values of ids, nor count its positions
+        except (IndexError, RuntimeError):  # torch's: a model looks at no values of ids, and counts no positions
             if case["ids"] in (None, 0) and case["length"] <= text_processing.usable_positions(model.config):
                 raise
             return
@@ -492,13 +452,10 @@ def predictors_point(tokenizer) -> EntryPoint:
         "replies": predictor(ReplyGenerator, "bert-mod-ln"),
     }
     odd = st.one_of(texts, values)
+    several, one_long = st.lists(st.one_of(texts, texts, texts, odd), max_size=4), st.tuples(long_texts).map(list)
     cases = st.tuples(
         st.sampled_from(list(of)),
-        st.one_of(
-            st.lists(st.one_of(texts, texts, texts, odd), max_size=4),
-            st.lists(long_texts, min_size=1, max_size=1),
-            texts,
-        ),
+        st.one_of(several, one_long, texts),
         st.one_of(st.none(), st.integers(-1, 9)),
         st.one_of(st.none(), st.lists(st.sampled_from(["PLACE1", "PLACE2", "x"]), max_size=2)),
         st.one_of(st.sampled_from(["joy", "😂", "x", {"joy": 0.5, "fear": 0.5}]), values),
@@ -650,8 +607,8 @@ def cli_point(root: Path) -> EntryPoint:
         ("model", "targeted", "dialogue", "replies"), (*CHECKPOINTS[:3:2], *CHECKPOINTS[4:]), strict=True
     ):
         saved(root / name, case, root)
-    save_base_bert(root / "base")
-    write_dialogues(root / "dialogues", FEW)
+    helpers.save_base_bert(root / "base")
+    helpers.write_dialogues(root / "dialogues", FEW)
     (root / "texts.csv").write_text("text,label\nso happy,joy\nthe anger,anger\n" * 5, encoding="utf-8")
     (root / "bad.csv").write_bytes(b"text\n\xff\n")
     (root / "rows.jsonl").write_text('{"context": "so happy", "emotion": "joy"}\n{"text": "x"}\n', encoding="utf-8")
@@ -659,9 +616,8 @@ def cli_point(root: Path) -> EntryPoint:
     (root / "damaged.yaml").write_text("name: [", encoding="utf-8")
     (root / "empty").mkdir()
     there = "model targeted dialogue replies base empty texts.csv bad.csv rows.jsonl recipe.yaml damaged.yaml nothing dialogues"
-    paths = st.sampled_from(
-        [str(root / name) for name in (*there.split(), "model/config.json", "model/model.safetensors")]
-    )
+    there += " model/config.json model/model.safetensors"
+    paths = st.sampled_from([str(root / name) for name in there.split()])
     # What a terminal can pass: no NUL; bytes that are not UTF-8 as halves of characters.
     arguments = texts.map(lambda text: text.replace("\0", "")[:2000])
     words = st.one_of(
@@ -694,20 +650,18 @@ def cli_point(root: Path) -> EntryPoint:
         stopped = mock.Mock(side_effect=ValueError("`stopped`: the fuzz test goes no further"))
         targets = "runs.train.train runs.sweep.train publishing.export.export_onnx publishing.hub._upload cli.demo.serve_here"
         targets += " reports.faithfulness.faithfulness reports.label_errors.out_of_fold"
-        out, err = io.StringIO(), io.StringIO()
+        err, code = io.StringIO(), 0
+        replaced = dict.fromkeys(targets.split(), stopped)
+        replaced |= dict.fromkeys(("publishing.release.check", "publishing.hub.check"), lambda *_: None)
         with contextlib.ExitStack() as stack:
-            for target in targets.split():
-                stack.enter_context(mock.patch(f"hf_emotion.{target}", stopped))
-            stack.enter_context(mock.patch("hf_emotion.publishing.release.check", lambda *_: None))
-            stack.enter_context(mock.patch("hf_emotion.publishing.hub.check", lambda *_: None))
-            stack.enter_context(mock.patch.object(sys, "argv", ["hf-emotion", *line]))
-            stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO(stdin)))
+            for target, other in replaced.items():
+                stack.enter_context(mock.patch(f"hf_emotion.{target}", other))
+            stack.enter_context(mock.patch.multiple(sys, argv=["hf-emotion", *line], stdin=io.StringIO(stdin)))
             stack.enter_context(contextlib.chdir(fresh(folder / "work")))
-            stack.enter_context(contextlib.redirect_stdout(out))
+            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
             stack.enter_context(contextlib.redirect_stderr(err))
             try:
                 main()
-                code = 0
             except SystemExit as end:
                 code = end.code or 0
         said = err.getvalue()

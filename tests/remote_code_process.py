@@ -35,8 +35,8 @@ def main(jobs_file: str) -> None:
     except ImportError:
         report["library_is_missing"] = True
 
-    # {"folder": ..., "auto_class": ..., "base": whether AutoModel has a model}; the inputs lie in inputs.safetensors. With "repository" (and "revision") the
-    # checkpoint comes from the Hub, and the folder has inputs and outputs alone.
+    # {"folder", "auto_class", "base": whether AutoModel has a model}; the inputs lie in inputs.safetensors. With "repository" (and
+    # "revision") the checkpoint comes from the Hub, and the folder has inputs and outputs alone.
     for job in jobs["load"]:
         folder = Path(job["folder"])
         source = job.get("repository", folder)
@@ -55,9 +55,8 @@ def main(jobs_file: str) -> None:
             if isinstance(value, torch.Tensor)
         }
         save_file(tensors, folder / "outputs.safetensors")
-        report["classes"][folder.name] = [
-            f"{type(x).__module__}.{type(x).__name__}" for x in (config, *models.values())
-        ]
+        kinds = map(type, (config, *models.values()))
+        report["classes"][folder.name] = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]
 
     # {"folder": ..., "texts": [...]}, also with "repository", "revision", "task", "options" of the call, and "name" in the report
     for job in jobs["pipelines"]:

@@ -26,10 +26,8 @@ def test_it_holds_what_the_commands_do_and_finds_what_changed(values, capsys):
     [first, *_] = values["stock-pair/./ask 0"]["stdout"]
     assert sum(first["sentiments"][0]["scores"].values()) == pytest.approx(1)
     assert values["stock-pair/evaluate json"]["stdout"]["rows"] == 16
-    assert (
-        values["stock-pair/predict top 0"]["exit"] == 2
-        and "--top-k" in values["stock-pair/predict top 0"]["stderr"][-1]
-    )
+    wrong = values["stock-pair/predict top 0"]
+    assert wrong["exit"] == 2 and "--top-k" in wrong["stderr"][-1]
     assert len(values["stock-pair/predict file"]["written"]) == 16
     assert "pipeline_targeted_sentiment.py" in values["stock-pair/run/files"]
     assert "classifier.weight" in values["stock-pair/run/model.safetensors"]
@@ -47,13 +45,8 @@ def test_it_holds_what_the_commands_do_and_finds_what_changed(values, capsys):
     changed["help/predict"]["stdout"][0] = "Usage: other"
     assert diff(values, changed, {}) == 4
     printed = capsys.readouterr().out
-    for part in (
-        "stock-pair/./ask 0/stdout/0/sentiments/0/score: 0.",
-        "-recipe.yaml",
-        "+Usage: other",
-        "recipe.yaml: gone",
-    ):
-        assert part in printed
+    place = "stock-pair/./ask 0/stdout/0/sentiments/0/score: 0."
+    assert all(part in printed for part in (place, "-recipe.yaml", "+Usage: other", "recipe.yaml: gone"))
     reasons = {"help/*": "shorter help", "*/recipe.yaml": "renamed", "stock-pair/run/files": "renamed"}
     assert diff(values, changed, reasons) == 1
     printed = capsys.readouterr().out

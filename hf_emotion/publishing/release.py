@@ -245,7 +245,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
     folders = list(folders)
     for folder, model in folders:
         _check_card(folder)
-        _check_secrets(folder)
+        check_secrets(folder)
         if not trust_remote_code:  # the next check runs the code and the example of the card
             _check_code(folder)
             _check_example(folder, model)
@@ -347,7 +347,7 @@ LOCAL_PATH = re.compile(r"(?:(?<![\w/.~-])|(?<=file://))/([\w.-]+)/[\w.+-]|\b[A-
 WITHOUT_PATHS = ("README.md", METRICS, CONFIG, "generation_config.json", "tokenizer_config.json")
 
 
-def _check_secrets(folder: Path) -> None:
+def check_secrets(folder: Path) -> None:
     tokens = [os.environ[name] for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN") if os.environ.get(name)]
     for path in files_in(folder):
         text = _text_of(folder / path)

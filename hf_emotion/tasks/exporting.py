@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
+COMPARED = ("quickstart", "everyday", "review_terms")  # packaged texts for pages in the browser
 EXAMPLE = "a day at home"  # a graph must be traced with more than one token
 
 
@@ -57,6 +58,8 @@ class Exporter:
         load_exported: folder -> the model with the exported graphs.
         write: (model, folder) -> the paths of the graphs that it writes there; it may also write other files that the
             exported model needs, besides configuration and tokenizer.
+        write_browser: as `write`, the graph that the page in the browser runs; None for a task without such a page.
+        examples: texts to try there.
         compare: (model, exported model, items) -> their entry in parity.json.
         works: (model, exported model, items) -> two functions without arguments, which do the same work with each model, to
             be timed.
@@ -72,6 +75,8 @@ class Exporter:
     write: Callable[[Any, Path], list[Path]]
     compare: Callable[[Any, Any, Sequence], Comparison]
     works: Callable[[Any, Any, Sequence], list[Callable[[], Any]]]
+    write_browser: Callable[[Any, Path], list[Path]] | None = None
+    examples: Sequence[str] = ()
     timed: int = 128
     measured: bool = True
     of_rows: "Callable[[Dataset], list]" = distinct_texts

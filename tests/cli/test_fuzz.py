@@ -31,18 +31,8 @@ pytest_plugins = ["toolkit_fixtures"]
 hypothesis.settings.register_profile("small", max_examples=12, derandomize=True)
 hypothesis.settings.register_profile("endurance", max_examples=5000)
 PROFILE = hypothesis.settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
-POINTS = (
-    "read_rows",
-    "own files",
-    "corpora",
-    "dataset options",
-    "recipes",
-    "gate",
-    "models",
-    "predictors",
-    "checkpoints",
-)
-POINTS += ("command line",)
+POINTS = ("read_rows", "own files", "corpora", "dataset options", "recipes", "gate", "models", "predictors")
+POINTS += ("checkpoints", "command line")
 
 
 @pytest.fixture(scope="module")
@@ -149,17 +139,15 @@ def test_recipes_that_are_no_yaml(tmp_path, content, message):
         load_recipe(path)
 
 
-@pytest.mark.parametrize("value", ["2024-13-45", "*a"])
-def test_values_that_are_no_yaml_are_words(value):
-    with pytest.raises(ValueError, match=f"'max_length' expected int, got str .value: '{re.escape(value)}'"):
-        load_recipe("quickstart", [f"max_length={value}"])
-    assert load_recipe("quickstart", [f"name={value}"]).name == value
-
-
-@pytest.mark.parametrize("value", ["[" * 500, "{a: "])
-def test_values_that_begin_as_lists(value):
-    with pytest.raises(ValueError, match="an override has the form key=value, with a YAML value, got 'max_length="):
-        load_recipe("quickstart", [f"max_length={value}"])
+def test_values_of_overrides():
+    for value in ("2024-13-45", "*a"):  # no YAML, and so words
+        with pytest.raises(ValueError, match=f"'max_length' expected int, got str .value: '{re.escape(value)}'"):
+            load_recipe("quickstart", [f"max_length={value}"])
+        assert load_recipe("quickstart", [f"name={value}"]).name == value
+    message = "an override has the form key=value, with a YAML value, got 'max_length="
+    for value in ("[" * 500, "{a: "):  # begins as a list
+        with pytest.raises(ValueError, match=message):
+            load_recipe("quickstart", [f"max_length={value}"])
 
 
 @pytest.mark.parametrize(
@@ -195,23 +183,14 @@ TEXT_MODELS = (
 
 
 @pytest.mark.parametrize("case_id", TEXT_MODELS)
-class TestInputs:
-    def refuse(self, case_id: str, message: str, **changes) -> None:
-        model, inputs = BY_ID[case_id].build(), BY_ID[case_id].make_inputs(2, 5, 0)
-        inputs = {
-            name: value for name, value in {**inputs, **changes}.items() if name != "labels" and value is not None
-        }
+def test_inputs_of_another_shape(case_id):
+    model, inputs = BY_ID[case_id].build(), BY_ID[case_id].make_inputs(2, 5, 0)
+    inputs.pop("labels", None)
+    none = {name: value[:0] for name, value in inputs.items()}
+    deep = {**inputs, "input_ids": torch.ones(2, 5, 1, dtype=torch.long), "attention_mask": None}
+    for wrong, message in ((none, "must have a row, and from 1 to"), (deep, "must have 2 dimensions")):
         with torch.no_grad(), pytest.raises(ValueError, match=message):
-            model(**inputs)
-
-    def test_no_rows(self, case_id):
-        inputs = {name: value[:0] for name, value in BY_ID[case_id].make_inputs(2, 5, 0).items()}
-        self.refuse(case_id, "must have a row, and from 1 to", **inputs)
-
-    def test_dimensions(self, case_id):
-        self.refuse(
-            case_id, "must have 2 dimensions", input_ids=torch.ones(2, 5, 1, dtype=torch.long), attention_mask=None
-        )
+            model(**wrong)
 
 
 def test_halves_of_characters(tokenizer):

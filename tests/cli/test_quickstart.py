@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 
 import hf_emotion
+from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -50,10 +51,7 @@ def test_the_quickstart_prints_a_table_and_five_predictions(request, used):
 @pytest.mark.slow
 def test_the_quickstart_model_beats_tfidf_and_logistic_regression(real_folder):
     splits = hf_emotion.load_dataset_for("quickstart")
-    gold = {
-        split: np.array([[int(label in ids) for label in range(28)] for ids in rows["labels"]])
-        for split, rows in splits.items()
-    }
+    gold = {split: label_matrix(rows) for split, rows in splits.items()}
     best = 0.0
     for strength in (1, 10, 100):
         vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))

@@ -25,7 +25,7 @@ from hf_emotion.io.files import write_json  # noqa: E402
 
 FAULTS = (
     "kill_training --kills 10",
-    "bulk --rows 100000 --kills 5",
+    "bulk --rows 50000 --kills 4",
     "bulk --rows 20000 --kills 1 --processes 2",
     "soak --minutes 3 --threads 16",
     "service --minutes 2",
@@ -34,10 +34,8 @@ FAULTS = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only", default="", help="the faults whose command starts so; the findings of others are kept"
-    )
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="the faults whose command starts so; other findings are kept")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "dependability.json")
     options = parser.parse_args(argv)
     record = {}
@@ -47,9 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for command in (command for command in FAULTS if command.startswith(options.only)):
         print(f"python -m tests.endurance.{command}", flush=True)
         script, *words = command.split()
-        done = subprocess.run(
-            [sys.executable, "-m", f"tests.endurance.{script}", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
+        call = [sys.executable, "-m", f"tests.endurance.{script}", *words]
+        done = subprocess.run(call, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             failed.append(command)
         try:

@@ -6,7 +6,6 @@ ends by itself; then every row of the output is compared with the input and with
     python -m tests.endurance.bulk --rows 1000000 --kills 10
 """
 
-import argparse
 import csv
 import itertools
 import json
@@ -29,7 +28,7 @@ from hf_emotion import Predictor
 from hf_emotion.cli.predict import _processes
 from hf_emotion.serving.bulk import ROWS_PER_PART, predict_file
 
-from .small_model import draw_texts, save_small_classifier
+from .small_model import draw_texts, options_of, save_small_classifier
 
 
 def write_source(path: Path, texts: list[str], rows: int) -> Path:
@@ -53,19 +52,14 @@ def check_output(path: Path, texts: list[str], rows: int, expected: list[list[di
             found["double"] += seen[number]
             found["disordered"] += number != last + 1
             seen[number], last = 1, number
-            text, labels = (
-                ("", None) if number % 1000 == 999 else (texts[number % len(texts)], expected[number % len(texts)])
-            )
-            same = row["text"] == text and row["note"] == f'"{number}",\n'
-            if labels is None:
-                same = same and row["predicted_labels"] is None and row["predicted_scores"] is None
-            else:
-                same = same and row["predicted_labels"] == [item["label"] for item in labels]
-                same = same and all(
-                    abs(score - item["score"]) < 1e-5
-                    for score, item in zip(row["predicted_scores"], labels, strict=True)
-                )
-            found["different"] += not same
+            which, empty = number % len(texts), number % 1000 == 999
+            same = row["text"] == ("" if empty else texts[which]) and row["note"] == f'"{number}",\n'
+            labels = None if empty else [item["label"] for item in expected[which]]
+            same = same and row["predicted_labels"] == labels
+            if same and not empty:
+                pairs = zip(row["predicted_scores"], expected[which], strict=True)
+                same = all(abs(score - item["score"]) < 1e-5 for score, item in pairs)
+            found["different"] += not same or (empty and row["predicted_scores"] is not None)
     found["lost"] = rows - sum(seen)
     return found
 
@@ -178,10 +172,8 @@ def run(
         while not (output.exists() and not parts.exists()):
             joining = len(killed) == kills - 1
             wanted = len(list(parts.glob("[0-9]*.parquet"))) + draw.randint(0, max(1, step))
-            if forked:
-                process = Forked(predictor, source, output, next(processes))
-            else:
-                process = Command(checkpoint, source, output, next(processes))
+            way, model = (Forked, predictor) if forked else (Command, checkpoint)
+            process = way(model, source, output, next(processes))
             while (code := process.code()) is None:
                 peak = max(peak, memory_mib(process.pid))
                 done = len(list(parts.glob("[0-9]*.parquet")))
@@ -206,14 +198,8 @@ def run(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args(argv)
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
-    summary = run(arguments.rows, arguments.kills, arguments.processes, seed=arguments.seed)
+    summary = run(**options_of(argv, rows=1_000_000, kills=10, processes=1, seed=0))
     print(json.dumps(summary))
     faults = summary["exit_code"] or any(summary[name] for name in ("lost", "double", "disordered", "different"))
     sys.exit(1 if faults else 0)

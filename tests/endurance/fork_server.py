@@ -22,19 +22,11 @@ class ForkServer:
 
     def __init__(self, cache: Path, plots: bool = True):
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTEST"))}
-        variables |= {
-            "HF_HOME": str(cache),
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", __file__, *([] if plots else ["--no-plots"])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=variables,
-        )
+        variables |= {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1"}
+        variables |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        command = [sys.executable, "-P", __file__, *([] if plots else ["--no-plots"])]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, env=variables, **pipes)
         self._answer()
 
     def start(self, arguments: list[str], log: Path, **variables: str) -> int:
@@ -92,9 +84,8 @@ def serve() -> None:
 
     torch.set_num_threads(1)
     if "--no-plots" in sys.argv:
-        hf_emotion.reports.figures.write_plots = hf_emotion.reports.classification.write_reports = lambda *arguments: (
-            None
-        )
+        for module, name in ((hf_emotion.reports.figures, "plots"), (hf_emotion.reports.classification, "reports")):
+            setattr(module, f"write_{name}", lambda *arguments: None)
     gc.freeze()  # the children need not look through all that is imported
     print(0, flush=True)
     for line in sys.stdin:

@@ -52,7 +52,7 @@ def throw(point: EntryPoint, cases: int, seed: int, folder: Path) -> dict[str, i
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=5000, help="for each entry point")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="an entry point, may be repeated; default: all")
@@ -62,12 +62,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="hf-emotion-fuzz-") as root:
         points = entry_points(Path(root))
         report = {"seed": options.seed, "entry points": {}}
-        for name, point in points.items():
-            if options.only and name not in options.only:
-                continue
+        for name in options.only or points:
             folder = Path(root) / "cases" / name.replace(" ", "-")
             folder.mkdir(parents=True)
-            found = throw(point, options.cases, options.seed, folder)
+            found = throw(points[name], options.cases, options.seed, folder)
             for problem in found.pop("problems"):
                 print(f"{name}: {problem}\n", file=sys.stderr)
             report["entry points"][name] = found

@@ -4,7 +4,6 @@ Kill trainings (SIGKILL) at random moments, many of them while a checkpoint is b
 compare what they leave with a training that nobody killed: `python -m tests.endurance.kill_training --kills 50`.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -25,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the helpers of t
 from toolkit_helpers import feelings_rows, save_base_bert, write_csv
 
 from .fork_server import ForkServer
+from .small_model import options_of
 
 
 LAST_FILE = "trainer_state.json"  # of a checkpoint, in the order in which the Trainer writes
@@ -38,13 +38,8 @@ def make_training(folder: Path, **arguments: Any) -> list[str]:
     for part, size in sizes.items():
         write_csv(folder / "data" / f"{part}.csv", ["text", "label"], feelings_rows(*size))
     sizes = {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 2e-3}
-    saves = {
-        "eval_strategy": "steps",
-        "eval_steps": 5,
-        "save_strategy": "steps",
-        "save_steps": 5,
-        "save_total_limit": 1,
-    }
+    saves = {f"{what}_strategy": "steps" for what in ("eval", "save")} | {"eval_steps": 5, "save_steps": 5}
+    saves |= {"save_total_limit": 1}
     recipe = {
         **{"name": "killed", "base_model": str(base), "model_type": "label-aware-bert", "max_length": 32},
         **{"dataset": "files", "dataset_options": {"label_separator": "|"}, "early_stopping_patience": 6},
@@ -71,15 +66,7 @@ def half_written(checkpoints: Path) -> dict[str, list[str]]:
     return {f"checkpoint-{step}": files for step, files in found.items() if step > whole}
 
 
-def kill_once(
-    server: ForkServer,
-    command: list[str],
-    output: Path,
-    log: Path,
-    in_save: bool,
-    moments: random.Random,
-    seconds: float,
-) -> str | None:
+def kill_once(server, command, output: Path, log: Path, in_save: bool, moments, seconds: float) -> str | None:
     """
     Start (or resume) the training in `output` and kill it: `in_save`, when a checkpoint folder holds some of its files but not
     the last one, else at any moment of the `seconds` that a training takes. Returns where it was; None if it ended before.
@@ -100,10 +87,8 @@ def kill_once(
                 break
             before &= set(now)  # what is gone was set aside
             time.sleep(0.0002)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     status = server.wait(process)
     if status != -signal.SIGKILL:
         assert status == 0, log.read_text(encoding="utf-8")
@@ -135,10 +120,8 @@ def differences(found: Path, expected: Path) -> list[str]:
     for name in ("model.safetensors", "predictions.parquet", "recipe.yaml"):
         if (found / name).read_bytes() != (expected / name).read_bytes():
             differing.append(name)
-    runs = [
-        steady(json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"])
-        for folder in (found, expected)
-    ]
+    reports = (json.loads((folder / "metrics.json").read_text(encoding="utf-8")) for folder in (found, expected))
+    runs = [steady(report["runs"]) for report in reports]
     for one, other in zip(*runs, strict=True):
         differing += [key for key in other if one.get(key) != other[key]]
     return differing
@@ -146,10 +129,8 @@ def differences(found: Path, expected: Path) -> list[str]:
 
 def lost_steps(found: Path, expected: Path) -> int:
     """Logged steps of the uninterrupted training that are missing in the history of another."""
-    steps = []
-    for folder in (found, expected):
-        run = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"][0]
-        steps.append({entry["step"] for entry in run["history"] if "loss" in entry})
+    reports = (json.loads((folder / "metrics.json").read_text(encoding="utf-8")) for folder in (found, expected))
+    steps = [{entry["step"] for entry in report["runs"][0]["history"] if "loss" in entry} for report in reports]
     return len(steps[1] - steps[0])
 
 
@@ -174,9 +155,8 @@ def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0) 
         if len(each) < kills:
             killed = kill_once(server, command, output, log, in_save, moments, seconds)
         else:
-            assert server.run([*command, "--output", str(output), "--resume"], log) == 0, log.read_text(
-                encoding="utf-8"
-            )
+            ended = server.run([*command, "--output", str(output), "--resume"], log)
+            assert ended == 0, log.read_text(encoding="utf-8")
         if killed is not None:
             each.append(killed)
         else:
@@ -197,14 +177,11 @@ def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0) 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(argv)
+    options = options_of(argv, kills=50, seed=0)
     with tempfile.TemporaryDirectory() as name:
         server = ForkServer(Path(name) / "cache")
         try:
-            summary = kill_trainings(Path(name), options.kills, server, options.seed)
+            summary = kill_trainings(Path(name), server=server, **options)
         finally:
             server.close()
     print(json.dumps(summary, indent=2))

@@ -6,7 +6,6 @@ come bodies that are far too large, and in the end SIGTERM under load. Every ans
     python -m tests.endurance.service --minutes 10 --clients 16
 """
 
-import argparse
 import json
 import random
 import signal
@@ -16,7 +15,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
@@ -26,11 +24,11 @@ import torch
 
 from hf_emotion import Predictor
 
-from .small_model import draw_texts, save_small_classifier
-from .soak import memory_summary, resident_mib, same
+from .small_model import draw_texts, options_of, save_small_classifier
+from .soak import Load, resident_mib, same
 
 
-TASK = Predictor.task.name
+ROUTES = (f"/v1/{Predictor.task.name}", "/predict", "/", "/page/table")
 TOO_LARGE = 100 * 2**20  # bytes
 HEAD = {"Content-Type": "application/json"}
 
@@ -83,8 +81,6 @@ def send_too_much(port: int, chunked: bool) -> int:
 def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
     """Returns counts of answers by kind, wrong ones, and the growth of memory."""
     torch.set_num_threads(1)
-    counts: Counter = Counter()
-    errors: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = save_small_classifier(Path(folder) / "model")
         predictor = Predictor(checkpoint, device="cpu")
@@ -94,95 +90,71 @@ def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
         process = subprocess.Popen([*command, "--max-queue-size", str(4 * clients)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         port = int(process.stdout.readline().split()[0].rpartition(":")[2])
+        connections = [HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(clients)]
+
+        def ask(connection: HTTPConnection, draw: random.Random) -> str:
+            kind = draw.random()
+            if kind < 0.1:
+                status, _ = send(connection, draw.choice(ROUTES), malformed(draw))
+                return "malformed" if status in (200, 400, 413, 422) else f"status {status}"
+            if kind < 0.15:
+                other = HTTPConnection("127.0.0.1", port, timeout=60)
+                other.request("POST", "/predict", json.dumps({"inputs": draw.choices(texts, k=20)}), HEAD)
+                other.close()
+                return "gone"
+            asked, top_k = draw.choices(texts, k=draw.randint(1, 8)), draw.choice((None, 2))
+            if kind < 0.2:
+                status, found = send(connection, ROUTES[0], json.dumps({"inputs": [*asked, " "]}).encode())
+                place = ["body", "inputs", len(asked)]
+                return "refused" if status == 422 and found["detail"][0]["loc"] == place else "wrong"
+            status, found = send(connection, ROUTES[0], json.dumps({"inputs": asked, "top_k": top_k}).encode())
+            if status == 429:
+                return "busy"
+            labels = [one["labels"] for one in found["results"]]
+            return "answers" if same(labels, [expected[top_k][text] for text in asked]) else "wrong"
+
+        def call(number: int, draw: random.Random) -> str | None:
+            if process.poll() is not None:
+                return None
+            try:
+                return ask(connections[number], draw)
+            except ConnectionRefusedError:
+                return None  # it has ended
+            except Exception as error:
+                connections[number].close()
+                if ending.is_set() and isinstance(error, OSError):
+                    return "lost_at_the_end"
+                raise
+
         try:
-            before = resident_mib(process.pid)
+            before, ending = resident_mib(process.pid), threading.Event()
             refused = [send_too_much(port, chunked) for chunked in (False, True)]
-            counts["too_large"] = refused.count(413)
             large_body_mib = resident_mib(process.pid) - before
-            ending, lock = threading.Event(), threading.Lock()
-
-            def ask(connection: HTTPConnection, draw: random.Random) -> str:
-                kind = draw.random()
-                if kind < 0.1:
-                    status, _ = send(
-                        connection, draw.choice((f"/v1/{TASK}", "/predict", "/", "/page/table")), malformed(draw)
-                    )
-                    return "malformed" if status in (200, 400, 413, 422) else f"status {status}"
-                if kind < 0.15:
-                    with socket.create_connection(("127.0.0.1", port), timeout=60) as other:
-                        body = json.dumps({"inputs": draw.choices(texts, k=20)})
-                        other.sendall(
-                            f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-                        )
-                    return "gone"
-                asked, top_k = draw.choices(texts, k=draw.randint(1, 8)), draw.choice((None, 2))
-                if kind < 0.2:
-                    status, found = send(connection, f"/v1/{TASK}", json.dumps({"inputs": [*asked, " "]}).encode())
-                    place = ["body", "inputs", len(asked)]
-                    return "refused" if status == 422 and found["detail"][0]["loc"] == place else "wrong"
-                status, found = send(connection, f"/v1/{TASK}", json.dumps({"inputs": asked, "top_k": top_k}).encode())
-                if status == 429:
-                    return "busy"
-                labels = [one["labels"] for one in found["results"]]
-                return "answers" if same(labels, [expected[top_k][text] for text in asked]) else "wrong"
-
-            def work(number: int) -> None:
-                draw = random.Random(seed * 1000 + number)
-                connection = HTTPConnection("127.0.0.1", port, timeout=60)
-                while process.poll() is None:
-                    try:
-                        kind = ask(connection, draw)
-                    except ConnectionRefusedError:
-                        return  # it has ended
-                    except Exception as error:
-                        if ending.is_set() and isinstance(error, OSError):
-                            kind = "lost_at_the_end"
-                        else:
-                            kind = "wrong"
-                            errors.append(f"{type(error).__name__}: {error}")
-                        connection.close()
-                    with lock:
-                        counts[kind] += 1
-
-            workers = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(clients)]
-            began = time.monotonic()
-            for worker in workers:
-                worker.start()
-            memory: list[float] = []
-            while (passed := time.monotonic() - began) < seconds and process.poll() is None:
-                time.sleep(min(1.0, seconds / 40))
-                if passed > seconds / 4:  # the allocator has seen all there is
-                    memory.append(resident_mib(process.pid))
+            load = Load(call, clients, seed)
+            load.counts["too_large"] = refused.count(413)
+            for _ in load.during(seconds, process.pid):
+                if process.poll() is not None:
+                    break
             ending.set()
             process.send_signal(signal.SIGTERM)
             code = process.wait(60)
-            for worker in workers:
-                worker.join(60)
+            load.join(60)
         finally:
             process.kill()
             process.wait()
-    wall = time.monotonic() - began
+    counts, kinds = load.counts, ("answers", "wrong", "refused", "malformed", "gone", "busy", "too_large")
     return {
-        "seconds": round(wall, 1),
-        "clients": clients,
-        **{name: counts[name] for name in ("answers", "wrong", "refused", "malformed", "gone", "busy", "too_large")},
+        **{"seconds": round(time.monotonic() - load.began, 1), "clients": clients},
+        **{name: counts[name] for name in kinds},
         "failures": {name: count for name, count in counts.items() if name.startswith("status")},
-        "lost_at_the_end": counts["lost_at_the_end"],
-        "exit_code": code,
-        "answers_per_second": round(counts["answers"] / wall),
-        "large_body_mib": round(large_body_mib, 1),
-        **memory_summary(memory),
-        "errors": errors[:5],
+        **{"lost_at_the_end": counts["lost_at_the_end"], "exit_code": code},
+        **{"large_body_mib": round(large_body_mib, 1), **load.found()},
     }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--clients", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args(argv)
-    found = run(60 * arguments.minutes, arguments.clients, arguments.seed)
+    options = options_of(argv, minutes=10.0, clients=16, seed=0)
+    found = run(60 * options.pop("minutes"), **options)
     print(json.dumps(found))
     right = found["too_large"] == 2 and found["exit_code"] == 0 and found["memory_growth_mib"] <= 20
     sys.exit(0 if right and not (found["wrong"] or found["failures"] or found["lost_at_the_end"]) else 1)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A classifier so small that a million texts take minutes on one core, and texts for it."""
 
+import argparse
 import itertools
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +24,14 @@ WORDS = (
 MAX_LENGTH = 32  # tokens; some texts are longer
 
 
+def options_of(argv: Sequence[str] | None, **defaults: int | float) -> dict[str, Any]:
+    """The options of a script: {name: default} -> {name: value}."""
+    parser = argparse.ArgumentParser()
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    return vars(parser.parse_args(argv))
+
+
 def save_small_classifier(folder: Path, hidden_size: int = 16, **options) -> Path:
     """A label-aware BERT with drawn weights, and its tokenizer; other options of its configuration."""
     folder.mkdir(parents=True)
@@ -29,17 +40,10 @@ def save_small_classifier(folder: Path, hidden_size: int = 16, **options) -> Pat
     BertTokenizerFast.from_pretrained(folder).save_pretrained(folder)
     torch.manual_seed(0)
     config = LabelAwareBertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=hidden_size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=MAX_LENGTH,
-        initializer_range=1.0,
-        tie_head=False,
-        id2label=dict(enumerate(LABELS)),
-        label2id={name: number for number, name in enumerate(LABELS)},
-        **options,
+        **{"vocab_size": len(vocabulary), "hidden_size": hidden_size, "intermediate_size": 16},
+        **{"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": MAX_LENGTH},
+        **{"initializer_range": 1.0, "tie_head": False, "id2label": dict(enumerate(LABELS))},
+        **{"label2id": {name: number for number, name in enumerate(LABELS)}, **options},
     )
     BertForLabelAwareClassification(config).save_pretrained(folder)
     return folder

@@ -6,7 +6,6 @@ now and then the process forks. Every answer is compared with that of a call alo
     python -m tests.endurance.soak --minutes 10 --threads 16
 """
 
-import argparse
 import faulthandler
 import json
 import logging
@@ -17,7 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,61 @@ import torch
 from hf_emotion import Predictor
 from hf_emotion.serving.threads import BatchingPredictor
 
-from .small_model import draw_texts, save_small_classifier
+from .small_model import draw_texts, options_of, save_small_classifier
 
 
 STUCK_SECONDS = 30
+
+
+class Load:
+    """
+    Threads of which each calls `call(number, draw)` again and again and counts what comes of it, "wrong" where it raises, until
+    `stop` is set or it gives None.
+    """
+
+    def __init__(self, call: Callable[[int, random.Random], str | None], threads: int, seed: int):
+        self.call, self.seed, self.stop, self.lock = call, seed, threading.Event(), threading.Lock()
+        self.counts: Counter = Counter()
+        self.errors: list[str] = []
+        self.memory: list[float] = []
+        self.began = time.monotonic()
+        self.progress = [self.began] * threads
+        self.workers = [threading.Thread(target=self._work, args=(n,), daemon=True) for n in range(threads)]
+        for worker in self.workers:
+            worker.start()
+
+    def _work(self, number: int) -> None:
+        draw = random.Random(self.seed * 1000 + number)
+        while not self.stop.is_set():
+            try:
+                kind = self.call(number, draw)
+            except Exception as error:
+                kind = "wrong"
+                self.errors.append(f"{type(error).__name__}: {error}")
+            if kind is None:
+                return
+            with self.lock:
+                self.counts[kind] += 1
+            self.progress[number] = time.monotonic()
+
+    def during(self, seconds: float, process: int | str = "self") -> Iterator[float]:
+        """The seconds that have passed, now and then; the memory of the process is noted."""
+        while (passed := time.monotonic() - self.began) < seconds:
+            time.sleep(min(1.0, seconds / 40))
+            if passed > seconds / 4:  # the allocator has seen all there is
+                self.memory.append(resident_mib(process))
+            yield passed
+
+    def join(self, seconds: float) -> None:
+        for worker in self.workers:
+            worker.join(seconds)
+
+    def found(self) -> dict[str, Any]:
+        """How fast it was, and the memory in MiB at the end and its growth: medians of the last and the first tenth."""
+        wall, tenth = time.monotonic() - self.began, max(1, len(self.memory) // 10)
+        last, first = statistics.median(self.memory[-tenth:]), statistics.median(self.memory[:tenth])
+        speed = {"answers_per_second": round(self.counts["answers"] / wall), "memory_mib": round(last, 1)}
+        return {**speed, "memory_growth_mib": round(last - first, 1), "errors": self.errors[:5]}
 
 
 def resident_mib(process: int | str = "self") -> float:
@@ -39,13 +90,6 @@ def resident_mib(process: int | str = "self") -> float:
     except OSError:
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def memory_summary(memory: Sequence[float]) -> dict[str, float]:
-    """MiB at the end, and the growth since the beginning: medians of the last and the first tenth."""
-    tenth = max(1, len(memory) // 10)
-    last, first = statistics.median(memory[-tenth:]), statistics.median(memory[:tenth])
-    return {"memory_mib": round(last, 1), "memory_growth_mib": round(last - first, 1)}
 
 
 def same(found: list[list[dict]], expected: list[list[dict]]) -> bool:
@@ -64,10 +108,6 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
         predictor = Predictor(save_small_classifier(Path(folder) / "model"), device="cpu")
     texts = draw_texts(predictor, 200)
     expected = {k: {text: predictor([text], top_k=k)[0] for text in texts} for k in (None, 2)}
-    counts = {"answers": 0, "refused": 0, "wrong": 0}
-    errors: list[str] = []
-    progress = [time.monotonic()] * threads
-    stop, lock = threading.Event(), threading.Lock()
     batching = BatchingPredictor(predictor, max_batch_size=32)
 
     def call(number: int, draw: random.Random) -> str:
@@ -82,79 +122,41 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
             return "wrong"
         return "answers" if same(predict(asked, top_k=top_k), [expected[top_k][text] for text in asked]) else "wrong"
 
-    def work(number: int) -> None:
-        draw = random.Random(seed * 1000 + number)
-        while not stop.is_set():
-            try:
-                kind = call(number, draw)
-            except Exception as error:
-                kind = "wrong"
-                errors.append(f"{type(error).__name__}: {error}")
-            with lock:
-                counts[kind] += 1
-            progress[number] = time.monotonic()
-
     def fork() -> int:
         """The exit code of a child that asks both predictors."""
         child = os.fork()
         if child == 0:
             try:
                 faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
-                right = [
-                    same(predict(texts[:9]), [expected[None][t] for t in texts[:9]])
-                    for predict in (predictor, batching)
-                ]
-                os._exit(0 if all(right) else 1)
+                own = [expected[None][text] for text in texts[:9]]
+                os._exit(0 if all(same(predict(texts[:9]), own) for predict in (predictor, batching)) else 1)
             finally:
                 os._exit(2)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    workers = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(threads)]
-    began = time.monotonic()
-    for worker in workers:
-        worker.start()
-    memory: list[float] = []
-    children: list[int] = []
-    while (passed := time.monotonic() - began) < seconds:
-        time.sleep(min(1.0, seconds / 40))
-        if passed > seconds / 4:  # the allocator has seen all there is
-            memory.append(resident_mib())
+    load, children = Load(call, threads, seed), []
+    for passed in load.during(seconds):
         if len(children) < forks and passed > seconds * (len(children) + 1) / (forks + 1):
             children.append(fork())
-        if time.monotonic() - min(progress) > STUCK_SECONDS:
+        if time.monotonic() - min(load.progress) > STUCK_SECONDS:
             faulthandler.dump_traceback(all_threads=True)
             break
-    stop.set()
-    for worker in workers:
-        worker.join(STUCK_SECONDS)
+    load.stop.set()
+    load.join(STUCK_SECONDS)
     batching.close()
-    return {
-        "seconds": round(time.monotonic() - began, 1),
-        "threads": threads,
-        **counts,
-        "answers_per_second": round(counts["answers"] / (time.monotonic() - began)),
-        "stuck_threads": sum(worker.is_alive() for worker in workers),
-        "forks": len(children),
-        "failed_forks": sum(code != 0 for code in children),
-        **memory_summary(memory),
-        "errors": errors[:5],
-    }
+    counts = {name: load.counts[name] for name in ("answers", "refused", "wrong")}
+    stuck = sum(worker.is_alive() for worker in load.workers)
+    faults = {"stuck_threads": stuck, "forks": len(children), "failed_forks": sum(code != 0 for code in children)}
+    return {"seconds": round(time.monotonic() - load.began, 1), "threads": threads, **counts, **faults, **load.found()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--threads", type=int, default=16)
-    parser.add_argument("--forks", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args(argv)
+    options = options_of(argv, minutes=10.0, threads=16, forks=20, seed=0)
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
-    summary = run(60 * arguments.minutes, arguments.threads, arguments.forks, arguments.seed)
+    summary = run(60 * options.pop("minutes"), **options)
     print(json.dumps(summary))
-    faults = (
-        summary["wrong"] or summary["stuck_threads"] or summary["failed_forks"] or summary["memory_growth_mib"] > 20
-    )
-    sys.exit(1 if faults else 0)
+    faults = any(summary[name] for name in ("wrong", "stuck_threads", "failed_forks"))
+    sys.exit(1 if faults or summary["memory_growth_mib"] > 20 else 0)
 
 
 if __name__ == "__main__":

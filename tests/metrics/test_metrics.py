@@ -375,9 +375,10 @@ def bootstrap_in_loops(labels, first, second, paired, samples, seed):
 
 class TestBootstrapOverSeeds:
     @pytest.mark.parametrize(
-        ("seeds", "paired"), [((3, 3), True), ((3, 3), False), ((2, 4), False), ((1, 3), False)], ids=str
+        ("seeds", "paired", "multi_label"),
+        [((3, 3), True, False), ((2, 4), False, True), ((1, 3), False, False)],
+        ids=str,
     )
-    @pytest.mark.parametrize("multi_label", [False, True], ids=["class ids", "multi-label"])
     def test_a_loop_over_samples_and_seeds(self, seeds, paired, multi_label):
         draw = np.random.default_rng(3)
         gold = draw.integers(0, 3, 30)
@@ -415,7 +416,7 @@ class TestBootstrapOverSeeds:
 
 
 class TestMcNemar:
-    @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (2, 9), (7, 7), (0, 4), (0, 0), (12, 3)])
+    @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (7, 7), (0, 0)])
     def test_the_exact_binomial_test(self, only_first, only_second):
         both, neither = 10, 6
         gold = np.ones(both + neither + only_first + only_second, dtype=int)

@@ -13,8 +13,8 @@ from hf_emotion.modeling import (
     QACGBertForSequenceClassification,
 )
 from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
+from model_equations import MAPS, masked_inputs, naive_model
 from peft import LoraConfig, get_peft_model
-from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForMaskedLM, BertForSequenceClassification
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -27,10 +27,7 @@ CLASSES = {
 }
 EACH_FAMILY = pytest.mark.parametrize("family", list(CLASSES))
 EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-CG_MAPS = ("attentions", "context_gates")
-QACG_MAPS = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
-MAPS = {"cg": CG_MAPS, "qacg": QACG_MAPS}
-ALL_MAPS = set(CG_MAPS) | set(QACG_MAPS)
+ALL_MAPS = {name for names in MAPS.values() for name in names}
 
 
 def make_config(family: str, **config):
@@ -48,122 +45,18 @@ def build(family: str, implementation: str = "sdpa", **config):
     return asymmetric_(fresh(family, implementation, **config))
 
 
-def masked_inputs(left: bool = True) -> dict[str, torch.Tensor]:
-    """Rows with padding on the right, on the left (which moves stock BERT) and within, each with a context of its own."""
-    inputs = encoder_inputs(4, 6, seed=21)
-    if left:
-        inputs["attention_mask"][2] = torch.tensor([0, 0, 1, 1, 1, 1])
-    inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 0, 1])
-    return {**inputs, "context_ids": torch.tensor([4, 0, 6, 3])}
+def guided_inputs(left: bool = True) -> dict[str, torch.Tensor]:
+    """`masked_inputs`, each row with a context of its own."""
+    return {**masked_inputs(left), "context_ids": torch.tensor([4, 0, 6, 3])}
 
 
-# The formulas once more: one row and one head after the other, in float64. Nothing below knows the models' code; autograd
-# differentiates it, so that gradients can be compared too. States x are (L, d).
-
-
-def layer_norm(w: dict, name: str, x: torch.Tensor, eps: float) -> torch.Tensor:
-    return F.layer_norm(x, x.shape[1:], w[f"{name}.weight"], w[f"{name}.bias"], eps)
-
-
-def linear(w: dict, name: str, x: torch.Tensor, sign: str = ".") -> torch.Tensor:
-    return x @ w[f"{name}{sign}weight"].T + w[f"{name}{sign}bias"]
-
-
-def masked_softmax(scores: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    return scores.masked_fill(~real, -math.inf).softmax(dim=1)
-
-
-def naive_context(w: dict, name: str, x: torch.Tensor, e_c: torch.Tensor) -> torch.Tensor:
-    """Section 3.6: C = W_c [E_c ‖ X] + b, with a residual connection on E_c, at every position."""
-    w_c = torch.cat([w[f"{name}.score.context_weight"], w[f"{name}.score.hidden_weight"]], dim=1)  # (d, 2d)
-    return torch.cat([e_c.expand_as(x), x], dim=1) @ w_c.T + w[f"{name}.score.context_bias"] + e_c
-
-
-def naive_gate(w: dict, config, name: str, head: int, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-    """λ = g(v·x + v_c·c), eqs. 3 and 7, (L, 1): v is a head's own or shared, v_c always shared."""
-    v = w[f"{name}_weight"]
-    score = x @ (v if config.gate_heads == "shared" else v[head]) + c @ w[f"{name}_context_weight"]
-    if f"{name}_bias" in w:
-        score = score + w[f"{name}_bias"][0]
-    return {"tanh": torch.tanh, "sigmoid": torch.sigmoid}[config.gate_activation](score)[:, None]
-
-
-def naive_cg_attention(w: dict, config, name: str, x: torch.Tensor, e_c: torch.Tensor, real: torch.Tensor):
-    """Section 3.3 for one row -> output (L, d), attentions (h, L, L), gates λ_Q and λ_K (h, L, 2)."""
-    context, size = naive_context(w, name, x, e_c), config.hidden_size // config.num_attention_heads
-    outputs, attentions, gates = [], [], []
-    for head in range(config.num_attention_heads):
-        part, mixed, lambdas = slice(head * size, (head + 1) * size), [], []
-        for role in ("query", "key"):
-            plain = linear(w, f"{name}.{role}", x)[:, part]
-            of_context = linear(w, f"{name}.score.{role}", context[:, part], "_")  # U C^h
-            lambdas.append(naive_gate(w, config, f"{name}.score.{role}_gate", head, plain, of_context))
-            mixed.append((1 - lambdas[-1]) * plain + lambdas[-1] * of_context)  # eq. 2
-        attentions.append(masked_softmax(mixed[0] @ mixed[1].T / math.sqrt(size), real))
-        outputs.append(attentions[-1] @ linear(w, f"{name}.value", x)[:, part])
-        gates.append(torch.cat(lambdas, dim=1))
-    return torch.cat(outputs, dim=1), (torch.stack(attentions), torch.stack(gates))
-
-
-def naive_qacg_attention(w: dict, config, name: str, x: torch.Tensor, e_c: torch.Tensor, real: torch.Tensor):
-    """Section 3.4 for one row -> output (L, d), A_self, A_quasi (h, L, L), λ_A (h, L, 1), Â (h, L, L)."""
-    context, size = naive_context(w, name, x, e_c), config.hidden_size // config.num_attention_heads
-    outputs, maps = [], []
-    for head in range(config.num_attention_heads):
-        part = slice(head * size, (head + 1) * size)
-        q, k, v = (linear(w, f"{name}.{role}", x)[:, part] for role in ("query", "key", "value"))
-        of_head = slice(None) if config.context_heads == "shared" else part
-        c_q, c_k = (linear(w, f"{name}.score.{role}", context, "_")[:, of_head] for role in ("query", "key"))  # eq. 5
-        attention = masked_softmax(q @ k.T / math.sqrt(size), real)
-        similarity = c_q @ c_k.T if config.quasi_similarity == "dot" else -(c_q[:, None] - c_k).abs().sum(dim=2)
-        quasi = torch.sigmoid(similarity / math.sqrt(size)) * real  # eq. 6
-        lambda_q = naive_gate(w, config, f"{name}.score.query_gate", head, q, c_q)  # eq. 7
-        lambda_k = naive_gate(w, config, f"{name}.score.key_gate", head, k, c_k)
-        gate = 1 - (config.quasi_beta * lambda_q + config.quasi_gamma * lambda_k)  # eq. 8
-        combined = attention + gate * config.quasi_alpha * quasi  # eq. 4
-        outputs.append(combined @ v)
-        maps.append((attention, quasi, gate, combined))
-    return torch.cat(outputs, dim=1), tuple(torch.stack(heads) for heads in zip(*maps, strict=True))
-
-
-NAIVE_ATTENTION = {"cg": naive_cg_attention, "qacg": naive_qacg_attention}
-
-
-def naive_model(family: str, w: dict, config, word_vectors: torch.Tensor, inputs: dict):
-    """Word vectors (B, L, d) -> logits (B, C), hidden states [(B, L, d)], maps of each layer, pooled [CLS] (B, d)."""
-    rows, eps, prefix = [], config.layer_norm_eps, "bert.embeddings"
-    for b, words in enumerate(word_vectors):
-        real = inputs["attention_mask"][b].bool()
-        first, e_c = int(real.int().argmax()), w["bert.score.weight"][inputs["context_ids"][b]]
-        positions = (torch.arange(len(real)) - first).clamp(min=0)  # counted from the first real token
-        x = words + w[f"{prefix}.position_embeddings.weight"][positions]
-        x = x + w[f"{prefix}.token_type_embeddings.weight"][inputs["token_type_ids"][b]]
-        x = layer_norm(w, f"{prefix}.LayerNorm", x, eps)
-        hidden_states, maps = [x], []
-        for layer in range(config.num_hidden_layers):
-            name = f"bert.encoder.layer.{layer}"
-            attended, layer_maps = NAIVE_ATTENTION[family](w, config, f"{name}.attention.self", x, e_c, real)
-            maps.append(layer_maps)
-            output = linear(w, f"{name}.attention.output.dense", attended)
-            middle = layer_norm(w, f"{name}.attention.output.LayerNorm", output + x, eps)
-            output = linear(w, f"{name}.output.dense", F.gelu(linear(w, f"{name}.intermediate.dense", middle)))
-            x = layer_norm(w, f"{name}.output.LayerNorm", output + middle, eps)
-            hidden_states.append(x)
-        pooled = linear(w, "bert.pooler.dense", x[first]).tanh() if config.use_pooler else x[first]
-        rows.append((linear(w, "classifier", pooled), hidden_states, maps, pooled))
-    logits, hidden_states, maps, pooled = zip(*rows, strict=True)
-    return (
-        torch.stack(logits),
-        [torch.stack(states) for states in zip(*hidden_states, strict=True)],
-        [[torch.stack(kind) for kind in zip(*layer, strict=True)] for layer in zip(*maps, strict=True)],
-        torch.stack(pooled),
-    )
+# The formulas: model_equations.py
 
 
 def assert_equals_formula(family: str, **config) -> None:
     """Values and every gradient, with both attention implementations, with the maps and without them."""
     model = build(family, **config).double()
-    inputs = masked_inputs()
+    inputs = guided_inputs()
     input_ids = inputs.pop("input_ids")
     coefficients = torch.randn(4, 5, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
@@ -185,6 +78,8 @@ def assert_equals_formula(family: str, **config) -> None:
         outputs = model(**arguments, output_hidden_states=True)
         assert_close(outputs.logits, logits, **tolerance)
         assert_close(list(outputs.hidden_states), hidden_states, **tolerance)
+        base, wanted = model.bert(**arguments), set(MAPS[family]) if output_attentions else set()
+        assert ALL_MAPS & set(outputs) == ALL_MAPS & set(base) == wanted, "maps that nobody asked for"
         for number, name in enumerate(MAPS[family]):
             if output_attentions:
                 assert_close(list(outputs[name]), [layer[number] for layer in maps], **tolerance)
@@ -192,7 +87,6 @@ def assert_equals_formula(family: str, **config) -> None:
         found = {name: value.grad for name, value in model.named_parameters()} | {"inputs_embeds": inputs_embeds.grad}
         for name, value in gradients.items():
             assert_close(found[name], value, **tolerance, msg=lambda text, name=name: f"gradient of {name}: {text}")
-        base = model.bert(**arguments)
         assert_close(base.last_hidden_state, hidden_states[-1], **tolerance)
         assert_close(base.pooler_output, pooled, **tolerance)
 
@@ -232,22 +126,6 @@ def test_qacg_equals_the_formulas(config):
 # What the maps are
 
 
-@EACH_FAMILY
-@EACH_IMPLEMENTATION
-def test_maps_are_there_on_request_only_and_change_nothing(family, implementation):
-    model = build(family, implementation).double()
-    inputs = masked_inputs()
-    for part in (model, model.bert):
-        plain = part(**inputs)
-        assert not ALL_MAPS & set(plain), "maps that nobody asked for"
-        assert all(getattr(plain, name) is None for name in MAPS[family])
-        outputs = part(**inputs, output_attentions=True)
-        assert ALL_MAPS & set(outputs) == set(MAPS[family])
-        assert all(len(outputs[name]) == model.config.num_hidden_layers for name in MAPS[family])
-        for name in set(plain):
-            assert_close(outputs[name], plain[name], rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 @EACH_FAMILY
 def test_maps_are_complete_with_gradient_checkpointing(family):
@@ -263,14 +141,14 @@ def test_maps_are_complete_with_gradient_checkpointing(family):
 
 @EACH_FAMILY
 def test_a_model_without_layers_has_no_maps(family):
-    outputs = build(family, num_hidden_layers=0)(**masked_inputs(), output_attentions=True)
+    outputs = build(family, num_hidden_layers=0)(**guided_inputs(), output_attentions=True)
     assert outputs.logits.isfinite().all() and all(outputs[name] == () for name in MAPS[family])
 
 
 @torch.no_grad()
 @EACH_FAMILY
 def test_attentions_in_training_are_those_that_the_docstrings_name(family):
-    model, inputs = build(family, attention_probs_dropout_prob=0.4).train(), masked_inputs()
+    model, inputs = build(family, attention_probs_dropout_prob=0.4).train(), guided_inputs()
     del inputs["attention_mask"]
     attentions = torch.stack(model(**inputs, output_attentions=True).attentions)
     assert ((attentions == 0).float().mean() > 0.2) == (family == "cg")  # after dropout, or before it
@@ -297,7 +175,7 @@ def test_without_its_new_weights_the_model_is_bert(family):
     names = set(stock.state_dict())
     assert all((p == 0).all() for name, p in model.named_parameters() if name not in names)
     stock.load_state_dict({name: value for name, value in model.state_dict().items() if name in names})
-    inputs = masked_inputs(left=False)
+    inputs = guided_inputs(left=False)
     logits = model(**inputs).logits
     del inputs["context_ids"]
     assert_close(logits, stock(**inputs).logits, rtol=0, atol=1e-6)
@@ -320,9 +198,8 @@ def test_published_defaults():
 # Contexts
 
 
-@EACH_FAMILY
-def test_contexts_of_another_shape_are_refused(family):
-    model = build(family, num_contexts=None, aspects=list(ASPECTS), targets=["sun", "rain"])
+def test_contexts_of_another_shape_are_refused():
+    model = build("cg", num_contexts=None, aspects=list(ASPECTS), targets=["sun", "rain"])
     assert model.config.num_contexts == 6
     for given in (None, 1, [1], [[1], [2]], [1, 2, 0]):
         contexts = {} if given is None else {"context_ids": torch.tensor(given)}
@@ -331,24 +208,14 @@ def test_contexts_of_another_shape_are_refused(family):
                 part(**encoder_inputs(2, 5, seed=0), **contexts)
 
 
-@EACH_FAMILY
-def test_loss_is_the_mean_over_the_labelled_rows(family):
-    inputs, model = {**encoder_inputs(3, 5, seed=0), "context_ids": torch.tensor([1, 0, 1])}, build(family)
+def test_loss_is_the_mean_over_the_labelled_rows():
+    inputs, model = {**encoder_inputs(3, 5, seed=0), "context_ids": torch.tensor([1, 0, 1])}, build("qacg")
     found = model(**inputs, labels=torch.tensor([1, -100, 0]))
     rows = found.logits.log_softmax(-1)
     assert found.loss.item() == pytest.approx(-(rows[0, 1] + rows[2, 0]).item() / 2, rel=1e-5)
     for labels in (torch.tensor([1]), torch.tensor([[1], [2], [0]]), torch.zeros(3)):
         with pytest.raises(ValueError, match=r"`labels` must be class ids, whole numbers of shape \(3,\), got"):
             model(**inputs, labels=labels)
-
-
-@EACH_FAMILY
-def test_contexts_are_counted_from_the_names(family):
-    config_class = CLASSES[family][0]
-    assert config_class(aspects=["a", "b", "c"]).num_contexts == 3
-    assert config_class(aspects=["a", "b", "c"], targets=["s", "t"]).num_contexts == 6
-    assert config_class(aspects=["a", "b"], targets=["s", "t"], num_contexts=4).num_contexts == 4
-    assert config_class(num_contexts=9).num_contexts == 9
 
 
 def test_qacg_takes_the_encoder_of_a_cg_checkpoint(tmp_path):

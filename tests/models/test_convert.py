@@ -2,7 +2,6 @@
 """The authors' checkpoints: against their equations, computed a second time from the authors' tensors alone."""
 
 import json
-import math
 import pickle
 import re
 from pathlib import Path
@@ -13,8 +12,6 @@ from authors_weights import (
     ABSA_SIZES,
     CONTEXTS,
     GATES,
-    HEAD_SIZE,
-    HEADS,
     HIDDEN,
     LABELS,
     LAYERS,
@@ -25,12 +22,21 @@ from authors_weights import (
 )
 from hf_emotion.modeling import (
     BertForLabelAwareClassification,
+    CGBertConfig,
     CGBertForSequenceClassification,
+    QACGBertConfig,
     QACGBertForSequenceClassification,
 )
-from torch.nn import functional as F
+from model_equations import MAPS, naive_model
 from torch.testing import assert_close
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    BertTokenizerFast,
+)
 
 from hf_emotion.convert import convert_checkpoint, label_aware_attention, quasi_attention_absa
 
@@ -44,6 +50,11 @@ ABSA_CASES = {
     "qacg-shared-factors": ("shared", True, {"quasi_alpha": 0.7, "quasi_beta": 1.2, "quasi_gamma": 0.4}),
 }
 EACH_ABSA = pytest.mark.parametrize("case", ABSA_CASES)
+CLASSES = {
+    "cg": (CGBertConfig, CGBertForSequenceClassification),
+    "qacg": (QACGBertConfig, QACGBertForSequenceClassification),
+}
+ROLES = {"q": "query", "k": "key"}
 
 
 def make_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
@@ -60,134 +71,31 @@ def make_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
 CONTEXT_IDS = torch.tensor([5, 0, 3, 1])
 
 
-# The equations once more, one row of real tokens after the other, so that nothing has to be masked
-
-
-def naive_linear(weights, name: str, x: torch.Tensor) -> torch.Tensor:
-    y = x @ weights[f"{name}.weight"].T
-    return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
-
-
-def naive_norm(weights, name: str, x: torch.Tensor) -> torch.Tensor:
-    scale, shift = (
-        next(weights[f"{name}.{key}"] for key in keys if f"{name}.{key}" in weights)
-        for keys in (("gamma", "weight"), ("beta", "bias"))
-    )
-    return F.layer_norm(x, x.shape[-1:], scale, shift, eps=1e-12)
-
-
-def head_of(x: torch.Tensor, head: int) -> torch.Tensor:
-    return x[:, head * HEAD_SIZE : (head + 1) * HEAD_SIZE]
-
-
-def cg_attention(weights, attention: str, q, k, context, config) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """q̂ = (1−λ_Q) q + λ_Q ĉ_Q, k̂ likewise; for one head, (L, d_h) each -> attention, maps."""
-    activation = torch.tanh if config.get("gate_activation") == "tanh" else torch.sigmoid
-    context_q = naive_linear(weights, f"{attention}.context_for_q", context)
-    context_k = naive_linear(weights, f"{attention}.context_for_k", context)
-    lambda_q = activation(
-        naive_linear(weights, f"{attention}.lambda_q_query_layer", q)
-        + naive_linear(weights, f"{attention}.lambda_q_context_layer", context_q)
-    )  # (L, 1)
-    lambda_k = activation(
-        naive_linear(weights, f"{attention}.lambda_k_key_layer", k)
-        + naive_linear(weights, f"{attention}.lambda_k_context_layer", context_k)
-    )
-    q, k = (1 - lambda_q) * q + lambda_q * context_q, (1 - lambda_k) * k + lambda_k * context_k
-    probabilities = torch.softmax(q @ k.T / math.sqrt(HEAD_SIZE), dim=-1)
-    return probabilities, {"attentions": probabilities, "context_gates": torch.cat([lambda_q, lambda_k], dim=1)}
-
-
-def qacg_attention(weights, attention: str, q, k, contexts, config) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Â = A_self + λ_A α A_quasi with λ_A = 1 − (β λ_Q + γ λ_K), by the query position; for one head."""
-    context_q, context_k = contexts
-    self_attention = torch.softmax(q @ k.T / math.sqrt(HEAD_SIZE), dim=-1)
-    quasi = torch.sigmoid(context_q @ context_k.T / math.sqrt(HEAD_SIZE))
-    lambda_q = torch.sigmoid(
-        naive_linear(weights, f"{attention}.lambda_q_query_layer", q)
-        + naive_linear(weights, f"{attention}.lambda_q_context_layer", context_q)
-    )  # (L, 1)
-    lambda_k = torch.sigmoid(
-        naive_linear(weights, f"{attention}.lambda_k_key_layer", k)
-        + naive_linear(weights, f"{attention}.lambda_k_context_layer", context_k)
-    )
-    gate = 1 - (config.get("quasi_beta", 1.0) * lambda_q + config.get("quasi_gamma", 1.0) * lambda_k)
-    combined = self_attention + gate * config.get("quasi_alpha", 1.0) * quasi
-    return combined, {
-        "attentions": self_attention,
-        "quasi_attentions": quasi,
-        "context_gates": gate,
-        "combined_attentions": combined,
-    }
-
-
-def naive_encoder(weights, prefix: str, inputs, row: int, kind: str | None = None, config=None):
-    """Hidden states (L, d) after the embeddings and each layer, and the maps of each layer and head, of one row."""
-    length = int(inputs["attention_mask"][row].sum())
-    ids, types = inputs["input_ids"][row, :length], inputs["token_type_ids"][row, :length]
-    embeddings = f"{prefix}.embeddings"
-    x = weights[f"{embeddings}.word_embeddings.weight"][ids]
-    x = x + weights[f"{embeddings}.position_embeddings.weight"][torch.arange(length)]
-    x = naive_norm(
-        weights, f"{embeddings}.LayerNorm", x + weights[f"{embeddings}.token_type_embeddings.weight"][types]
-    )
-    states, maps = [x], []
-    for i in range(LAYERS):
-        layer, attention = f"{prefix}.encoder.layer.{i}", f"{prefix}.encoder.layer.{i}.attention.self"
-        q, k, v = (naive_linear(weights, f"{attention}.{name}", x) for name in ("query", "key", "value"))
-        if kind is not None:
-            row_context = weights["bert.context_embeddings.weight"][CONTEXT_IDS[row]].expand(length, HIDDEN)
-            joined = torch.cat([row_context, x], dim=1)  # [E_c ‖ X]
-            context = naive_linear(weights, f"bert.encoder.context_layer.{i}", joined) + row_context
-        heads, head_maps = [], []
-        for h in range(HEADS):
-            one = head_of(q, h), head_of(k, h)
-            if kind is None:
-                mixed, found = torch.softmax(one[0] @ one[1].T / math.sqrt(HEAD_SIZE), dim=-1), {}
-            elif kind == "cg":
-                mixed, found = cg_attention(weights, attention, *one, head_of(context, h), config)
+def in_our_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The authors' tensors as `naive_model` takes them."""
+    ours: dict[str, torch.Tensor] = {}
+    for name, value in weights.items():
+        name = name.replace("gamma", "weight").replace("beta", "bias").replace("context_embeddings", "score")
+        if match := re.fullmatch(r"bert\.encoder\.context_layer\.(\d)\.(\w+)", name):  # W_c [E_c ‖ X]
+            score = f"bert.encoder.layer.{match[1]}.attention.self.score"
+            parts = (
+                {"context": value[:, :HIDDEN], "hidden": value[:, HIDDEN:]} if value.dim() > 1 else {"context": value}
+            )
+            ours |= {f"{score}.{part}_{match[2]}": tensor for part, tensor in parts.items()}
+        elif match := re.fullmatch(r"(.*self)\.context_for_(q|k)\.(\w+)", name):
+            ours[f"{match[1]}.score.{ROLES[match[2]]}_{match[3]}"] = value
+        elif match := re.fullmatch(r"(.*self)\.lambda_(q|k)_(\w+)_layer\.(\w+)", name):
+            gate = f"{match[1]}.score.{ROLES[match[2]]}_gate"
+            if match[4] == "bias":  # of both terms
+                ours[f"{gate}_bias"] = ours.get(f"{gate}_bias", 0) + value
             else:
-                contexts = [naive_linear(weights, f"{attention}.context_for_{name}", context) for name in "qk"]
-                if kind == "per_head":
-                    contexts = [head_of(c, h) for c in contexts]
-                mixed, found = qacg_attention(weights, attention, *one, contexts, config)
-            heads.append(mixed @ head_of(v, h))
-            head_maps.append(found)
-        y = naive_linear(weights, f"{layer}.attention.output.dense", torch.cat(heads, dim=1))
-        y = naive_norm(weights, f"{layer}.attention.output.LayerNorm", y + x)
-        z = F.gelu(naive_linear(weights, f"{layer}.intermediate.dense", y))
-        x = naive_norm(weights, f"{layer}.output.LayerNorm", naive_linear(weights, f"{layer}.output.dense", z) + y)
-        states.append(x)
-        maps.append(head_maps)
-    return states, maps
+                ours[f"{gate}_context_weight" if match[3] == "context" else f"{gate}_weight"] = value[0]
+        else:
+            ours[name] = value
+    return ours
 
 
-def naive_pooler(weights, prefix: str, x: torch.Tensor) -> torch.Tensor:
-    return torch.tanh(naive_linear(weights, f"{prefix}.pooler.dense", x[0]))
-
-
-def naive_absa(weights, kind: str, config, inputs) -> tuple[torch.Tensor, list, list]:
-    """Logits (B, C); hidden states and maps of each row."""
-    rows = [naive_encoder(weights, "bert", inputs, row, kind, config) for row in range(4)]
-    logits = [naive_linear(weights, "classifier", naive_pooler(weights, "bert", states[-1])) for states, _ in rows]
-    return torch.stack(logits), [states for states, _ in rows], [maps for _, maps in rows]
-
-
-def naive_label_aware(weights, inputs) -> tuple[torch.Tensor, list, list[torch.Tensor]]:
-    """Logits (B, C); hidden states and label attentions (C, L) of each row."""
-    logits, all_states, attentions = [], [], []
-    for row in range(4):
-        states, _ = naive_encoder(weights, "backbone", inputs, row)
-        scores = weights["label_embds"] @ weights["W"] @ states[-1].T  # e W Hᵀ
-        attentions.append(torch.softmax(scores, dim=-1))
-        attended = attentions[-1] @ states[-1]
-        sentence = naive_pooler(weights, "backbone", states[-1]).expand(LABELS, HIDDEN)
-        logits.append(naive_linear(weights, "head", torch.cat([attended, sentence], dim=1))[:, 0])
-        all_states.append(states)
-    return torch.stack(logits), all_states, attentions
-
-
-def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_near(found, expected) -> None:
     assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -195,25 +103,22 @@ def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
 @torch.no_grad()
 def test_context_models_equal_the_equations(case):
     kind, gate_bias, extra = ABSA_CASES[case]
-    weights, inputs = absa_weights(kind, gate_bias), make_inputs()
-    model = quasi_attention_absa(weights, {**ABSA_SIZES, **extra})
-    expected_class = CGBertForSequenceClassification if kind == "cg" else QACGBertForSequenceClassification
-    assert type(model) is expected_class and not model.training and model.dtype == torch.float64
-    logits, states, maps = naive_absa(weights, kind, extra, inputs)
-    assert_near(model(**inputs, context_ids=CONTEXT_IDS).logits, logits)
-    outputs = model(**inputs, context_ids=CONTEXT_IDS, output_attentions=True, output_hidden_states=True)
-    assert_near(outputs.logits, logits)
-    assert len(outputs.hidden_states) == LAYERS + 1
-    for row, length in enumerate(inputs["attention_mask"].sum(dim=1).tolist()):
-        for found, expected in zip(outputs.hidden_states, states[row], strict=True):
-            assert_near(found[row, :length], expected)
-        for i in range(LAYERS):
-            for h in range(HEADS):
-                for name, expected in maps[row][i][h].items():
-                    found = outputs[name][i][row, h, :length]
-                    assert_near(found[:, : expected.shape[1]], expected)
-                    if expected.shape[1] == length:
-                        assert not found[:, length:].any(), f"{name} on padding"
+    weights, inputs = absa_weights(kind, gate_bias), {**make_inputs(), "context_ids": CONTEXT_IDS}
+    model, family = quasi_attention_absa(weights, {**ABSA_SIZES, **extra}), "cg" if kind == "cg" else "qacg"
+    config_class, model_class = CLASSES[family]
+    assert type(model) is model_class and not model.training and model.dtype == torch.float64
+    assert model.config.problem_type == "single_label_classification" and model.config.num_contexts == CONTEXTS
+    heads = {} if kind == "cg" else {"context_heads": kind}
+    config = config_class(**{**ABSA_SIZES, "layer_norm_eps": 1e-12, "gate_activation": "sigmoid", **heads, **extra})
+    ours = in_our_names(weights)
+    words = ours["bert.embeddings.word_embeddings.weight"][inputs["input_ids"]]
+    logits, states, maps, _ = naive_model(family, ours, config, words, inputs)
+    outputs = model(**inputs, output_attentions=True, output_hidden_states=True)
+    for found in (outputs, model(**inputs)):
+        assert_near(found.logits, logits)
+    assert_near(list(outputs.hidden_states), states)
+    for number, name in enumerate(MAPS[family]):
+        assert_near(list(outputs[name]), [layer[number] for layer in maps])
 
 
 @torch.no_grad()
@@ -223,13 +128,16 @@ def test_label_aware_attention_equals_the_equations():
     assert type(model) is BertForLabelAwareClassification and not model.training and model.dtype == torch.float64
     assert model.config.sentence_representation == "pooler"
     assert model.config.problem_type == "multi_label_classification"
-    outputs = model(**inputs, output_hidden_states=True)
-    logits, states, attentions = naive_label_aware(weights, inputs)
-    assert_near(outputs.logits, logits)
+    bert = BertModel(BertConfig(**SIZES)).double().eval()
+    bert.load_state_dict({name[9:]: value for name, value in weights.items() if name.startswith("backbone.")})
+    expected, outputs = bert(**inputs), model(**inputs)
     for row, length in enumerate(inputs["attention_mask"].sum(dim=1).tolist()):
-        for found, expected in zip(outputs.hidden_states, states[row], strict=True):
-            assert_near(found[row, :length], expected)
-        assert_near(outputs.label_attentions[row, :, :length], attentions[row])
+        states = expected.last_hidden_state[row, :length]
+        attention = torch.softmax(weights["label_embds"] @ weights["W"] @ states.T, dim=-1)  # e W Hᵀ
+        sentence = expected.pooler_output[row].expand(LABELS, HIDDEN)
+        joined = torch.cat([attention @ states, sentence], dim=1)
+        assert_near(outputs.logits[row], joined @ weights["head.weight"][0] + weights["head.bias"])
+        assert_near(outputs.label_attentions[row, :, :length], attention)
         assert not outputs.label_attentions[row, :, length:].any()
 
 
@@ -250,17 +158,14 @@ def test_prefix_position_ids_and_todays_names_of_norms_change_nothing():
     renamed = {name.replace("gamma", "weight").replace("beta", "bias"): tensor for name, tensor in plain.items()}
     positions = {"bert.embeddings.position_ids": torch.arange(17)[None]}
     without_dead = {name: tensor for name, tensor in plain.items() if "attention_gate" not in name}
-    for variant in (renamed, {**plain, **positions}, without_dead):
+    wrapped = {f"module.{name}": tensor for name, tensor in renamed.items()}
+    for variant in (renamed, {**plain, **positions}, without_dead, wrapped):
         assert_same_model(quasi_attention_absa(variant, ABSA_SIZES), expected)
-        wrapped = {f"module.{name}": tensor for name, tensor in variant.items()}
-        assert_same_model(quasi_attention_absa(wrapped, ABSA_SIZES), expected)
 
     plain = label_aware_weights()
-    expected = label_aware_attention(plain, SIZES)
     positions = {**plain, "backbone.embeddings.position_ids": torch.arange(17)[None]}
     wrapped = {f"module.{name}": tensor for name, tensor in positions.items()}
-    for variant in (positions, wrapped):
-        assert_same_model(label_aware_attention(variant, SIZES), expected)
+    assert_same_model(label_aware_attention(wrapped, SIZES), label_aware_attention(plain, SIZES))
 
 
 def test_the_state_dict_is_left_unchanged_and_not_shared():
@@ -306,33 +211,14 @@ def test_with_one_head_the_configuration_says_which_model_it_is():
     assert_close(per_head(**inputs).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("cg", {"gate_activation": "sigmoid", "gate_heads": "shared", "use_pooler": True}),
-        ("shared", {"context_heads": "shared", "gate_bias": False, "gate_heads": "shared", "use_pooler": True}),
-        ("per_head", {"context_heads": "per_head", "gate_bias": False}),
-    ],
-)
-def test_configuration_of_the_published_code(kind, expected):
-    config = quasi_attention_absa(absa_weights(kind), {**ABSA_SIZES, "model_type": "bert"}).config
-    assert {name: getattr(config, name) for name in expected} == expected
-    assert (config.layer_norm_eps, config.hidden_act, config.num_contexts) == (1e-12, "gelu", CONTEXTS)
-    assert config.problem_type == "single_label_classification"
-
-
 def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_files_of_bert_hold():
     names = [f"label {i}" for i in range(LABELS)]
     settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
     settings |= {"id2label": {str(i): name for i, name in enumerate(names)}}  # as JSON has it
     settings |= {"label2id": {"LABEL_0": 0, "LABEL_1": 1}}  # left over from another file
     settings |= {"targets": ["LOC1", "LOC2", "LOC3"], "aspects": ["price", "safety"], "hidden_dropout_prob": 0.3}
-    settings |= {
-        "attention_probs_dropout_prob": 0.2,
-        "initializer_range": 0.01,
-        "hidden_act": "gelu",
-        "full_pooler": False,
-    }
+    settings |= {"attention_probs_dropout_prob": 0.2, "initializer_range": 0.01, "hidden_act": "gelu"}
+    settings |= {"full_pooler": False, "model_type": "bert"}
     settings |= {"architectures": ["BertForMaskedLM"], "torch_dtype": "float16", "dtype": "float16", "use_cache": True}
     settings |= {"position_embedding_type": "absolute", "pooler_type": "first_token_transform"}
     settings |= {"transformers_version": "2.0.0", "gradient_checkpointing": False}
@@ -539,35 +425,25 @@ def with_vocabulary(size: int):
     return write
 
 
-PICKLE = pickle.dumps({"label_embds": Malicious(Path("broken-in"))}, protocol=2)
+MALICIOUS = Malicious(Path("broken-in"))
+PICKLE = pickle.dumps({"label_embds": MALICIOUS}, protocol=2)
+CODE, TENSORS = "more than tensors.*could run code", "a state dict holds tensors by name"
+REFUSED = {
+    "malicious": (saving({**absa_weights("shared"), "classifier.bias": MALICIOUS}), ValueError, CODE),
+    "plain-pickle": (writing("model.pt", PICKLE), ValueError, CODE),
+    "model": (saving(torch.nn.Linear(2, 2)), ValueError, r"more than tensors.*save the model's `state_dict\(\)`"),
+    "missing": (lambda folder: folder / "no.bin", OSError, "no.bin"),
+    "tensor": (saving(torch.ones(2)), ValueError, TENSORS),
+    "nested": (saving({"model": {}}), ValueError, TENSORS),
+    "family": (saving({"a": torch.ones(2)}), ValueError, "belongs to no known family"),
+    "json": (with_config("{"), ValueError, "config.json must hold a JSON object"),
+    "json-list": (with_config("[1]"), ValueError, "must hold a JSON object"),
+    "no-sizes": (with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'"),
+    "vocabulary": (with_vocabulary(40), ValueError, "has 40 words, the model only 31"),
+}
 
 
-@pytest.mark.parametrize(
-    ("write", "error", "message"),
-    [
-        pytest.param(
-            saving({**absa_weights("shared"), "classifier.bias": Malicious(Path("broken-in"))}),
-            ValueError,
-            "more than tensors.*could run code",
-            id="malicious",
-        ),
-        pytest.param(writing("model.pt", PICKLE), ValueError, "more than tensors.*could run code", id="plain-pickle"),
-        pytest.param(
-            saving(torch.nn.Linear(2, 2)),
-            ValueError,
-            r"more than tensors.*save the model's `state_dict\(\)`",
-            id="whole-model",
-        ),
-        pytest.param(lambda folder: folder / "no.bin", OSError, "no.bin", id="missing"),
-        pytest.param(saving(torch.ones(2)), ValueError, "a state dict holds tensors by name", id="tensor"),
-        pytest.param(saving({"model": {}}), ValueError, "a state dict holds tensors by name", id="nested"),
-        pytest.param(saving({"a": torch.ones(2)}), ValueError, "belongs to no known family", id="family"),
-        pytest.param(with_config("{"), ValueError, "config.json must hold a JSON object", id="json"),
-        pytest.param(with_config("[1]"), ValueError, "must hold a JSON object", id="json-list"),
-        pytest.param(with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'", id="no-sizes"),
-        pytest.param(with_vocabulary(40), ValueError, "has 40 words, the model only 31", id="vocabulary"),
-    ],
-)
+@pytest.mark.parametrize(("write", "error", "message"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol:UserWarning")
 def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_path, monkeypatch):
     folder = tmp_path / "theirs"

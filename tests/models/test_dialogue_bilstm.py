@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dialogue BiLSTM against its equations, computed a second time without padding, and its pipeline."""
 
-import json
 import math
 from functools import partial
 
@@ -26,6 +25,7 @@ from model_cases import (
     dialogue_inputs,
     make_tokenizer,
 )
+from model_equations import naive_positions  # eqs. 7 and 8
 from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch.testing import assert_close
@@ -64,7 +64,6 @@ FORMS = {
     "words": WORDS,
 }
 EACH_FORM = pytest.mark.parametrize("form", list(FORMS))
-EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 
 
 def make_config(**config) -> DialogueBiLSTMConfig:
@@ -88,22 +87,8 @@ def make_inputs(model, batch: int = 3, length: int = 7, seed: int = 1, labels: b
     return {name: value.to(model.dtype) if value.is_floating_point() else value for name, value in inputs.items()}
 
 
-def trained_names(model) -> set[str]:
-    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-
-
 # The equations once more, in float64, one dialogue after the other without its padding. The recurrent part is torch's own
 # bidirectional LSTM, which the model does not use.
-
-
-def naive_positions(length: int, size: int) -> torch.Tensor:
-    """Eqs. 7 and 8."""
-    table = torch.zeros(length, size, dtype=torch.float64)
-    for pos in range(length):
-        for k in range(size):
-            angle = pos / 10000 ** (2 * (k // 2) / size)
-            table[pos, k] = math.sin(angle) if k % 2 == 0 else math.cos(angle)
-    return table
 
 
 def naive_lstm(w: dict, name: str, x: torch.Tensor, causal: bool = False) -> torch.Tensor:
@@ -195,17 +180,14 @@ def test_model_equals_the_equations(form):
                     assert (found[row, :, :, length:][:, :length] == 0).all(), "padding is looked at"
 
 
-# Padding on either side
+# Padding in between; that on either side: test_models_shared.py
 
 
-def padding_moved(mask: torch.Tensor, values: torch.Tensor, where: str) -> torch.Tensor:
-    """`values` (N, T, ...) of rows with mask (N, T), their padding in front of what is real, or between."""
-    moved = values.clone()
-    for row, real in enumerate(mask.bool().tolist()):
-        padding, order = [i for i, one in enumerate(real) if not one], [i for i, one in enumerate(real) if one]
-        at = 0 if where == "front" else 1
-        moved[row] = values[row, [*order[:at], *padding, *order[at:]]]
-    return moved
+def padding_between(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """`values` (N, T, ...) of rows with mask (N, T), their padding behind the first that is real."""
+    order = mask.long().clone()
+    order[:, 0] = -1
+    return torch.stack([row[places] for row, places in zip(values, order.argsort(dim=1, stable=True), strict=True)])
 
 
 @pytest.mark.parametrize("form", ["default", "positions-at-attention", "causal-two-layers-speakers", "words"])
@@ -214,7 +196,7 @@ def test_padding_may_stand_between_utterances(form):
     model = build(**FORMS[form]).double()
     inputs = make_inputs(model, labels=True)
     mask = inputs["utterance_mask"]
-    moved = {name: padding_moved(mask, value, "between") for name, value in inputs.items()}
+    moved = {name: padding_between(mask, value) for name, value in inputs.items()}
     assert (moved["utterance_mask"] != mask).any()
     expected, found = model(**inputs), model(**moved)
     real = moved["utterance_mask"].bool()
@@ -222,16 +204,15 @@ def test_padding_may_stand_between_utterances(form):
     assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("where", ["front", "between"])
 @pytest.mark.parametrize("encoder", ["roberta", "words"])
 @torch.no_grad()
-def test_padding_may_stand_before_and_between_tokens(encoder, where):
+def test_padding_may_stand_between_tokens(encoder):
     roberta = {**MODEL, "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0})}
     model = build(**(WORDS if encoder == "words" else roberta)).double()
     inputs = make_inputs(model)
     mask, moved = inputs["attention_mask"].flatten(0, 1), dict(inputs)
     for name in ("input_ids", "attention_mask"):
-        moved[name] = padding_moved(mask, inputs[name].flatten(0, 1), where).unflatten(0, (3, 7))
+        moved[name] = padding_between(mask, inputs[name].flatten(0, 1)).unflatten(0, (3, 7))
     assert (moved["attention_mask"] != inputs["attention_mask"]).any()
     expected, found = (model.dialogue(**one).utterance_embeds for one in (inputs, moved))
     assert_close(found, expected, rtol=1e-9, atol=1e-9)
@@ -372,15 +353,15 @@ def encoders(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["bert", "electra", "gpt2"])
-@pytest.mark.parametrize("model_class", [DialogueBiLSTMModel, DialogueBiLSTMForEmotionRecognition])
 @torch.no_grad()
-def test_model_over_a_pretrained_encoder(name, model_class, encoders, tmp_path):
+def test_model_over_a_pretrained_encoder(name, encoders):
+    """What is the same for label-aware models: test_label_aware.py."""
     fields = {**TINY_DIALOGUE, **LABEL_NAMES, "num_speakers": 2, "freeze_encoder": False}
-    model = model_class.from_encoder_pretrained(encoders / name, **fields).eval()
+    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / name, **fields).eval()
     config, encoder = model.config, model.base_model.utterance_encoder
-    assert type(model) is model_class and config.num_speakers == 2 and config.num_labels == len(LABELS)
+    assert config.num_speakers == 2 and config.num_labels == len(LABELS) and config._attn_implementation == "sdpa"
     assert encoder.config is config.encoder_config and all(p.requires_grad for p in model.parameters())
-    assert config._attn_implementation == "sdpa" and not [n for n, _ in encoder.named_parameters() if "pooler" in n]
+    assert "encoders" not in config.to_json_string()  # the folder that it came from
     # Every weight of the checkpoint, and its mean over the tokens.
     stock = AutoModel.from_pretrained(encoders / name).eval()
     weights = stock.state_dict()
@@ -390,26 +371,15 @@ def test_model_over_a_pretrained_encoder(name, model_class, encoders, tmp_path):
     del inputs["labels"]
     states = stock(inputs["input_ids"][0, 0, None], attention_mask=inputs["attention_mask"][0, 0, None])
     expected = states.last_hidden_state[0, inputs["attention_mask"][0, 0].bool()].mean(dim=0)
-    found = model.base_model(**inputs)
-    assert_close(found.utterance_embeds[0, 0], expected, rtol=1e-5, atol=1e-5)
-    # It is saved, tells nothing of the folder that it came from, and loads whole.
-    model.save_pretrained(tmp_path)
-    assert "encoders" not in (tmp_path / "config.json").read_text(encoding="utf-8")
-    loaded, info = model_class.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(info.values())
-    assert_close(loaded.eval().base_model(**inputs)[0], found[0], rtol=1e-6, atol=1e-6)
+    assert_close(model.base_model(**inputs).utterance_embeds[0, 0], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_model_over_a_pretrained_encoder_takes_a_precision_and_an_attention(encoders, tmp_path):
+def test_model_over_a_pretrained_encoder_freezes_it_and_takes_an_attention(encoders):
     load = partial(DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained, num_labels=7)
-    model = load(str(encoders / "bert"), dtype=torch.bfloat16, attn_implementation="eager")
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    model = load(str(encoders / "bert"), attn_implementation="eager")
     assert model.config._attn_implementation == model.config.encoder_config._attn_implementation == "eager"
     assert model.config.freeze_encoder
     assert not any(p.requires_grad for p in model.dialogue.utterance_encoder.parameters())
-    # In float32 whatever the encoder was saved in: half precision does not train.
-    AutoModel.from_pretrained(encoders / "bert").half().save_pretrained(tmp_path)
-    assert {parameter.dtype for parameter in load(tmp_path).parameters()} == {torch.float32}
     with pytest.raises(ValueError, match="`utterance_encoder`.*'bilstm'"):
         load(encoders / "bert", utterance_encoder="bilstm")
     for loader in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig):
@@ -492,13 +462,6 @@ def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
     opt = OPTConfig(hidden_size=16, word_embed_proj_dim=8, ffn_dim=24, num_hidden_layers=2, num_attention_heads=2)
     narrow = build(utterance_encoder="model", encoder_config=opt)  # its last states are narrower than its layers
     assert narrow(torch.tensor([[[5, 6, 7]]]), torch.ones(1, 1, 3)).logits.shape == (1, 1, len(LABELS))
-
-
-def test_configuration_of_a_model_that_runs_is_copied(encoders):
-    encoder = AutoModel.from_pretrained(encoders / "bert")
-    config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=encoder.config)
-    assert encoder.config._attn_implementation == "sdpa" and encoder.config._name_or_path
-    assert "encoders" not in json.dumps(config.to_dict())
 
 
 def test_lstm_weights_start_as_torchs_own():

@@ -30,12 +30,11 @@ def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def expected_logits(model, states: np.ndarray, sentence: np.ndarray) -> np.ndarray:
-    """One row: states (L, d) of the tokens that labels attend to, sentence (d,) or, for each label, (C, d)."""
+def expected_logits(model, states: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+    """One row: states of the tokens that labels attend to, and the sentence vector at each of them, (L, d) both."""
     weights = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
-    scores = weights["model.score.label_embeddings"] @ weights["model.score.weight"].T @ states.T  # (C, L)
-    attended = softmax(scores, 1) @ states
-    joined = np.concatenate([attended, np.broadcast_to(sentence, attended.shape)], axis=1)
+    labels, matrix = (weights[f"{model.base_model_prefix}.score.{name}"] for name in ("label_embeddings", "weight"))
+    joined = softmax(labels @ matrix.T @ states.T, 1) @ np.concatenate([states, sentences], axis=1)
     head, bias = weights["classifier.out_proj.weight"], weights["classifier.out_proj.bias"]
     return (joined * head).sum(1) + bias if len(head) > 1 else joined @ head[0] + bias
 
@@ -52,9 +51,8 @@ def test_logits_are_those_of_the_equations(case_id, kind):
         alone = inputs["input_ids"][row : row + 1, :length]
         states = model.model.encoder(input_ids=alone).last_hidden_state[0].detach().numpy()
         sentence = {"mean": states.mean(0), "first": states[0], "last": states[-1]}[kind]
-        assert_close(
-            outputs.logits[row].detach().numpy(), expected_logits(model, states, sentence), rtol=1e-9, atol=1e-9
-        )
+        expected = expected_logits(model, states, np.broadcast_to(sentence, states.shape))
+        assert_close(outputs.logits[row].detach().numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("case_id", ["any-xlm-roberta", "label-aware"])
@@ -70,18 +68,11 @@ def test_windows_of_a_document_are_read_by_one_attention_over_all_their_tokens(c
     outputs = model(**given, document_ids=torch.tensor([0, 0, 1]), labels=inputs["labels"][:2])
     assert outputs.logits.shape == (2, len(LABELS)) and outputs.loss.isfinite()
     states = model.base_model(input_ids=ids).last_hidden_state.detach().numpy()
-    kept = [states[row][pooling[row].bool().numpy()] for row in range(3)]
+    kept = [states[row][pooling[row].bool().numpy()] for row in range(2)]
     # The sentence vector of each window, at every token that it counts: attended by the same weights.
-    sentences = [
-        np.broadcast_to(s.mean(0) if case_id != "label-aware" else s[0], k.shape)
-        for s, k in zip(states, kept, strict=True)
-    ]
-    weights = {name.partition(".")[2]: v.detach().numpy() for name, v in model.base_model.named_parameters(prefix="x")}
-    scores = weights["score.label_embeddings"] @ weights["score.weight"].T @ np.concatenate(kept[:2]).T
-    attention = softmax(scores, 1)
-    joined = np.concatenate([attention @ np.concatenate(kept[:2]), attention @ np.concatenate(sentences[:2])], axis=1)
-    head = model.classifier.out_proj
-    expected = joined @ head.weight.detach().numpy()[0] + head.bias.item()
+    own = [window[0] if case_id == "label-aware" else window.mean(0) for window in states[:2]]
+    sentences = [np.broadcast_to(sentence, k.shape) for sentence, k in zip(own, kept, strict=True)]
+    expected = expected_logits(model, np.concatenate(kept), np.concatenate(sentences))
     assert_close(outputs.logits[0].detach().numpy(), expected, rtol=1e-9, atol=1e-9)
     alone = model(input_ids=ids[2:], attention_mask=mask[2:])
     assert_close(outputs.logits[1:], alone.logits, rtol=1e-9, atol=1e-9)
@@ -123,7 +114,7 @@ def checkpoints(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["mpnet", "bert"])
 @pytest.mark.parametrize("model_class", [LabelAwareModel, LabelAwareForSequenceClassification])
-def test_from_encoder_pretrained_takes_every_weight_of_the_encoder(model_class, name, checkpoints):
+def test_from_encoder_pretrained_takes_every_weight_of_the_encoder(model_class, name, checkpoints, tmp_path):
     model = model_class.from_encoder_pretrained(checkpoints / name, **LABEL_NAMES, leam_radius=3).eval()
     stock = AutoModel.from_pretrained(checkpoints / name).eval()
     ids = torch.randint(5, 30, (2, 7), generator=torch.Generator().manual_seed(1))
@@ -131,6 +122,10 @@ def test_from_encoder_pretrained_takes_every_weight_of_the_encoder(model_class, 
     assert model.config.num_labels == len(LABELS) and model.config.leam_radius == 3
     assert not any("pooler" in parameter for parameter, _ in model.named_parameters())
     assert str(checkpoints) not in model.config.to_json_string()
+    # In float32 whatever the encoder was saved in: half precision does not train.
+    stock.half().save_pretrained(tmp_path)
+    halved = model_class.from_encoder_pretrained(tmp_path, **LABEL_NAMES)
+    assert {parameter.dtype for parameter in halved.parameters()} == {torch.float32}
 
 
 def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_path):
@@ -254,7 +249,7 @@ def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start, matri
     assert_close(model.model.score.weight, again, rtol=0, atol=0)
     if (
         start == "contextual"
-    ):  # a label that is added lies among the others as if it had been there, but as long as they are now
+    ):  # an added label lies among the others as if it had been there, but as long as they are now
         with torch.no_grad():
             model.model.score.label_embeddings.mul_(0.5)
         Tokenizer.words[" calm"] = [20, 21]
@@ -277,9 +272,8 @@ def test_added_labels_lie_beside_the_texts_from_which_the_others_started(tmp_pat
         else:
             model.init_label_embeddings(Tokenizer(), texts)
     assert model.config.label_texts == ["joy", "anger"]
-    other = (
-        BY_ID["any-mpnet"].build(**{**names, "id2label": {0: "joy", 1: "anger"}}).init_label_embeddings(Tokenizer())
-    )
+    other = BY_ID["any-mpnet"].build(**{**names, "id2label": {0: "joy", 1: "anger"}})
+    other.init_label_embeddings(Tokenizer())
     assert other.config.label_texts is None
     for one in (model, other):
         found.append(one.add_labels(["neutral"], Tokenizer()).base_model.score.label_embeddings)
@@ -313,13 +307,8 @@ def test_words_of_another_size_than_the_states_need_label_vectors_of_that_size(t
 
 @pytest.mark.parametrize("start", ["words", "contextual"])
 def test_an_encoder_whose_last_states_are_narrower_than_its_layers(start, tokenizer):
-    sizes = {
-        "hidden_size": 16,
-        "word_embed_proj_dim": 8,
-        "ffn_dim": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-    }
+    sizes = {"hidden_size": 16, "word_embed_proj_dim": 8, "ffn_dim": 24}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2}
     encoder = OPTConfig(**sizes, vocab_size=len(VOCABULARY), max_position_embeddings=32, pad_token_id=0)
     config = LabelAwareConfig(encoder_config=encoder, label_embedding_init=start, **LABEL_NAMES)
     model = LabelAwareForSequenceClassification(config).eval().init_label_embeddings(tokenizer)
@@ -343,9 +332,7 @@ def test_head_bias_starts_at_the_log_odds(case_id, tied):
     model = BY_ID[case_id].build()
     shares = [0.3, 0.1, 0.02, 0.05, 0.4]
     model.init_head_bias(shares)
-    bias = [
-        value for name, value in model.named_parameters() if name.startswith("classifier") and name.endswith("bias")
-    ][-1]
+    bias = [value for name, value in model.classifier.named_parameters() if name.endswith("bias")][-1]
     odds = [np.mean(shares)] if tied else shares
     assert_close(bias.detach().double().numpy(), np.log(np.array(odds) / (1 - np.array(odds))), rtol=1e-5, atol=1e-6)
     for wrong in ([0.5], [0.1] * 4 + [1.2]):

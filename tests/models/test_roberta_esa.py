@@ -13,6 +13,7 @@ from hf_emotion.modeling import (
     classification_loss,
 )
 from model_cases import LABEL_NAMES, TINY_BERT, asymmetric_, classifier_inputs, encoder_inputs
+from model_equations import masked_inputs, naive_positions
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
@@ -38,7 +39,6 @@ FORMS = {
     "no-bias": {"esa_bias": False},
     "no-output-projection": {"esa_output_projection": False},
 }
-EACH_FORM = pytest.mark.parametrize("form", list(FORMS))
 
 
 def make_config(**config) -> RobertaESAConfig:
@@ -61,27 +61,14 @@ def stock_roberta(model: RobertaWithESAForSequenceClassification) -> RobertaMode
     return stock
 
 
-def masked_inputs() -> dict[str, torch.Tensor]:
-    """Rows with padding on the right, on the left and within."""
-    inputs = encoder_inputs(4, 6, seed=21)
-    inputs["attention_mask"][2] = torch.tensor([0, 0, 1, 1, 1, 1])
-    inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 0, 1])
-    return inputs
-
-
 # The formulas once more: one row and one head after the other, in float64.
 
 
-def naive_positions(w: dict, config, length: int) -> torch.Tensor:
-    table = torch.zeros(length, config.hidden_size).double()
-    if config.esa_position_embedding == "learned":
-        table = w["roberta.score.position_embeddings"][:length]
-    elif config.esa_position_embedding == "sinusoidal":
-        for j in range(length):
-            for k in range(config.hidden_size):
-                angle = j / 10000 ** (2 * (k // 2) / config.hidden_size)
-                table[j, k] = math.sin(angle) if k % 2 == 0 else math.cos(angle)
-    return table
+def esa_positions(w: dict, config, length: int) -> torch.Tensor:
+    if config.esa_position_embedding == "sinusoidal":
+        return naive_positions(length, config.hidden_size)
+    learned = config.esa_position_embedding == "learned"
+    return w["roberta.score.position_embeddings"][:length] if learned else torch.zeros(length, config.hidden_size)
 
 
 def naive_linear(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
@@ -92,7 +79,7 @@ def naive_esa(w: dict, config, e: torch.Tensor, real: torch.Tensor) -> tuple[tor
     """E (L, d) of one row -> Z_final (L, d), attention (h, L, L)."""
     size = config.hidden_size // config.esa_num_attention_heads
     # The position of a token counts the real ones before it.
-    p = naive_positions(w, config, len(e))[(real.cumsum(dim=0) - 1).clamp(min=0)]
+    p = esa_positions(w, config, len(e))[(real.cumsum(dim=0) - 1).clamp(min=0)]
     q, k, v = (naive_linear(w, f"roberta.score.{name}", e + p) for name in ("query", "key", "value"))
     attention, parts = [], []
     for start in range(0, config.hidden_size, size):
@@ -147,15 +134,15 @@ def test_model_equals_the_formulas(form, head):
                 **model.roberta(**inputs, output_attentions=output_attentions),
                 **model(**inputs, output_attentions=output_attentions),
             }
-            assert ("esa_attentions" in found) == output_attentions
+            assert ("esa_attentions" in found) == ("esa_scale" in found) == output_attentions
+            assert not output_attentions or found["esa_scale"] is model.roberta.score.scale
             for name in set(expected) & set(found):
                 assert_close(found[name], torch.stack(expected[name]), rtol=tolerance, atol=tolerance)
 
 
-@EACH_FORM
 @EACH_IMPLEMENTATION
-def test_no_attention_falls_on_padding_in_half_precision(form, implementation):
-    model, inputs = build(implementation, **FORMS[form]).half(), masked_inputs()
+def test_no_attention_falls_on_padding_in_half_precision(implementation):
+    model, inputs = build(implementation).half(), masked_inputs()
     attention = model(**inputs, output_attentions=True).esa_attentions
     padding = (inputs["attention_mask"] == 0)[:, None, None].expand_as(attention)
     assert (attention[padding] == 0).all()
@@ -175,13 +162,6 @@ def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls_mean"])
-def test_the_mean_of_a_long_text_is_finite_in_half_precision(pooling):
-    model = build(esa_pooling=pooling).roberta
-    states, mask = torch.full((1, 512, 16), 130.0, dtype=torch.float16), torch.ones(1, 512, dtype=torch.long)
-    assert (model.pool(states, mask) == 130).all()
-
-
 @EACH_IMPLEMENTATION
 def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
     model, inputs = build(implementation), masked_inputs()
@@ -192,16 +172,6 @@ def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
     assert len(found.hidden_states) == 3
     for name in ("hidden_states", "attentions"):
         assert_close(found[name], expected[name], rtol=1e-6, atol=1e-6)
-
-
-@EACH_IMPLEMENTATION
-def test_maps_and_scale_are_there_on_request_only(implementation):
-    model, inputs = build(implementation), masked_inputs()
-    for part in (model, model.roberta):
-        assert not {"esa_attentions", "esa_scale"} & set(part(**inputs))
-        outputs = part(**inputs, output_attentions=True)
-        assert outputs.esa_attentions.shape == (4, 2, 6, 6)
-        assert outputs.esa_scale is model.roberta.score.scale
 
 
 # How it starts
@@ -258,7 +228,7 @@ def test_gates_that_are_missing_or_do_not_fit_are_refused():
             build(tfidf_gating=gating)(**inputs, token_gates=torch.ones(3, 6))
 
 
-def test_gates_leave_positions_alone_on_padded_rows():
+def test_gates_scale_the_word_embeddings_and_nothing_else():
     # Positions are counted over ids that are not padding: with padding on the left too, and with gates as without.
     model, plain = build(tfidf_gating="scale").double(), build().double()
     inputs = masked_inputs()
@@ -266,41 +236,22 @@ def test_gates_leave_positions_alone_on_padded_rows():
     gates = torch.rand(inputs["input_ids"].shape, generator=torch.Generator().manual_seed(1)).double()
     assert_close(model(**inputs, token_gates=gates**0).logits, plain(**inputs).logits, rtol=1e-12, atol=1e-12)
     found = model(**inputs, token_gates=gates).logits
-    words = model.get_input_embeddings()(inputs["input_ids"]) * gates[..., None]
-    stock = model.roberta.embeddings.create_position_ids_from_input_ids(inputs["input_ids"], 0)
-    del inputs["input_ids"]
-    assert_close(plain(**inputs, inputs_embeds=words, position_ids=stock).logits, found, rtol=1e-12, atol=1e-12)
-    assert_close(plain(**inputs, inputs_embeds=words).logits, found, rtol=1e-12, atol=1e-12)
-
-
-def test_gates_scale_the_word_embeddings_and_nothing_else():
-    model, plain = build(tfidf_gating="scale").double(), build().double()
-    inputs = encoder_inputs(3, 6, seed=2)
-    gates = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
-    found = model(**inputs, token_gates=gates).logits
     assert (found - plain(**inputs).logits).abs().max() > 1e-3
+    stock = model.roberta.embeddings.create_position_ids_from_input_ids(inputs["input_ids"], 0)
+    moved, ones = {**inputs, "position_ids": torch.arange(9, 15).repeat(4, 1)}, torch.ones_like(gates)
+    assert_close(model(**moved, token_gates=ones).logits, plain(**moved).logits, rtol=1e-12, atol=1e-12)
     words = model.get_input_embeddings()(inputs.pop("input_ids"))
     assert_close(model(**inputs, inputs_embeds=words, token_gates=gates).logits, found, rtol=1e-12, atol=1e-12)
-    scaled = words * gates[..., None].double()
-    assert_close(plain(**inputs, inputs_embeds=scaled).logits, found, rtol=1e-12, atol=1e-12)
-    given = {**encoder_inputs(3, 6, seed=2), "position_ids": torch.arange(9, 15).repeat(3, 1)}
-    expected = plain(**given).logits
-    assert_close(model(**given, token_gates=torch.ones(3, 6)).logits, expected, rtol=1e-12, atol=1e-12)
+    words = words * gates[..., None]
+    assert_close(plain(**inputs, inputs_embeds=words, position_ids=stock).logits, found, rtol=1e-12, atol=1e-12)
+    assert_close(plain(**inputs, inputs_embeds=words).logits, found, rtol=1e-12, atol=1e-12)
 
 
 # Loss and thresholds
 
 
-@pytest.mark.parametrize("multi_label", [False, True])
-def test_the_loss_is_class_balanced(multi_label):
-    problem = f"{'multi' if multi_label else 'single'}_label_classification"
-    model = build(problem_type=problem, class_balanced_beta=0.9, class_counts=[3, 40, 7, 1, 12])
-    inputs = classifier_inputs(6, 5, 3, multi_label=multi_label)
+def test_the_loss_is_class_balanced():
+    """Its formulas and messages: test_label_aware_bert.py."""
+    model, inputs = build(class_balanced_beta=0.9, class_counts=[3, 40, 7, 1, 12]), classifier_inputs(6, 5, 3, False)
     outputs = model(**inputs)
-    # Whose formulas test_label_aware_bert.py computes by hand.
     assert_close(outputs.loss, classification_loss(outputs.logits, inputs["labels"], model.config))
-
-
-def test_labels_of_another_shape_are_refused():
-    with pytest.raises(ValueError, match=r"`labels` must be class ids, .* of shape \(3,\)"):
-        build()(**classifier_inputs(3, 6, 1, multi_label=True))

@@ -4,12 +4,15 @@
 import base64
 import copy
 import json
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import huggingface_hub
 import pytest
@@ -24,13 +27,7 @@ from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 import hf_emotion.publishing.hub as hub_module
 from hf_emotion.publishing.hub import push
-from hf_emotion.publishing.release import (
-    SUMS,
-    check,
-    release,
-    stage,
-    write_handler,
-)
+from hf_emotion.publishing.release import SUMS, check, release, stage, write_handler
 from hf_emotion.run_report import RunReport
 from hf_emotion.tasks import corpora
 from hf_emotion.tasks.corpus import OWN_TERMS
@@ -84,6 +81,14 @@ def unchecked(monkeypatch):
 
 
 @pytest.fixture
+def published(hub, api, run):
+    """The repository of a run that is published; its folder holds other weights since."""
+    push(run, NAME, api=api)
+    (run / "model.safetensors").write_bytes(b"other weights")
+    return hub.repository(NAME)
+
+
+@pytest.fixture
 def waits(monkeypatch) -> list[float]:
     """The seconds that were waited before other attempts, which take no time."""
     found = []
@@ -116,11 +121,25 @@ def test_files_that_arrive(hub, api, run):
     report = json.loads((run / "metrics.json").read_text())
     (run / "metrics.json").write_text(json.dumps({**report, "base_model": "clients/acme/secret_encoder"}))
     push(run, NAME, api=api)
-    published = json.loads(hub.repository(NAME).files()["metrics.json"])
-    assert published["base_model"] == "secret_encoder"
+    assert json.loads(hub.repository(NAME).files()["metrics.json"])["base_model"] == "secret_encoder"
     assert not hub.repository(NAME).private
 
 
+def test_a_page_arrives_as_a_static_space(hub, api, tmp_path):
+    page = tmp_path / "page"
+    (page / "file").mkdir(parents=True)
+    for name in ("index.html", "model.json", "model.onnx.gz", "old.gz", "file/model.json.js"):
+        (page / name).write_text(name)
+    push(page, NAME, api=api, space=True, licence="CC0-1.0")
+    (page / "old.gz").unlink()
+    assert push(page, NAME, api=api, space=True, licence="CC0-1.0")["changed"]
+    files = hub.repository(NAME).files()
+    assert set(files) == {".gitattributes", "README.md", "index.html", "model.json", "model.onnx.gz"}
+    assert hub.repository(NAME).sdk == "static" and b'sdk: "static"' in files["README.md"]
+    assert not push(page, NAME, api=api, space=True, licence="CC0-1.0")["changed"]
+
+
+IN_BASE64 = re.compile(rb'"(?:sample|content)": ?"([A-Za-z0-9+/=]*)"')  # samples and contents of files
 SECRET = "5ecret-that-nobody-may-see"
 
 
@@ -138,7 +157,8 @@ def test_nothing_else_leaves_the_machine(hub, online, unchecked, run, monkeypatc
     push(run, NAME, api=HfApi(endpoint=hub.url))
     assert set(hub.repository(NAME).files()) == PUBLISHED | {".gitattributes"}
     # Neither in a body or an address, nor in what the bodies hold in base64; the token in the header that is its place.
-    decoded = [base64.b64decode(value) for _, _, body in hub.received for value in texts_in(body)]
+    decoded = [base64.b64decode(value) for *_, body in hub.received for value in IN_BASE64.findall(body)]
+    assert len(decoded) >= len(PUBLISHED)
     sent = b"\0".join([*decoded, *(f"{path} ".encode() + body for _, path, body in hub.received)])
     for word in (SECRET, hub.writer, *planted, str(run)):
         assert word.encode() not in sent, word
@@ -146,20 +166,6 @@ def test_nothing_else_leaves_the_machine(hub, online, unchecked, run, monkeypatc
         assert {name for name, value in headers.items() if hub.writer in value} <= {"authorization"}
         assert SECRET not in str(headers)
     assert b"class X" in sent  # it would have been seen
-
-
-def texts_in(body: bytes) -> list[str]:
-    """Samples and contents of files in a request."""
-    found = []
-    for line in body.splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict):
-            found += [file["sample"] for file in values.get("files", ())]
-            found += [values["value"]["content"]] if "content" in values.get("value", {}) else []
-    return found
 
 
 def test_a_dry_run_lists_the_files_and_sends_nothing(run, monkeypatch, unchecked):
@@ -203,7 +209,8 @@ def test_files_of_an_older_model_go(hub, api, run):
 
 
 def test_branch_tag_private_and_pull_request(hub, api, run):
-    push(run, NAME, private=True, tag="v1", api=api)
+    push(run, "model", private=True, tag="v1", api=api)  # in the namespace of the token
+    assert list(hub.repositories) == [NAME]
     repository = hub.repository(NAME)
     assert repository.private and repository.tags["v1"] == repository.branches["main"]
     main = repository.branches["main"]
@@ -215,11 +222,6 @@ def test_branch_tag_private_and_pull_request(hub, api, run):
     assert done["url"] == f"{hub.url}/{NAME}/discussions/1"
     assert repository.pull_requests == {"refs/pr/1": done["commit"]} and repository.branches["main"] == main
     assert repository.files("refs/pr/1")["model.safetensors"] == b"other weights"
-
-
-def test_a_name_alone_goes_to_the_namespace_of_the_token(hub, api, run):
-    push(run, "model", api=api)
-    assert list(hub.repositories) == [NAME]
 
 
 # Refusals of the Hub, and failures
@@ -242,39 +244,31 @@ def test_no_token_or_a_wrong_one(hub, api, run, waits):
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_no_permission(hub, api, run, waits, there):
-    if there:
-        push(run, NAME, api=api)
-        (run / "model.safetensors").write_bytes(b"other weights")
+def test_no_permission(hub, api, run, waits, there, request):
+    repository = request.getfixturevalue("published") if there else None
     message = refused(run, HfApi(endpoint=hub.url, token=hub.reader), NAME)
     assert message.startswith(f"PermissionError: the token may not write to {NAME} (403)")
     assert len(hub.repositories) == there and waits == []
-    assert not there or hub.repository(NAME).files()["model.safetensors"] == b"weights"
+    assert not there or repository.files()["model.safetensors"] == b"weights"
 
 
-def test_a_repository_that_goes_away_meanwhile(hub, api, run, waits):
-    push(run, NAME, api=api)
-    (run / "model.safetensors").write_bytes(b"other weights")
+def test_a_repository_that_goes_away_meanwhile(hub, api, run, published, waits):
     hub.fail("POST", "/preupload/", 404)
     message = refused(run, api, NAME)
     assert message.startswith(f"FileNotFoundError: the Hub finds no {NAME}") and "(404)" in message and waits == []
 
 
-def test_a_commit_of_somebody_else_meanwhile(hub, api, run, monkeypatch):
-    push(run, NAME, api=api)
-    (run / "model.safetensors").write_bytes(b"other weights")
+def test_a_commit_of_somebody_else_meanwhile(api, run, published, monkeypatch):
     original = HfApi.preupload_lfs_files
 
     def with_another(self, repo_id, additions, **options):
-        repository = hub.repository(NAME)
-        repository.branches["main"] = repository.add(
-            "of somebody else", dict(repository.commits[repository.branches["main"]])
-        )
+        files = published.commits[published.branches["main"]]
+        published.branches["main"] = published.add("of somebody else", dict(files))
         return original(self, repo_id, additions, **options)
 
     monkeypatch.setattr(HfApi, "preupload_lfs_files", with_another)
     assert "refused the upload to somebody/model (412)" in refused(run, api, NAME)
-    assert hub.repository(NAME).files()["model.safetensors"] == b"weights"
+    assert published.files()["model.safetensors"] == b"weights"
 
 
 def test_a_tag_that_is_refused_after_the_commit(hub, api, run):
@@ -326,20 +320,14 @@ def test_a_lasting_failure_leaves_nothing_behind(hub, api, run, waits, method, p
         assert hub.repository(NAME).branches == {"main": before} and len(hub.repository(NAME).commits) == 2
 
 
-def test_a_pull_request_is_not_opened_twice(hub, api, run, waits):
-    push(run, NAME, api=api)
-    (run / "model.safetensors").write_bytes(b"other weights")
+def test_a_pull_request_is_not_opened_twice(hub, api, run, published, waits):
     hub.fail("POST", "/commit/", 500, after=True)
     assert "answered 500" in refused(run, api, NAME, create_pr=True)
-    assert len(hub.repository(NAME).pull_requests) == 1 and waits == []
+    assert len(published.pull_requests) == 1 and waits == []
 
 
-def test_an_interrupted_upload(hub, api, run, monkeypatch):
-    def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(huggingface_hub.lfs, "_upload_single_part", interrupt)
+def test_an_interrupted_upload(hub, api, run):
+    with mock.patch.object(huggingface_hub.lfs, "_upload_single_part", side_effect=KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):
             push(run, NAME, api=api)
     assert hub.repositories == {}
@@ -347,13 +335,11 @@ def test_an_interrupted_upload(hub, api, run, monkeypatch):
     assert set(hub.repository(NAME).files()) == PUBLISHED | {".gitattributes"}
 
 
-def test_a_repository_that_the_token_does_not_see_is_not_removed(hub, api, run, waits, monkeypatch):
-    push(run, NAME, api=api)
+def test_a_repository_that_the_token_does_not_see_is_not_removed(hub, api, run, published, waits, monkeypatch):
     monkeypatch.setattr(api, "repo_exists", lambda name: False)
     hub.fail("POST", "/commit/", 503, times=1000)
-    (run / "model.safetensors").write_bytes(b"other weights")
     refused(run, api, NAME)
-    assert hub.repository(NAME).files()["model.safetensors"] == b"weights"
+    assert published.files()["model.safetensors"] == b"weights"
 
 
 def test_no_server(hub, api, run, waits):
@@ -380,6 +366,12 @@ def test_runs_that_lack_something(hub, api, run, name, message):
     assert hub.received == []
 
 
+def refused_when_staged(run: Path, tmp_path: Path, message: str) -> None:
+    stage(run, tmp_path / "staged", NAME)
+    with pytest.raises(ValueError, match=message):
+        check([(tmp_path / "staged", NAME)])
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
@@ -390,9 +382,7 @@ def test_runs_that_lack_something(hub, api, run, name, message):
 def test_folders_that_are_refused(run, tmp_path, monkeypatch, name, old, new, message):
     monkeypatch.setenv("HF_TOKEN", "an-oauth-token")
     (run / name).write_text((run / name).read_text().replace(old, new))
-    stage(run, tmp_path / "staged", NAME)
-    with pytest.raises(ValueError, match=message):
-        check([(tmp_path / "staged", NAME)])
+    refused_when_staged(run, tmp_path, message)
 
 
 @pytest.mark.parametrize(
@@ -404,15 +394,13 @@ def test_folders_that_are_refused(run, tmp_path, monkeypatch, name, old, new, me
         ({}, f"by hf_{'a1' * 17}", "README.md holds an access token"),
         *(
             ({}, text, "README.md names a folder of this machine")
-            for text in (*("file:///tmp/data", "corpus:/tmp/data", "</tmp/data>", "C:\\Users\\me\\corpus"),)
+            for text in ("file:///tmp/data", "corpus:/tmp/data", "</tmp/data>", "C:\\Users\\me\\corpus")
         ),
     ],
 )
 def test_cards_that_are_refused(tmp_path, metadata, text, message):
     folder = write_run(write_checkpoint(tmp_path / "run"), code=f"# {text}", **metadata)
-    stage(folder, tmp_path / "staged", NAME)
-    with pytest.raises(ValueError, match=message):
-        check([(tmp_path / "staged", NAME)])
+    refused_when_staged(folder, tmp_path, message)
 
 
 def test_a_licence_that_is_given(tmp_path):
@@ -466,14 +454,13 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
         classify.save_pretrained(root / "runs" / case_id)
         example = f"from transformers import pipeline\n{EXAMPLE.format(text=list(case.texts))}"
         write_run(root / "runs" / case_id, case_id, example)
-    contexts = write_run(
-        root / "runs" / "contexts",
-        "contexts",
+    example = (
         "from transformers import pipeline, AutoModelForSequenceClassification, AutoTokenizer\n"
         'place = {"pretrained_model_name_or_path": "PATH_OR_REPO", "subfolder": "calm"}\n'
         "model = AutoModelForSequenceClassification.from_pretrained(**place)\n"
-        'print(pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(**place))("joy"))',
+        'print(pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(**place))("joy"))'
     )
+    contexts = write_run(root / "runs" / "contexts", "contexts", example)
     report = RunReport.read(contexts)
     report.runs = [seed_run(seed=3, best_dev_metric=0.5), seed_run(seed=8, best_dev_metric=0.4)]  # losses
     report.write(contexts)
@@ -490,9 +477,8 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
 def test_release(released):
     names = {*HUB_CASES, "contexts"}
     assert {path.name for path in released.folder.iterdir()} == {*names, "README.md", SUMS}
-    done = subprocess.run(
-        ["sha256sum", "--check", "--strict", SUMS], cwd=released.folder, capture_output=True, text=True
-    )
+    command = ["sha256sum", "--check", "--strict", SUMS]
+    done = subprocess.run(command, cwd=released.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == len(files_in(released.folder)) - 1
     card = (released.folder / "README.md").read_text()
@@ -533,8 +519,8 @@ def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
     folder = shutil.copytree(released.folder / case_id, tmp_path / "model")
     code, card = next(folder.glob("modeling_*.py")), folder / "README.md"
     if change == "weights":
-        weights = load_file(folder / "model.safetensors")
-        weights = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
+        weights = load_file(folder / "model.safetensors").items()
+        weights = {name: value for name, value in weights if not name.startswith("classifier.")}
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
     elif change == "import":
         code.write_text(f"import hf_emotion\n{code.read_text()}")
@@ -548,12 +534,14 @@ def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
 # The commands
 
 
-def test_the_program_in_the_root():
-    command = [sys.executable, "-P", ROOT / "push_to_hub.py", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+def test_the_program_in_the_root(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["push_to_hub.py", "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "push_to_hub.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert not end.value.code
     for option in ("--repo-id", "--private", "--revision", "--create-pr", "--dry-run", "--tag"):
-        assert option in done.stdout
+        assert option in shown
 
 
 def test_push_of_the_command_line(hub, online, unchecked, run, monkeypatch, argv):

@@ -10,6 +10,7 @@ import os
 import pickle
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def edit_json(path: Path, **changes) -> None:
 # Programs of ours
 
 
+@cache
 def calls_in(path: Path) -> list[tuple[str, ast.Call]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -117,10 +119,8 @@ def test_every_checkpoint_is_read_in_one_place():
     }
     assert {name for name, _ in found} == {"loading.py", "load_check.py", "onnx_replies.py", "__init__.py"}
     # These classes of transformers know neither code beside the files nor pickles.
-    assert {call for name, call in found if name in ("onnx_replies.py", "__init__.py")} == {
-        "GenerationConfig.from_pretrained",
-        "BertTokenizerFast.from_pretrained",
-    }
+    others = {call.partition(".")[0] for name, call in found if name in ("onnx_replies.py", "__init__.py")}
+    assert others == {"GenerationConfig", "BertTokenizerFast"}
 
 
 # Pickles
@@ -155,9 +155,8 @@ def test_a_pickle_is_refused_and_not_run(checkpoint, proof, tmp_path, argv):
     done = argv("predict", checkpoint, "joy")
     assert done.code == 1 and "a pickle can run code" in done.err and done.err.count("\n") == 1
     assert not proof.exists() and not (tmp_path / "onnx").exists() and not (tmp_path / "roberta").exists()
-    with pytest.raises((OSError, FileExistsError)):  # the payload works
-        pickle.loads(pickle.dumps(Payload(proof)))
-        pickle.loads(pickle.dumps(Payload(proof)))
+    pickle.loads(pickle.dumps(Payload(proof)))
+    assert proof.exists()  # the payload works
 
 
 @pytest.mark.parametrize("how", ["pickle in the name of safetensors", "index of safetensors"])
@@ -246,25 +245,17 @@ def test_an_attention_that_would_be_downloaded(tmp_path):
 
 @pytest.fixture
 def run(checkpoint) -> Path:
-    return write_run(
-        checkpoint, code='from transformers import pipeline\nprint(pipeline(model="PATH_OR_REPO")("joy"))'
-    )
-
-
-def refused_by_check(run: Path, tmp_path: Path, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        push(run, NAME, dry_run=True)
-    with pytest.raises(ValueError, match=message):
-        release([run], tmp_path / "released")
-    assert not any(path for path in (tmp_path / "released").rglob("*") if path.is_file())
+    example = 'from transformers import pipeline\nprint(pipeline(model="PATH_OR_REPO")("joy"))'
+    return write_run(checkpoint, code=example)
 
 
 def test_other_code_is_not_run_unless_trusted(run, proof, tmp_path, argv):
     code = next(path for path in sorted(run.glob("modeling_*.py")))
     code.write_text(payload(proof) + code.read_text())
-    refused_by_check(
-        run, tmp_path, rf"{code.name} is not the file that this version of hf-emotion ships.*--trust-remote-code"
-    )
+    message = rf"{code.name} is not the file that this version of hf-emotion ships.*--trust-remote-code"
+    with pytest.raises(ValueError, match=message):
+        release([run], tmp_path / "released")
+    assert not any(path for path in (tmp_path / "released").rglob("*") if path.is_file())
     done = argv("push", run, "--repo-id", NAME, "--dry-run")
     assert done.code == 1 and "--trust-remote-code" in done.err
     assert not proof.exists()
@@ -411,12 +402,12 @@ def test_names_of_runs_stay_in_their_folder(run, tmp_path):
             make_recipe({"name": name})
 
 
-@pytest.mark.parametrize("seed", ["../../other", None, []])
-def test_seeds_of_runs_stay_in_their_folder(run, tmp_path, seed):
+def test_seeds_of_runs_stay_in_their_folder(run, tmp_path):
     (run / "config.json").unlink()
-    edit_json(run / "metrics.json", runs=[vars(seed_run(seed=seed)) for _ in range(2)])
-    with pytest.raises(ValueError, match="`seed` must be"):
-        stage(run, tmp_path / "staged", NAME)
+    for number, seed in enumerate(("../../other", None, [])):
+        edit_json(run / "metrics.json", runs=[vars(seed_run(seed=seed)) for _ in range(2)])
+        with pytest.raises(ValueError, match="`seed` must be"):
+            stage(run, tmp_path / f"staged-{number}", NAME)
 
 
 def test_names_of_repositories(run):

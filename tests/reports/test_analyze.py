@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,6 +16,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
+from html_page import Page
 from sklearn.metrics import f1_score, precision_score, recall_score
 from toolkit_helpers import (
     drawn_pictures,
@@ -61,15 +61,24 @@ TEST = [
     ("t9", [], [0.1, 0.1, 0.1, 0.1]),
 ]
 # The other run has t1 and t3 right, t5 and t7 wrong, the rest as it is.
-OTHER = [
-    (row, gold, {"t1": [0.1, 0.2, 0.8, 0.1], "t3": [0.1, 0.8, 0.1, 0.1], "t5": [0.1, 0.2, 0.7, 0.3]}.get(row, scores))
-    if row != "t7"
-    else (row, gold, [0.1, 0.7, 0.2, 0.3])
-    for row, gold, scores in TEST
-]
+CHANGED = {
+    "t1": [0.1, 0.2, 0.8, 0.1],
+    "t3": [0.1, 0.8, 0.1, 0.1],
+    "t5": [0.1, 0.2, 0.7, 0.3],
+    "t7": [0.1, 0.7, 0.2, 0.3],
+}
+OTHER = [(row, gold, CHANGED.get(row, scores)) for row, gold, scores in TEST]
 THRESHOLDS = {A: 0.4, J: 0.5, N: 0.45, H: 0.25}
 
 TEMPERATURE = 1.5
+
+
+def gold_of(rows) -> np.ndarray:
+    return np.array([[name in labels for name in NAMES] for _, labels, _ in rows])
+
+
+def scores_of(rows) -> np.ndarray:
+    return np.array([scores for *_, scores in rows])
 
 
 def dev_rows(seed=0, rows=60):
@@ -133,40 +142,17 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pictures():
-    with drawn_pictures():
-        yield
-
-
 @pytest.fixture(scope="module")
 def analyzed(tmp_path_factory, corpus):
     """A hand-made run after `analyze`, and its result."""
     run = write_run(tmp_path_factory.mktemp("hand") / "run", name=f"run {HOSTILE}")
-    return run, analyze(run, data_dir=corpus)
+    with drawn_pictures():
+        return run, analyze(run, data_dir=corpus)
 
 
 @pytest.fixture
 def no_figures(monkeypatch):
     monkeypatch.setattr(module, "_figures", lambda *arguments: {})
-
-
-class Page(HTMLParser):
-    """The tags and attributes of a page, and its text."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += attributes
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def page(path: Path) -> Page:
@@ -196,6 +182,9 @@ class TestCalibration:
         found = metrics.reliability(np.array([[1, 0, 1]]), np.array([[1.0, 0.0, 0.5]]), bins=2)
         assert [entry["count"] for entry in found["bins"]] == [2, 1]  # (lower, upper], and 0 in the first
         assert np.isnan(metrics.reliability(np.zeros(0, int), np.zeros((0, 3)))["ece"])
+        sure = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        assert metrics.fit_temperature(np.array([0, 1, 1]), sure) == pytest.approx(20, rel=0.01)  # as far as it goes
+        assert np.isfinite(metrics.temperature_scaled(sure, 3.0, True)).all()
 
     @pytest.mark.parametrize("factor", [0.4, 1.0, 3.0])
     def test_the_temperature_of_scaled_logits_is_found(self, factor):
@@ -220,21 +209,14 @@ class TestCalibration:
         assert metrics.fit_temperature(labels, sure) == pytest.approx(2, rel=0.05)
         np.testing.assert_allclose(metrics.temperature_scaled(sure, 2, True), 1 / (1 + np.exp(-logits)), atol=1e-6)
 
-    def test_probabilities_of_zero_and_one(self):
-        scores = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-        assert metrics.fit_temperature(np.array([0, 1, 1]), scores) == pytest.approx(20, rel=0.01)  # as far as it goes
-        assert np.isfinite(metrics.temperature_scaled(scores, 3.0, True)).all()
-
 
 class TestRule:
     def test_top_1_and_top_3(self):
-        gold = np.array([[name in labels for name in NAMES] for _, labels, _ in TEST]).astype(np.int8)
-        right, predicted = metrics.paper_errors(gold, np.array([scores for *_, scores in TEST]))
+        right, predicted = metrics.paper_errors(gold_of(TEST).astype(np.int8), scores_of(TEST))
         assert right.tolist() == [False, False, False, False, True, True, True, False, False]
         assert predicted.tolist()[:8] == [1, 1, 2, 3, 0, 2, 1, 1]
 
-    def test_class_ids(self):
-        right, predicted = metrics.paper_errors(np.array([0, 1]), np.array([[0.4, 0.6], [0.1, 0.9]]))
+        right, predicted = metrics.paper_errors(np.array([0, 1]), np.array([[0.4, 0.6], [0.1, 0.9]]))  # class ids
         assert right.tolist() == [False, True] and predicted.tolist() == [1, 1]
 
 
@@ -258,10 +240,12 @@ class TestThresholdCurve:
 class TestOneRun:
     def test_confusions(self, analyzed):
         _, result = analyzed
-        found = [
-            [pair[name] for name in ("gold", "predicted", "rows", "mean", "std")] for pair in result["confusions"]
+        columns = ("gold", "predicted", "rows", "mean", "std")
+        assert [[pair[name] for name in columns] for pair in result["confusions"]] == [
+            [N, J, 2, 2, None],
+            [J, N, 1, 1, None],
+            [J, H, 1, 1, None],
         ]
-        assert found == [[N, J, 2, 2, None], [J, N, 1, 1, None], [J, H, 1, 1, None]]
         assert list(result["rows"].values()) == [6, 2, 1] and list(result["errors"].values()) == [4, 1]
         assert result["top1_accuracy"]["mean"] == pytest.approx(2 / 6) and result["top3_accuracy"]["mean"] == 0.5
 
@@ -276,8 +260,7 @@ class TestOneRun:
     def test_the_stored_probabilities_are_calibrated_ones(self, analyzed):
         run, result = analyzed
         assert result["calibration"]["temperature"] == TEMPERATURE
-        gold = np.array([[name in labels for name in NAMES] for _, labels, _ in TEST])
-        scores = np.array([scores for *_, scores in TEST])
+        gold, scores = gold_of(TEST), scores_of(TEST)
         raw = 1 / (1 + np.exp(-TEMPERATURE * np.log(scores / (1 - scores))))
         for kind, values in (("before", raw), ("after", scores)):
             assert result["calibration"][kind]["ece"] == pytest.approx(metrics.reliability(gold, values)["ece"])
@@ -287,8 +270,7 @@ class TestOneRun:
     def test_threshold_curves_are_those_of_dev(self, analyzed):
         _, result = analyzed
         curves = result["threshold_curves"]
-        gold = np.array([[name in labels for name in NAMES] for _, labels, _ in dev_rows()])
-        scores = np.array([scores for *_, scores in dev_rows()])
+        gold, scores = gold_of(dev_rows()), scores_of(dev_rows())
         at = curves["thresholds"].index(0.5)
         expected = [f1_score(gold[:, i], scores[:, i] > 0.5) for i in range(4)]
         assert [curves["labels"][name]["f1"][at] for name in NAMES] == pytest.approx(expected)
@@ -297,7 +279,7 @@ class TestOneRun:
 
     def test_correlation(self, analyzed):
         _, result = analyzed
-        scores = np.array([scores for *_, scores in TEST])
+        scores = scores_of(TEST)
         first, second = scores[:, 0] - scores[:, 0].mean(), scores[:, 2] - scores[:, 2].mean()
         r = (first @ second) / np.sqrt((first @ first) * (second @ second))
         assert result["label_correlation"]["matrix"][0][2] == pytest.approx(r)
@@ -316,13 +298,9 @@ class TestOneRun:
 
     def test_errors_are_listed_with_texts_by_confusion(self, analyzed):
         run, _ = analyzed
-        found = page(run / "analysis" / "errors.html")
-        summaries = re.findall(
-            "<summary>(.*?)</summary>", (run / "analysis" / "errors.html").read_text(encoding="utf-8")
-        )
-        assert [html.unescape(summary) for summary in summaries] == [
-            f"{N} → {J}: 2", f"{J} → {H}: 1", f"{J} → {N}: 1", "several labels: 1",
-        ]  # fmt: skip
+        found, path = page(run / "analysis" / "errors.html"), run / "analysis" / "errors.html"
+        summaries = map(html.unescape, re.findall("<summary>(.*?)</summary>", path.read_text(encoding="utf-8")))
+        assert list(summaries) == [f"{N} → {J}: 2", f"{J} → {H}: 1", f"{J} → {N}: 1", "several labels: 1"]
         assert f't1 says {HOSTILE} & "so"' in found.text and "joy (0.800)" in found.text
         assert found.text.index("t1 says") < found.text.index("t2 says")  # the surer one first
         assert "t5 says" not in found.text and "t7 says" not in found.text and "t8 says" in found.text
@@ -356,6 +334,10 @@ class TestOneRun:
         assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
 
 
+def spread(values) -> dict:
+    return {"mean": pytest.approx(np.mean(values)), "std": pytest.approx(np.std(values, ddof=1))}
+
+
 @pytest.mark.usefixtures("no_figures")
 class TestLess:
     def test_seeds(self, tmp_path):
@@ -366,20 +348,12 @@ class TestLess:
         report.runs[1].temperature = 2.0
         report.write(run)
         result = analyze(run)
-        shares = [2 / 6, 3 / 6]
-        assert result["best_seed"] == 2
-        assert result["top1_accuracy"] == {
-            "mean": pytest.approx(np.mean(shares)),
-            "std": pytest.approx(np.std(shares, ddof=1)),
-        }
+        assert result["best_seed"] == 2 and result["top1_accuracy"] == spread([2 / 6, 3 / 6])
         confusion = result["confusions"][0]
         assert (confusion["gold"], confusion["rows"], confusion["mean"]) == (N, 2, 1.5)
         assert confusion["std"] == pytest.approx(0.5**0.5)
         assert result["calibration"]["temperature"] == TEMPERATURE
-        assert result["calibration"]["temperature_over_seeds"] == {
-            "mean": pytest.approx((TEMPERATURE + 2) / 2),
-            "std": pytest.approx(np.std([TEMPERATURE, 2], ddof=1)),
-        }
+        assert result["calibration"]["temperature_over_seeds"] == spread([TEMPERATURE, 2])
         assert "1.5000 ± 0.7071" in page(run / "report.html").text
         shutil.rmtree(run / "seed-5")
         again = analyze(run)
@@ -392,10 +366,9 @@ class TestLess:
         assert result["calibration"]["temperature"] == TEMPERATURE  # of the run's report
         assert result["threshold_curves"] is None
         assert result["selective"]["abstention"] is None and result["selective"]["aurc"]["mean"] > 0
-        for what in ("abstention and prediction sets", "threshold curves"):
-            assert "no rows of the split 'validation'" in result["left_out"][what]
+        said = [result["left_out"][what] for what in ("abstention and prediction sets", "threshold curves")]
+        assert all("no rows of the split 'validation'" in text for text in (*said, page(run / "report.html").text))
         assert (run / "config.json").read_text() == before
-        assert "no rows of the split 'validation'" in page(run / "report.html").text
 
     def test_without_the_corpus_the_errors_have_ids(self, tmp_path, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
@@ -450,17 +423,18 @@ class TestLess:
     @pytest.mark.parametrize("targets", [None, ["bar", "drink"]])
     def test_aspects_that_end_alike(self, tmp_path, targets):
         """All rows about "price" are right, all about "drink/price" are wrong."""
+        scores = {"price": [0.0, 1.0], "drink/price": [1.0, 0.0]}
+        about = [""] if targets is None else [f"{target}/" for target in targets]
         asked = [
-            (f"{number}/{target}{aspect}", ["positive"], scores)
+            (f"{number}/{target}{aspect}", ["positive"], own)
             for number in "123"
-            for target in ([""] if targets is None else [f"{target}/" for target in targets])
-            for aspect, scores in (("price", [0.0, 1.0]), ("drink/price", [1.0, 0.0]))
+            for target in about
+            for aspect, own in scores.items()
         ]
-        contexts = {"aspects": ["price", "drink/price"], "targets": targets, "target_texts": targets}
+        contexts = {"aspects": list(scores), "targets": targets, "target_texts": targets}
         parts, names = {"validation": asked, "test": asked}, ["none", "positive"]
         run = write_run(tmp_path / "run", parts, multi_label=False, names=names, contexts=contexts)
-        found = analyze(run)["aspects"]
-        rows = len(asked) // 2
+        found, rows = analyze(run)["aspects"], len(asked) // 2
         assert [(found[aspect]["rows"], found[aspect]["accuracy"]) for aspect in found] == [(rows, 1.0), (rows, 0.0)]
 
     def test_many_errors_are_cut_and_counted(self, tmp_path, monkeypatch):
@@ -550,19 +524,11 @@ def seeded_run(
     dev = {seed: 1 / (number + 1) for number, seed in enumerate(shares)}
     runs = [seed_run(seed=seed, best_dev_metric=-dev[seed]) for seed in shares]
     first = next(iter(shares))
-    scores_of = {seed: np.array([scores for *_, scores in own[parts[-1]]]) for seed, own in rows.items()}
-    f1 = [metrics.classification(gold, scores, names)["macro_f1"] for scores in scores_of.values()]
+    f1 = [metrics.classification(gold, scores_of(own[parts[-1]]), names)["macro_f1"] for own in rows.values()]
     figures = {"mean": float(np.mean(f1)), "std": None}
     summary = {part: {"argmax": {"macro_f1": figures}} for part in parts}
-    run = write_run(
-        folder,
-        rows[first],
-        multi_label=False,
-        names=names,
-        runs=runs,
-        summary=summary,
-        **{"name": folder.name} | changes,
-    )
+    options = {"multi_label": False, "names": names, "runs": runs, "summary": summary, "name": folder.name} | changes
+    run = write_run(folder, rows[first], **options)
     for seed, own in rows.items():
         if len(shares) > 1:
             write_predictions(run / f"seed-{seed}", own, names)
@@ -638,17 +604,22 @@ class TestCompareOverSeeds:
                 write_predictions(run / f"seed-{seed}", {"validation": dev_rows(), "test": parts})
             report = RunReport.read(run)
             report.runs[1].thresholds = dict.fromkeys(NAMES, 0.65)
+            report.threshold = 0.15  # 0.239 after the temperature: scores of 0.2 lie between
             report.write(run)
             runs.append(run)
-        fixed, tuned = compare(runs)["tests"]
-        expected = []
-        for parts in (TEST, OTHER):
-            scores = np.array([scores for _, _, scores in parts])
-            gold = np.array([[name in own for name in NAMES] for _, own, _ in parts])
-            limits = [list(THRESHOLDS.values()), [0.65] * 4]
-            expected.append(np.mean([metrics.macro_f1(gold, scores > limit) for limit in limits]))
-        assert tuned["difference"] == pytest.approx(expected[1] - expected[0])
-        assert fixed["difference"] != pytest.approx(tuned["difference"])
+        odds = report.threshold / (1 - report.threshold)  # of what the model says before its temperature
+        limits = {
+            "fixed": [1 / (1 + odds ** (-1 / TEMPERATURE))] * 2,
+            "tuned": [list(THRESHOLDS.values()), [0.65] * 4],
+        }
+        for test in compare(runs)["tests"]:
+            expected = [
+                np.mean(
+                    [metrics.macro_f1(gold_of(rows), scores_of(rows) > limit) for limit in limits[test["decision"]]]
+                )
+                for rows in (TEST, OTHER)
+            ]
+            assert test["difference"] == pytest.approx(expected[1] - expected[0]) != 0
 
     def test_seeds_without_predictions(self, pair):
         """Then both runs stand with their best seeds, and the result says so."""
@@ -741,28 +712,25 @@ class TestTrainedRuns:
         assert any(text in page(run / "analysis" / "errors.html").text for text in texts)
 
 
-class TestHistogram:
-    def test_zero_is_an_edge_and_nothing_is_lost(self):
-        values = np.random.default_rng(0).normal(0.3, 0.2, 5000).astype(np.float32)
-        found = histogram([values[:2000], values[2000:]])
-        edges = np.array(found["edges"])
-        assert sum(found["counts"]) == 5000 and np.abs(edges).min() < 1e-12 and (np.diff(edges) > 0).all()
-        assert np.array(found["counts"])[edges[1:] <= 1e-12].sum() == (values < 0).sum()
-
-    def test_few_values(self):
-        for values in ([0.5, 0.5], [0.0, 1.0], [-1.0, -0.5], [-1e-7, 1.0]):
-            assert sum(histogram([np.array(values)])["counts"]) == 2
+def test_zero_is_an_edge_of_a_histogram_and_nothing_is_lost():
+    values = np.random.default_rng(0).normal(0.3, 0.2, 5000).astype(np.float32)
+    found = histogram([values[:2000], values[2000:]])
+    edges = np.array(found["edges"])
+    assert sum(found["counts"]) == 5000 and np.abs(edges).min() < 1e-12 and (np.diff(edges) > 0).all()
+    assert np.array(found["counts"])[edges[1:] <= 1e-12].sum() == (values < 0).sum()
+    for few in ([0.5, 0.5], [0.0, 1.0], [-1.0, -0.5], [-1e-7, 1.0]):
+        assert sum(histogram([np.array(few)])["counts"]) == 2
 
 
 class TestRows:
     @pytest.mark.parametrize("kind", ["dialogues", "aspects", "texts"])
     def test_texts_stand_in_the_order_of_the_predictions(self, kind, tmp_path, places):
-        if kind == "dialogues":
-            splits = load_dataset_for("dialogue_files", write_dialogues(tmp_path / "data"))
+        if kind == "texts":
+            splits = load_dataset_for("quickstart")
         elif kind == "aspects":
             splits = load_dataset_for("aspect_files", places, target_column="target")
         else:
-            splits = load_dataset_for("quickstart")
+            splits = load_dataset_for("dialogue_files", write_dialogues(tmp_path / "data"))
         rows, gold = splits["test"], label_matrix(splits["test"])
         names = [f"label {i}" for i in range(28)]
         scores = np.random.default_rng(0).random((len(gold), 28))
@@ -795,26 +763,18 @@ def test_labels_that_were_not_annotated_are_no_decisions(tmp_path):
     probabilities, hidden = rng.uniform(0.1, 0.9, (40, 3)), rng.random((40, 3)) < 0.4
     gold = (rng.random((40, 3)) < probabilities) & ~hidden
     named = lambda flags: [[name for name, flag in zip("abc", row, strict=True) if flag] for row in flags]  # noqa: E731
-    table = pyarrow.table(
-        {
-            "id": [str(row) for row in range(40)],
-            "split": ["test"] * 40,
-            "labels": pyarrow.array(named(gold), pyarrow.list_(pyarrow.string())),
-            "probabilities": probabilities.tolist(),
-            "unannotated": pyarrow.array(named(hidden), pyarrow.list_(pyarrow.string())),
-        }
-    ).replace_schema_metadata({"label_names": json.dumps(list("abc"))})
+    lists = {"labels": named(gold), "unannotated": named(hidden)}
+    columns = {name: pyarrow.array(own, pyarrow.list_(pyarrow.string())) for name, own in lists.items()}
+    columns |= {"id": [*map(str, range(40))], "split": ["test"] * 40, "probabilities": probabilities.tolist()}
+    table = pyarrow.table(columns).replace_schema_metadata({"label_names": json.dumps(list("abc"))})
     pyarrow.parquet.write_table(table, tmp_path / "predictions.parquet")
     found = read_predictions(tmp_path, "test", multi_label=True)
     report = run_report(runs=[seed_run(temperature=1.5, thresholds=dict.fromkeys("abc", 0.5))])
     after = calibrated(report, "test", [found])["after"]
-    sure = probabilities[~hidden]
-    edges = np.linspace(0, 1, len(after["bins"]) + 1)
-    expected = 0.0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
-        inside = (sure > low) & (sure <= high)
-        if inside.any():
-            expected += abs(gold[~hidden][inside].mean() - sure[inside].mean()) * inside.mean()
+    sure, bins = probabilities[~hidden], len(after["bins"])
+    bin_of = np.ceil(sure * bins)
+    misses = [(gold[~hidden] - sure)[bin_of == number].sum() for number in range(1, bins + 1)]
+    expected = np.abs(misses).sum() / len(sure)
     assert after["ece"] == pytest.approx(expected) and sum(part["count"] for part in after["bins"]) == len(sure)
     both = ~hidden[:, 0] & ~hidden[:, 2]
     r = np.corrcoef(probabilities[both, 0], probabilities[both, 2])[0, 1]

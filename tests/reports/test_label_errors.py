@@ -4,6 +4,7 @@
 import csv
 import json
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -102,20 +103,14 @@ def test_command(tmp_path, base_bert, monkeypatch):
     printed = invoke(*arguments, "-o", tmp_path / "second")
     assert f"{result['flagged']} of 49 rows" in printed
     if result["pairs"]:
-        assert cells(printed)[1] == [
-            *(result["pairs"][0][name] for name in ("given", "suggested")),
-            str(result["pairs"][0]["rows"]),
-        ]
-    assert "\n'=cmd" not in (tmp_path / "first" / "label_errors.csv").read_text("utf-8")
-    assert "'=cmd() <b>" in (tmp_path / "first" / "label_errors.csv").read_text("utf-8")
-    assert "<b>" not in (tmp_path / "first" / "label_errors.html").read_text("utf-8")
+        pair = result["pairs"][0]
+        assert cells(printed)[1] == [pair["given"], pair["suggested"], str(pair["rows"])]
+    table, page = ((tmp_path / "first" / f"label_errors.{ending}").read_text("utf-8") for ending in ("csv", "html"))
+    assert "\n'=cmd" not in table and "'=cmd() <b>" in table and "<b>" not in page
 
 
 def test_nothing_half_written(tmp_path, base_bert, single_label, monkeypatch):
-    def fail(*arguments, **keywords):
-        raise OSError("no space")
-
-    monkeypatch.setattr(label_errors, "render", fail)
+    monkeypatch.setattr(label_errors, "render", mock.Mock(side_effect=OSError("no space")))
     with pytest.raises(OSError, match="no space"):
         check_labels(base_bert, "files", single_label, output=tmp_path / "out")
     assert not list(tmp_path.iterdir())

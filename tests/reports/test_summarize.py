@@ -2,13 +2,14 @@
 """Summaries of predictions: counts by hand, groups, time, drift, wrong input, and the page."""
 
 import json
-from html.parser import HTMLParser
 from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
 import pytest
+from html_page import Page
 from huggingface_hub.errors import RemoteEntryNotFoundError
+from toolkit_helpers import invoke
 from typer.testing import CliRunner
 
 from hf_emotion import summarize
@@ -22,6 +23,11 @@ def wide(joy: list[float], fear: list[float], **columns) -> pd.DataFrame:
     scores = {"probability_joy": joy, "probability_fear": fear}
     decisions = {name.replace("probability", "decision"): np.array(values) > 0.5 for name, values in scores.items()}
     return pd.DataFrame({**columns, **scores, **decisions})
+
+
+def joined(labels: list[str], **columns) -> pd.DataFrame:
+    """A file with a column of labels."""
+    return pd.DataFrame({"predicted_labels": labels, "truncated": "false", **columns})
 
 
 @pytest.fixture
@@ -54,30 +60,19 @@ class TestShares:
         assert found.loc["fear", "adjusted"] == pytest.approx(0.5)
 
     def test_all_forms_of_a_file_say_the_same(self, counts, tmp_path):
-        names = np.where(
-            FRAME.decision_joy & FRAME.decision_fear, "joy|fear", np.where(FRAME.decision_fear, "fear", "")
-        )
-        joined = pd.DataFrame({"predicted_labels": names, "truncated": "false"})
-        lists = joined.assign(predicted_labels=[name.split("|") if name else [] for name in names])
-        files = {
-            "wide.csv": FRAME,
-            "wide.parquet": FRAME,
-            "joined.csv": joined,
-            "lists.parquet": lists,
-            "lists.jsonl": lists,
-        }
-        for name, frame in files.items():
-            path = tmp_path / name
-            if name.endswith("csv"):
-                frame.to_csv(path, index=False)
-            elif name.endswith("parquet"):
-                frame.to_parquet(path)
-            else:
-                frame.to_json(path, orient="records", lines=True)
+        lists = [
+            ["joy"] * joy + ["fear"] * fear for joy, fear in zip(FRAME.decision_joy, FRAME.decision_fear, strict=True)
+        ]
+        listed = pd.DataFrame({"predicted_labels": lists, "truncated": "false"})
+        FRAME.to_csv(tmp_path / "wide.csv", index=False)
+        FRAME.to_parquet(tmp_path / "wide.parquet")
+        listed.assign(predicted_labels=["|".join(own) for own in lists]).to_csv(tmp_path / "joined.csv", index=False)
+        listed.to_parquet(tmp_path / "lists.parquet")
+        listed.to_json(tmp_path / "lists.jsonl", orient="records", lines=True)
+        for path in tmp_path.iterdir():
             found = summarize(path, "model")
-            assert found.rows == 100, name
             chosen = {one["label"]: (one["chosen"], round(one["adjusted"], 6)) for one in found.shares}
-            assert chosen == {"joy": (40, 0.4), "fear": (50, 0.5)}, name
+            assert found.rows == 100 and chosen == {"joy": (40, 0.4), "fear": (50, 0.5)}, path
 
     def test_rows_without_a_prediction_do_not_count(self):
         frame = pd.DataFrame({"predicted_labels": ["joy", "", None], "truncated": ["false", "false", ""]})
@@ -90,19 +85,10 @@ class TestShares:
         assert found == {"food/positive": 1, "food/negative": 1}
 
     def test_terms_are_counted_with_their_sentiment(self):
-        frame = pd.DataFrame(
-            {
-                "predicted_terms": ["Pizza", "pizza", "staff", ""],
-                "predicted_labels": ["positive", "negative", "positive", ""],
-                "truncated": "false",
-            }
-        )
-        found = summarize(frame)
-        assert {one["label"]: one["chosen"] for one in found.shares} == {
-            "pizza/positive": 1,
-            "pizza/negative": 1,
-            "staff/positive": 1,
-        }
+        labels = ["positive", "negative", "positive", ""]
+        found = summarize(joined(labels, predicted_terms=["Pizza", "pizza", "staff", ""]))
+        counted = {one["label"]: one["chosen"] for one in found.shares}
+        assert counted == dict.fromkeys(("pizza/positive", "pizza/negative", "staff/positive"), 1)
         assert (found.rows, found.skipped) == (3, 1)  # a text without a term is none
 
     def test_means_of_values(self):
@@ -114,11 +100,8 @@ class TestShares:
         for name, values in frame.groupby("who")["value_joy"]:
             error = values.std() / 10
             assert rows.loc[name, "mean"] == pytest.approx(values.mean())
-            np.testing.assert_allclose(
-                rows.loc[name, ["low", "high"]].astype(float),
-                values.mean() + np.array([-1.98, 1.98]) * error,
-                atol=0.02,
-            )
+            expected = values.mean() + np.array([-1.98, 1.98]) * error
+            np.testing.assert_allclose(rows.loc[name, ["low", "high"]].astype(float), expected, atol=0.02)
         (one,) = found.differences
         assert abs(one["difference"]) > 0.8 and one["p_holm"] < 1e-10 and "z-test" in found.tested
         assert "mean value" in found.to_html() and "%" not in found.shown(one["low"])
@@ -126,30 +109,24 @@ class TestShares:
         assert alone["low"] != alone["low"]  # one row says nothing of the deviation
 
     def test_joined_values_are_refused(self):
-        frame = pd.DataFrame({"predicted_labels": ["valence|arousal"] * 3, "truncated": "false"})
         with pytest.raises(ValueError, match="values of a regression.*--columns wide"):
-            summarize(frame)
+            summarize(joined(["valence|arousal"] * 3))
 
     def test_scores_of_joined_files_are_read(self, counts):
-        frame = pd.DataFrame(
-            {
-                "predicted_labels": ["joy", ""],
-                "truncated": "false",
-                "all_scores": ['{"joy": 0.9, "fear": 0.1}', '{"joy": 0.3, "fear": 0.2}'],
-            }
-        )
-        found = summarize(frame, "model")
-        assert found.method == "probabilistic"
-        assert found.labels == ["joy", "fear"]
+        scores = ['{"joy": 0.9, "fear": 0.1}', '{"joy": 0.3, "fear": 0.2}']
+        found = summarize(joined(["joy", ""], all_scores=scores), "model")
+        assert found.method == "probabilistic" and found.labels == ["joy", "fear"]
 
 
 class TestGroupsAndTime:
     def test_differences_by_hand(self, counts):
         found = summarize(FRAME, "model", by="who")
-        (joy,) = [one for one in found.differences if one["label"] == "joy"]
+        joy, fear = sorted(found.differences, key=lambda one: one["p_value"], reverse=True)
+        assert (joy["label"], fear["label"]) == ("joy", "fear")
         assert (joy["first"], joy["second"]) in (("a", "b"), ("b", "a"))
         # Fisher's exact test of 40 of 50 against 0 of 50: both tails of the hypergeometric distribution
-        assert joy["p_value"] < 1e-15 and joy["p_holm"] == pytest.approx(2 * joy["p_value"])
+        assert joy["p_value"] < 1e-15 and joy["p_holm"] / joy["p_value"] == pytest.approx(1)
+        assert fear["p_holm"] / fear["p_value"] == pytest.approx(2)  # the smaller one of two
         assert "Fisher" in found.tested and "2 tests" in found.tested
         sign = 1 if joy["first"] == "a" else -1
         assert sign * joy["low"] > 0 or sign * joy["high"] > 0
@@ -166,26 +143,15 @@ class TestGroupsAndTime:
         assert [(one["first"], one["second"]) for one in found.differences] == [(g, "all others") for g in "abc"]
 
     def test_periods(self):
-        days = [
-            "2026-11-01",
-            "2026-11-02T09:00",
-            "2026-11-08 23:59",
-            "2026-11-09T00:00:00+00:00",
-        ]  # Sunday, Monday, Sunday, Monday
+        # Sunday, Monday, Sunday, Monday
+        days = ["2026-11-01", "2026-11-02T09:00", "2026-11-08 23:59", "2026-11-09T00:00:00+00:00"]
         frame = wide([0.9, 0.9, 0.2, 0.2], [0.1] * 4, day=days)
-        found = summarize(frame, time="day", labels=["joy"])
-        assert {one["period"]: (one["rows"], one["chosen"]) for one in found.shares} == {
-            "2026-10-26": (1, 1),
-            "2026-11-02": (2, 1),
-            "2026-11-09": (1, 0),
-        }
-        assert [(one["first"], one["second"]) for one in found.differences] == [
-            ("2026-11-02", "2026-10-26"),
-            ("2026-11-09", "2026-11-02"),
-        ]
-        assert [one["period"] for one in summarize(frame, time="day", every="month", labels=["joy"]).shares] == [
-            "2026-11-01"
-        ]
+        found, weeks = summarize(frame, time="day", labels=["joy"]), ["2026-10-26", "2026-11-02", "2026-11-09"]
+        counted = {one["period"]: (one["rows"], one["chosen"]) for one in found.shares}
+        assert counted == dict(zip(weeks, ((1, 1), (2, 1), (1, 0)), strict=True))
+        assert [(one["first"], one["second"]) for one in found.differences] == [*zip(weeks[1:], weeks, strict=False)]
+        (month,) = summarize(frame, time="day", every="month", labels=["joy"]).shares
+        assert month["period"] == "2026-11-01"
 
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
@@ -201,8 +167,7 @@ class TestGroupsAndTime:
 
 class TestDrift:
     def test_index_by_hand(self):
-        then = pd.DataFrame({"predicted_labels": ["joy"] * 10 + [""] * 90, "truncated": "false"})
-        now = pd.DataFrame({"predicted_labels": ["joy"] * 50 + [""] * 50, "truncated": "false"})
+        then, now = (joined(["joy"] * share + [""] * (100 - share)) for share in (10, 50))
         a, b = 50.5 / 101, 10.5 / 101
         expected = (a - b) * np.log(a / b) + ((1 - a) - (1 - b)) * np.log((1 - a) / (1 - b))
         assert summarize(now, reference=then).drift["stability"]["joy"] == pytest.approx(expected)
@@ -216,14 +181,14 @@ class TestDrift:
         assert (found["strike"]["texts"], found["strike"]["before"]) == (30, 0)
 
 
+UNREAD = r"100 of 100 times cannot be read, first in row 1: 'a'\. Write 2026-11-27 .*--time-format"
+
+
 class TestWrongInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (
-                {"time": "who"},
-                r"100 of 100 times cannot be read, first in row 1: 'a'\. Write 2026-11-27 .*--time-format",
-            ),
+            ({"time": "who"}, UNREAD),
             ({"by": "nobody"}, r"no column 'nobody'; the columns are \['text', 'who'\]"),
             ({"every": "fortnight"}, "`every` must be one of"),
             ({"labels": ["joyy"]}, "no label"),
@@ -250,9 +215,8 @@ class TestWrongInput:
 
     def test_labels_of_another_model(self, counts):
         frame = FRAME.rename(columns=lambda name: name.replace("fear", "rage"))
-        with pytest.raises(
-            ValueError, match=r"of another model than m: only in them \['rage'\], only in the model \['fear'\]"
-        ):
+        message = r"of another model than m: only in them \['rage'\], only in the model \['fear'\]"
+        with pytest.raises(ValueError, match=message):
             summarize(frame, "m")
 
     def test_a_model_without_validation_errors(self, monkeypatch):
@@ -291,15 +255,6 @@ class TestWrongInput:
             summarize(frame, by="id")
 
 
-class Tags(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append(tag)
-
-
 class TestPageAndCommand:
     NASTY = "<script>alert(1)</script>&\"'"
 
@@ -307,9 +262,8 @@ class TestPageAndCommand:
         frame = FRAME.assign(text=self.NASTY, who=[self.NASTY] * 50 + ["$b$"] * 50).rename(columns={"who": "<b>who"})
         for options in ({}, {"by": "<b>who"}, {"by": "<b>who", "time": ["2026-11-02", "2026-11-09"] * 50}):
             page = summarize(frame, "model", **options).to_html()
-            tags = Tags()
-            tags.feed(page)
-            assert "script" not in tags.found and tags.found.count("svg") == (1 if not options else 2)
+            tags = Page(page).tags
+            assert "script" not in tags and tags.count("svg") == (1 if not options else 2)
             assert "&lt;script&gt;alert" in page
             assert 'role="img"' in page
 
@@ -330,14 +284,7 @@ class TestPageAndCommand:
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)
-        done = CliRunner().invoke(app, ["summarize", str(tmp_path / "in.csv"), "--by", "who", "--label", "joy"])
-        assert (
-            "80.0%" in done.output
-            and "tested: Fisher" in done.output
-            and "note: The shares are plain counts" in done.output
-        )
-
-    def test_json(self, tmp_path):
-        FRAME.to_parquet(tmp_path / "in.parquet")
-        done = CliRunner().invoke(app, ["summarize", str(tmp_path / "in.parquet"), "--json"])
-        assert json.loads(done.output)["rows"] == 100
+        done = invoke("summarize", tmp_path / "in.csv", "--by", "who", "--label", "joy")
+        for part in ("80.0%", "tested: Fisher", "note: The shares are plain counts"):
+            assert part in done
+        assert json.loads(invoke("summarize", tmp_path / "in.csv", "--json"))["rows"] == 100

@@ -5,12 +5,12 @@ import io
 import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from html_page import Page
 from model_cases import BY_ID, TINY_BERT, WORDS, asymmetric_, label_names
 from rich.console import Console
 from toolkit_helpers import one_thread, write_csv
@@ -60,12 +60,8 @@ def settings(own_verbosity):
 @pytest.fixture
 def predictor(tokenizer):
     """Of a case: predictor(id, **config)."""
-    kinds = {
-        "qacg": TargetedPredictor,
-        "cg": TargetedPredictor,
-        "gpt2-mod-ln": ReplyGenerator,
-        "bert-mod-ln": ReplyGenerator,
-    }
+    kinds = {"qacg": TargetedPredictor, "cg": TargetedPredictor}
+    kinds |= {"gpt2-mod-ln": ReplyGenerator, "bert-mod-ln": ReplyGenerator}
 
     def make(case: str, **config):
         return kinds.get(case, Predictor)(BY_ID[case].build(seed=2, **config), tokenizer)
@@ -139,9 +135,8 @@ class TestAttention:
 
     def test_merging(self, predictor):
         predictor = predictor("label-aware")
-        maps = {
-            merge: only_map(explain(predictor, TEXT, labels=["joy"], merge=merge)) for merge in ("sum", "max", "none")
-        }
+        merges = ("sum", "max", "none")
+        maps = {merge: only_map(explain(predictor, TEXT, labels=["joy"], merge=merge)) for merge in merges}
         pieces = maps["none"].values[0]
         assert maps["none"].columns == ["i", "feel", "nervous", "ness", ",", "so", "sick", "!"]
         assert maps["sum"].values[0, 2] == pytest.approx(pieces[2] + pieces[3])
@@ -217,9 +212,8 @@ class TestAttention:
         with torch.no_grad():
             outputs = predictor.model(**inputs, context_ids=torch.tensor([2]), output_attentions=True)
         gates = outputs.context_gates[0][0, 0].double().numpy()  # (L, 2)
-        np.testing.assert_allclose(
-            attention.values[0], by_word(outputs.attentions[0][0, 0].sum(0).double().numpy()), rtol=1e-5
-        )
+        summed = by_word(outputs.attentions[0][0, 0].sum(0).double().numpy())
+        np.testing.assert_allclose(attention.values[0], summed, rtol=1e-5)
         for heat, gate in ((query_gate, gates[:, 0]), (key_gate, gates[:, 1])):
             expected = by_word(gate)
             expected[2] /= 2  # a mean over the pieces
@@ -244,9 +238,8 @@ class TestGradients:
         for row, context_id in enumerate((3, 5)):
             with torch.no_grad():
                 logits = predictor.model(**inputs, context_ids=torch.tensor([context_id])).logits
-            norms = squared_gradients(
-                predictor.model, {**inputs, "context_ids": torch.tensor([context_id])}, int(logits.argmax())
-            )[1:-1]
+            given = {**inputs, "context_ids": torch.tensor([context_id])}
+            norms = squared_gradients(predictor.model, given, int(logits.argmax()))[1:-1]
             np.testing.assert_allclose(heat.values[row], norms / norms.max(), rtol=1e-4)
         assert abs(heat.values[0] - heat.values[1]).max() > 0.01
 
@@ -301,11 +294,12 @@ class TestDialogues:
     @pytest.fixture
     def inputs(self, dialogue, tokenizer):
         """The vectors of `TALK`, one at a time, and its speakers."""
-        rows = [tokenizer(text, return_tensors="pt") for _, text in TALK]
+        rows, encode = (
+            [tokenizer(text, return_tensors="pt") for _, text in TALK],
+            dialogue.model.dialogue.encode_utterances,
+        )
         with torch.no_grad():
-            vectors = [
-                dialogue.model.dialogue.encode_utterances(row["input_ids"], row["attention_mask"]) for row in rows
-            ]
+            vectors = [encode(row["input_ids"], row["attention_mask"]) for row in rows]
         return {"utterance_embeds": torch.stack(vectors, 1), "speaker_ids": torch.tensor([[0, 1, 0]])}
 
     def test_attention(self, dialogue, inputs):
@@ -335,9 +329,8 @@ class TestDialogues:
         lost = only_map(explain(dialogue, TALK, labels=["joy"], method="occlusion"))
         with torch.no_grad():
             whole = dialogue.model(**inputs).logits[0, :, 1]
-            nothing = dialogue.model(
-                utterance_embeds=torch.zeros_like(inputs["utterance_embeds"]), speaker_ids=inputs["speaker_ids"]
-            ).logits[0, :, 1]
+            zeros = torch.zeros_like(inputs["utterance_embeds"])
+            nothing = dialogue.model(**{**inputs, "utterance_embeds": zeros}).logits[0, :, 1]
             np.testing.assert_allclose(summed.values.sum(1), whole - nothing, atol=1e-2)
             inputs["utterance_embeds"][0, 1] = 0
             np.testing.assert_allclose(lost.values[:, 1], whole - dialogue.model(**inputs).logits[0, :, 1], atol=1e-5)
@@ -359,9 +352,8 @@ class TestReplies:
         decoder_ids = torch.tensor([[config.decoder_start_token_id, *ids]])
         for row, emotion in enumerate((2, 3)):
             with torch.no_grad():
-                logits = generator.model(
-                    input_ids=encoder_ids, decoder_input_ids=decoder_ids, emotion_ids=torch.tensor([emotion])
-                ).logits
+                given = {"input_ids": encoder_ids, "decoder_input_ids": decoder_ids}
+                logits = generator.model(**given, emotion_ids=torch.tensor([emotion])).logits
             by_token = logits.log_softmax(-1)[0].gather(1, target[0][:, None])[:, 0].double().numpy()
             np.testing.assert_allclose(-plain.values[row], by_word(by_token, [0, 1, 2, 3, 4, 4, 5]), rtol=1e-4)
             assert plain.scores[row] == pytest.approx(by_token.sum(), rel=1e-4)
@@ -369,9 +361,7 @@ class TestReplies:
 
     def test_generated_in_the_one_emotion_and_compared_with_all(self, predictor):
         generator = predictor("gpt2-mod-ln")
-        generator.model.generation_config.update(
-            suppress_tokens=[0, 1, 2, 3, 4]
-        )  # the special tokens: else it is empty
+        generator.model.generation_config.update(suppress_tokens=[0, 1, 2, 3, 4])  # special: else it is empty
         explanation = explain(generator, "so sad", emotions=["joy"])
         reply = generator("so sad", "joy", do_sample=False)[0]
         assert f"the reply: {reply}" in explanation.notes
@@ -408,21 +398,6 @@ def test_what_does_not_fit(predictor, case, arguments, message):
         explain(predictor(case), **{"text": PLACES, **arguments})
 
 
-class Page(HTMLParser):
-    """The tags of a page, and its text."""
-
-    def __init__(self, page: str):
-        super().__init__()
-        self.tags, self.text = [], []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
 class TestFormats:
     @pytest.fixture
     def explanation(self, predictor):
@@ -433,7 +408,7 @@ class TestFormats:
         page = to_html(explanation)
         read = Page(page)
         assert "script" not in read.tags and {"style", "small"} <= set(read.tags)
-        assert explanation.text in "".join(read.text)
+        assert explanation.text in read.text
         assert "src=" not in page and "http:" not in page and "https:" not in page
         heat = explanation.maps[0]
         assert page.count('class="word below"') == int((heat.values < 0).sum()) > 0
@@ -460,6 +435,9 @@ class TestFormats:
         assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
 
 
+MIXED = ["-e", "joy=0.5,fear=0.5", "-e", "😂", "--reply", "i am sick"]
+
+
 class TestCommand:
     @pytest.fixture(scope="class")
     def folders(self, tmp_path_factory, tokenizer) -> dict[str, Path]:
@@ -477,11 +455,7 @@ class TestCommand:
             ("label-aware", [TEXT, "--label", "joy"], "attention of each label"),
             ("qacg", [PLACES, "--target", "sun", "--method", "integrated-gradients"], "sun fear"),
             ("dialogue", ["Ann: so happy", "Bo: not today"], "2 Bo: not today"),
-            (
-                "gpt2-mod-ln",
-                ["so sad", "-e", "joy=0.5,fear=0.5", "-e", "😂", "--reply", "i am sick"],
-                "joy=0.5, fear=0.5",
-            ),
+            ("gpt2-mod-ln", ["so sad", *MIXED], "joy=0.5, fear=0.5"),
         ],
     )
     def test_families(self, argv, folders, family, arguments, printed):
@@ -555,23 +529,17 @@ class TestFaithfulness:
         chance = result["methods"]["random"]
         assert 0 < chance["comprehensiveness"] < whole - without and chance["sufficiency"] > whole - alone
 
-    def test_the_seed_alone_decides(self, cues, corpus):
+    def test_the_seed_alone_decides_and_a_method_that_is_named_twice_counts_once(self, cues, corpus):
         first, again, other = (
-            faithfulness(cues, "files", corpus, rows=4, methods=["occlusion"], seed=seed) for seed in (1, 1, 2)
+            faithfulness(cues, "files", corpus, rows=4, methods=["occlusion"] * times, seed=seed)
+            for seed, times in ((1, 1), (1, 2), (2, 1))
         )
         assert first == again != other
 
-    def test_a_method_that_is_named_twice_counts_once(self, cues, corpus):
-        once, twice = (faithfulness(cues, "files", corpus, rows=4, methods=["occlusion"] * times) for times in (1, 2))
-        assert once == twice
-
     def test_targeted(self, predictor, tmp_path):
         header = ["text", "target", "aspect", "label"]
-        rows = [
-            [PLACES, "sun", "joy", "positive"],
-            [PLACES, "rain", "calm", "negative"],
-            [PLACES, "sun", "fear", "none"],
-        ]
+        said = (("sun", "joy", "positive"), ("rain", "calm", "negative"), ("sun", "fear", "none"))
+        rows = [[PLACES, *own] for own in said]
         for part in ("train", "dev", "test"):
             write_csv(tmp_path / f"{part}.csv", header, rows)
         options = {"target_column": "target"}

@@ -37,8 +37,7 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def other_place(tmp_path, monkeypatch):
     """A copy of the package's models, to damage."""
-    place = tmp_path / "ready"
-    shutil.copytree(ready.PLACE, place)
+    place = shutil.copytree(ready.PLACE, tmp_path / "ready")
     monkeypatch.setattr(ready, "PLACE", place)
     return place
 
@@ -111,11 +110,8 @@ def test_a_run_in_the_users_folder_has_a_name(cache, tiny_run):
 
 def test_the_list_has_the_labels_of_answers_and_the_figure_that_chose_the_model():
     shown = {row[0]: row for row in cells(invoke("ready"))}
-    for name, labels, metric, corpus in (
-        ("aspects", "3", "pair_f1", "review_terms"),
-        ("reviews", "4", "macro_f1", "reviews"),
-        ("goemotions", "28", "macro_f1", "goemotions"),
-    ):
+    of = {"aspects": ("3", "pair_f1", "review_terms"), "reviews": ("4", "macro_f1", "reviews")}
+    for name, (labels, metric, corpus) in {**of, "goemotions": ("28", "macro_f1", "goemotions")}.items():
         value = ready.find_ready(name).facts["figures"]["corpora"][corpus]["test"][metric]
         assert shown[name][2] == labels and shown[name][3].startswith(f"{metric}: {corpus} {value:.3f}")
 
@@ -145,8 +141,7 @@ class TestDamage:
 
     def test_another_encoder_is_an_error(self, other_place, tmp_path, monkeypatch):
         encoder = ready.find_ready("goemotions").encoder_files["model.safetensors"].parent
-        other = tmp_path / "encoder"
-        shutil.copytree(encoder, other)
+        other = shutil.copytree(encoder, tmp_path / "encoder")
         with (other / "model.safetensors").open("r+b") as file:
             file.seek(-4, os.SEEK_END)
             file.write(b"\0\0\0\0")
@@ -167,10 +162,10 @@ class TestDamage:
         with pytest.raises(OSError, match="cannot be written.*HF_EMOTION_CACHE"):
             ready.for_prediction("goemotions")
 
-    @pytest.mark.parametrize("value, threads", [("3", 3), ("4,2", 4), ("", 0), ("many", 0)])
-    def test_threads_of_openmp(self, monkeypatch, value, threads):
-        monkeypatch.setenv("OMP_NUM_THREADS", value)
-        assert onnx._threads_of_openmp() == threads
+    def test_threads_of_openmp(self, monkeypatch):
+        for value, threads in (("3", 3), ("4,2", 4), ("", 0), ("many", 0)):
+            monkeypatch.setenv("OMP_NUM_THREADS", value)
+            assert onnx._threads_of_openmp() == threads, value
 
 
 def test_the_command_needs_no_torch_and_leaves_nothing_behind(cache, tmp_path):

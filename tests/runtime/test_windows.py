@@ -29,10 +29,7 @@ def test_every_token_counts_once_and_in_the_window_that_sees_more_around_it(size
     for length in range(1, 30):
         for shared in range(size // 2 + 1):
             spans = window_spans(length, size, shared, most)
-            assert all(
-                stop - start == min(size, length) and start <= first < last <= stop
-                for start, stop, first, last in spans
-            )
+            assert all(b - a == min(size, length) and a <= first < last <= b for a, b, first, last in spans)
             counted = [place for _, _, first, last in spans for place in range(first, last)]
             assert counted == list(range(spans[-1][1]))
             if most is None or len(spans) < most:
@@ -46,10 +43,9 @@ def test_joined_logits_are_those_of_one_softmax_over_all_tokens():
     documents, sizes, labels = np.array([0, 0, 1, 2, 2, 2]), [3, 5, 2, 4, 1, 6], 3
     scores = [generator.normal(size=(size, labels)) * 30 for size in sizes]
     values = [generator.normal(size=(size, labels)) for size in sizes]
-    windows = [
-        (np.exp(s - s.max(0)) / np.exp(s - s.max(0)).sum(0) * v).sum(0) for s, v in zip(scores, values, strict=True)
-    ]
-    lse = np.stack([s.max(0) + np.log(np.exp(s - s.max(0)).sum(0)) for s in scores])
+    weights = [np.exp(s - s.max(0)) for s in scores]
+    windows = [(w / w.sum(0) * v).sum(0) for w, v in zip(weights, values, strict=True)]
+    lse = np.stack([s.max(0) + np.log(w.sum(0)) for s, w in zip(scores, weights, strict=True)])
     joined = join_windows(np.stack(windows), lse, documents, 3)
     for document in range(3):
         rows = np.flatnonzero(documents == document)
@@ -85,15 +81,11 @@ def test_a_document_is_read_whole_by_one_attention(predictor):
     np.testing.assert_allclose(found[1], predictor.probabilities([SHORT])[0], rtol=0, atol=1e-6)
     # Each token of the text counts once, special tokens in each window.
     windows, whole = predictor.encode([LONG]).inputs, predictor.tokenizer(LONG)["input_ids"]
-    counted = [
-        token
-        for ids, mask in zip(windows["input_ids"], windows["pooling_mask"], strict=True)
-        for token, kept in list(zip(ids, mask, strict=True))[1:-1]
-        if kept
-    ]
-    assert counted == whole[1:-1] and all(
-        len(ids) == 14 and ids[0] == whole[0] and ids[-1] == whole[-1] for ids in windows["input_ids"]
-    )
+    counted = []
+    for ids, mask in zip(windows["input_ids"], windows["pooling_mask"], strict=True):
+        assert len(ids) == 14 and ids[0] == whole[0] and ids[-1] == whole[-1]
+        counted += [token for token, kept in zip(ids[1:-1], mask[1:-1], strict=True) if kept]
+    assert counted == whole[1:-1]
 
 
 def test_a_model_without_label_attention_gives_the_mean_over_its_windows(stock_run):
@@ -118,31 +110,23 @@ def test_max_windows_bounds_what_is_read_and_what_is_cut_is_counted(predictor, t
     caplog.clear()
     _, unread = predictor.predict([LONG, SHORT])
     assert not unread.truncated.any() and not caplog.messages
-    for wrong, rule in (
-        ({"stride": 8}, "`stride` .* between 0 and 7"),
-        ({"max_windows": 0}, "`max_windows` .* at least 1"),
-    ):
-        with pytest.raises(ValueError, match=rule):
-            Predictor(*model, max_length=14, **wrong)
+    for name, value, rule in (("stride", 8, "between 0 and 7"), ("max_windows", 0, "at least 1")):
+        with pytest.raises(ValueError, match=f"`{name}` .* {rule}"):
+            Predictor(*model, max_length=14, **{name: value})
 
 
 def test_the_maximum_finds_what_any_window_holds(predictor):
     whole = Predictor(predictor.model, predictor.tokenizer, max_length=14, stride=0, aggregation_strategy="max")
     windows = whole.encode([LONG]).inputs
     with torch.no_grad():
-        logits = torch.cat(
-            [
-                whole.model(torch.tensor([ids]), pooling_mask=torch.tensor([mask])).logits
-                for ids, mask in zip(windows["input_ids"], windows["pooling_mask"], strict=True)
-            ]
-        )
-    alone = (logits / whole.model.config.calibration_temperature).sigmoid()
+        pairs = zip(windows["input_ids"], windows["pooling_mask"], strict=True)
+        logits = [whole.model(torch.tensor([ids]), pooling_mask=torch.tensor([mask])).logits for ids, mask in pairs]
+    alone = (torch.cat(logits) / whole.model.config.calibration_temperature).sigmoid()
     np.testing.assert_allclose(whole.probabilities([LONG, SHORT])[0], alone.amax(0).numpy(), rtol=0, atol=1e-6)
     classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
     items = classify(LONG, top_k=None, max_length=14, stride=0, aggregation_strategy="max")
-    np.testing.assert_allclose(
-        [item["score"] for item in items], np.sort(alone.amax(0).numpy())[::-1], rtol=0, atol=1e-6
-    )
+    best = np.sort(alone.amax(0).numpy())[::-1]
+    np.testing.assert_allclose([item["score"] for item in items], best, rtol=0, atol=1e-6)
 
 
 def test_files_and_commands_read_the_same(predictor, tiny_run, tmp_path):
@@ -170,9 +154,8 @@ def test_the_map_of_an_explanation_spans_the_document(predictor, tiny_run):
     explained = explain(tiny_run, LONG, max_length=14, labels=["joy", "anger"])
     heat = explained.maps[0]
     assert heat.columns == LONG.split()
-    np.testing.assert_allclose(
-        heat.scores, whole_attention(predictor, LONG)[[predictor.labels.index(n) for n in heat.rows]], atol=1e-5
-    )
+    expected = whole_attention(predictor, LONG)[[predictor.labels.index(name) for name in heat.rows]]
+    np.testing.assert_allclose(heat.scores, expected, atol=1e-5)
     assert (heat.values.sum(1) <= 1 + 1e-6).all() and (heat.values[:, -5:].sum(1) > 0).all()
 
 
@@ -185,38 +168,23 @@ def test_the_pipeline_reads_whole_texts(predictor, batch_size):
     for row, items in enumerate(found):
         scores = {item["label"]: item["score"] for item in items}
         np.testing.assert_allclose([scores[name] for name in predictor.labels], expected[row], rtol=0, atol=1e-5)
-    assert [item["label"] for item in classify(LONG, top_k=3, max_length=14)] == [
-        item["label"] for item in found[1][:3]
-    ]
-    padded = classify(LONG, top_k=None, max_length=14, padding="max_length")
-    assert [item["label"] for item in padded] == [item["label"] for item in found[1]]
-    assert [item["score"] for item in padded] == pytest.approx(
-        [item["score"] for item in found[1]], abs=1e-6
-    )  # a text alone needs no padding, and no window must hold any
-    cut = classify(LONG, top_k=None, max_length=14, max_windows=1)
-    assert cut != found[1]
+    labels, scores = ([item[name] for item in found[1]] for name in ("label", "score"))
+    assert [item["label"] for item in classify(LONG, top_k=3, max_length=14)] == labels[:3]
+    padded = classify(LONG, top_k=None, max_length=14, padding="max_length")  # no window may hold any
+    assert [item["label"] for item in padded] == labels
+    assert [item["score"] for item in padded] == pytest.approx(scores, abs=1e-6)
+    assert classify(LONG, top_k=None, max_length=14, max_windows=1) != found[1]
 
 
 def test_a_training_reads_whole_texts(base_bert, tmp_path, caplog):
     """What tells the label stands behind the first window alone."""
-    rows = [
-        [f"{'the rain of the day . ' * (2 + number % 3)}{word}", word]
-        for number in range(24)
-        for word in ("joy", "anger")
-    ]
+    words, before = ("joy", "anger"), "the rain of the day . "
+    rows = [[f"{before * (2 + number % 3)}{word}", word] for number in range(24) for word in words]
     for part in ("train", "dev", "test"):
         write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
-    recipe = recipe_for(
-        base_bert,
-        name="long",
-        dataset="files",
-        dataset_options={},
-        max_length=12,
-        max_windows=4,
-        arguments={"num_train_epochs": 6, "learning_rate": 1e-2},
-        train_fraction=1,
-        seeds=[7],
-    )
+    fields = {"name": "long", "dataset": "files", "dataset_options": {}, "train_fraction": 1, "seeds": [7]}
+    arguments = {"num_train_epochs": 6, "learning_rate": 1e-2}
+    recipe = recipe_for(base_bert, arguments, **fields, max_length=12, max_windows=4)
     train(recipe, tmp_path / "run", data_dir=tmp_path)
     assert not any("were cut" in message for message in caplog.messages)
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())["runs"][0]

@@ -32,8 +32,9 @@ from hf_emotion.serving.bulk import _identity, predict_file
 
 pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
 
-FORK = "fork" in multiprocessing.get_all_start_methods()
-forks = pytest.mark.skipif(not FORK, reason="no fork on this system")
+forks = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
+FAULTS = ("lost", "double", "disordered", "different")
+PARTS = {"rows_per_part": 50, "progress": False}
 
 
 @pytest.fixture(autouse=True)
@@ -87,20 +88,7 @@ def test_every_row_once_whatever_is_killed(processes, small_parts, caplog):
     caplog.set_level(logging.ERROR, "hf_emotion")
     found = endurance.run(4000, 2, processes, forked=True, seed=4)
     assert found["exit_code"] == 0 and found["kills"]
-    assert [found[name] for name in ("lost", "double", "disordered", "different")] == [0, 0, 0, 0]
-    assert found["files_left"] == []
-
-
-@pytest.mark.slow
-def test_the_command_counts_rows_after_a_kill(monkeypatch, capsys, caplog):
-    """The smallest form of `python -m tests.endurance.bulk`: `hf-emotion predict` in a process of its own, killed once."""
-    caplog.set_level(logging.ERROR, "hf_emotion")
-    with pytest.raises(SystemExit) as end:
-        endurance.main(["--rows", "50", "--kills", "1"])
-    found = json.loads(capsys.readouterr().out)
-    # On a fast machine the job may be done before it is killed.
-    assert not end.value.code and found["exit_code"] == 0 and len(found["kills"]) <= 1
-    assert [found[name] for name in ("rows", "lost", "double", "disordered", "different")] == [50, 0, 0, 0, 0]
+    assert [found[name] for name in FAULTS] == [0, 0, 0, 0] and found["files_left"] == []
 
 
 @forks
@@ -128,13 +116,12 @@ def test_two_processes_write_what_one_does(predictor, texts, tmp_path, small_par
 def test_a_job_that_still_runs(predictor, texts, tmp_path):
     """Its launcher was killed, it was not: a second start must not meet it."""
     source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
-    job = {"rows_per_part": 50, "progress": False}
     with stopped("join"):
-        predict_file(predictor, source, tmp_path / "out.csv", **job)
+        predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
     with locking(tmp_path / "out.csv.parts", "taken"):
         with pytest.raises(FileExistsError, match="another process works on .*out.csv.parts: wait"):
-            predict_file(predictor, source, tmp_path / "out.csv", **job)
-    assert predict_file(predictor, source, tmp_path / "out.csv", **job)["rows"] == len(texts)
+            predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
+    assert predict_file(predictor, source, tmp_path / "out.csv", **PARTS)["rows"] == len(texts)
 
 
 class TestEnds:
@@ -152,11 +139,11 @@ class TestEnds:
 
     def test_an_output_beside_parts_that_are_not_all(self, predictor, source, tmp_path):
         with stopped("join"):
-            predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+            predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         (tmp_path / "out.csv.parts" / "000002.parquet").unlink()
         (tmp_path / "out.csv").write_text("mine")
         with pytest.raises(FileExistsError, match="the output .* exists"):
-            predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+            predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         assert (tmp_path / "out.csv").read_text() == "mine"
 
     def test_an_output_that_appears_during_the_job(self, predictor, source, tmp_path):
@@ -179,27 +166,22 @@ class TestEnds:
             predict_file(own, source, tmp_path / "out.csv", progress=False)
         predict_file(own, source, tmp_path / "out.jsonl", progress=False)
 
-    @pytest.mark.parametrize("step", ["a part", "the output"])
+    @pytest.mark.parametrize("step", ["pyarrow.parquet.write_table", "hf_emotion.serving.bulk._merge"])
     def test_a_full_disk(self, predictor, source, tmp_path, monkeypatch, step):
-        def full(*args, **kwargs):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            target = "pyarrow.parquet.write_table" if step == "a part" else "hf_emotion.serving.bulk._merge"
-            patch.setattr(target, full)
-            with pytest.raises(OSError, match="No space left") as caught:
-                predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+        with mock.patch(step, full), pytest.raises(OSError, match="No space left") as caught:
+            predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         assert caught.value.errno == errno.ENOSPC and not (tmp_path / "out.csv").exists()
-        predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         predict_file(predictor, source, tmp_path / "whole.csv", progress=False)
         assert_same_rows(tmp_path / "out.csv", tmp_path / "whole.csv")
 
     def test_a_damaged_part_is_predicted_again(self, predictor, source, tmp_path, caplog):
         with stopped("join"):
-            predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+            predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         part = tmp_path / "out.csv.parts" / "000001.parquet"
         part.write_bytes(part.read_bytes()[:100])
-        predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         predict_file(predictor, source, tmp_path / "whole.csv", progress=False)
         assert "000001.parquet is damaged" in caplog.text
         assert_same_rows(tmp_path / "out.csv", tmp_path / "whole.csv")
@@ -215,10 +197,12 @@ class TestEnds:
 class TestOutputs:
     def test_formulas_are_escaped_where_this_is_asked_for(self, predictor, tmp_path, argv, checkpoint):
         source = write_jsonl(tmp_path / "in.jsonl", [{"text": "sun", "=a": "=1+1"}, {"text": "day", "=a": "-2"}])
-        for name, more in (("plain", []), ("safe", ["--escape-formulas"])):
-            done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / f"{name}.csv", *more)
+        written = []
+        for more in ([], ["--escape-formulas", "--overwrite"]):
+            done = argv("predict", checkpoint, "--input", source, "--output", tmp_path / "out.csv", *more)
             assert done.code == 0, done.err
-        plain, safe = ((tmp_path / f"{name}.csv").read_text() for name in ("plain", "safe"))
+            written.append((tmp_path / "out.csv").read_text())
+        plain, safe = written
         assert "'" not in plain and all(cell in safe for cell in ("'=a", "'=1+1", "'-2"))
 
     def test_lists_and_objects_in_csv_are_json(self, predictor, tmp_path):
@@ -242,28 +226,25 @@ class TestOutputs:
 class TestSurrogates:
     ROWS = ['{"text": "sun"}', '{"text": "\\ud800"}', '{"text": "day", "note": "\\ud800"}']
 
-    def write(self, folder: Path) -> Path:
-        (folder / "in.jsonl").write_text("\n".join(self.ROWS) + "\n")
-        return folder / "in.jsonl"
+    @pytest.fixture
+    def source(self, tmp_path) -> Path:
+        (tmp_path / "in.jsonl").write_text("\n".join(self.ROWS) + "\n")
+        return tmp_path / "in.jsonl"
 
-    def test_in_a_text(self, predictor, tmp_path):
-        source = self.write(tmp_path)
+    def test_in_a_text(self, predictor, source, tmp_path):
+        output = tmp_path / "out.jsonl"
         with pytest.raises(ValueError, match="in.jsonl, line 2: the text is empty or no string"):
-            predict_file(predictor, source, tmp_path / "out.jsonl", progress=False)
-        assert (
-            predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip", progress=False)["skipped"] == 1
-        )
-        rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+            predict_file(predictor, source, output, progress=False)
+        assert predict_file(predictor, source, output, on_bad_rows="skip", progress=False)["skipped"] == 1
+        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
         given = list(map(json.loads, self.ROWS))
         assert [{k: row[k] for k in own} for row, own in zip(rows, given, strict=True)] == given
         assert rows[1]["predicted_labels"] is None and rows[2]["predicted_labels"] is not None
 
     @pytest.mark.parametrize("ending", ["csv", "parquet"])
-    def test_in_what_the_output_cannot_hold(self, predictor, tmp_path, ending):
+    def test_in_what_the_output_cannot_hold(self, predictor, source, tmp_path, ending):
         with pytest.raises(ValueError):
-            predict_file(
-                predictor, self.write(tmp_path), tmp_path / f"out.{ending}", on_bad_rows="skip", progress=False
-            )
+            predict_file(predictor, source, tmp_path / f"out.{ending}", on_bad_rows="skip", progress=False)
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
@@ -291,21 +272,21 @@ class TestRemote:
     def test_goes_on_from_remote_parts(self, predictor, texts, memory, tmp_path, caplog):
         source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
         memory.put_file(str(source), "/data/in.csv")
-        job = {"rows_per_part": 50, "progress": False}
+        job = partial(predict_file, predictor, "memory://data/in.csv", "memory://data/out.csv", **PARTS)
         with stopped("join"):
-            predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
+            job()
         memory.rm("/data/out.csv.parts/000001.parquet")
-        predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
+        job()
         assert "resuming: 149 of 199 rows" in caplog.text
-        predict_file(predictor, source, tmp_path / "out.csv", **job)
+        predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         assert memory.cat_file("/data/out.csv") == (tmp_path / "out.csv").read_bytes()
 
         memory.rm("/data/out.csv")
         with stopped("join"):
-            predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
+            job()
         memory.pipe_file("/data/in.csv", b"text\nday\n")
         with pytest.raises(FileExistsError, match="parts of another job"):
-            predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
+            job()
 
     @pytest.mark.parametrize("words", [1, 100_000])
     def test_a_source_that_changed_in_secret(self, predictor, tmp_path, monkeypatch, words):
@@ -334,10 +315,9 @@ class TestRemote:
     @pytest.mark.parametrize("remote", [False, True])
     def test_a_source_that_changes_during_the_job(self, predictor, memory, tmp_path, monkeypatch, remote):
         """Its rows would get the predictions of others."""
-        source, output = (
-            ("memory://in.csv", "memory://out.csv") if remote else (tmp_path / "in.csv", tmp_path / "out.csv")
-        )
-        write = (lambda text: memory.pipe_file("/in.csv", text)) if remote else source.write_bytes
+        place = "memory:/" if remote else tmp_path
+        source, output = f"{place}/in.csv", f"{place}/out.csv"
+        write = (lambda text: memory.pipe_file("/in.csv", text)) if remote else Path(source).write_bytes
         write(b"text\nsun\nday\n")
         compute = predictor.of_items
 
@@ -348,7 +328,7 @@ class TestRemote:
         monkeypatch.setattr(predictor, "of_items", replaced)
         with pytest.raises(ValueError, match="in.csv changed while it was predicted"):
             predict_file(predictor, source, output, progress=False)
-        assert not (memory.exists("/out.csv") if remote else output.exists())
+        assert not (memory.exists("/out.csv") if remote else Path(output).exists())
 
     @pytest.mark.parametrize("name", ["~/out.csv", "a::b.csv"])
     def test_names_that_mean_something_elsewhere(self, predictor, tmp_path, monkeypatch, name):
@@ -380,11 +360,18 @@ class TestRemote:
 def test_torchrun(checkpoint, predictor, texts, tmp_path):
     """The command that docs/how_to/bulk.md gives."""
     source = endurance.write_source(tmp_path / "in.csv", texts, 9000)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = ["-m", "hf_emotion", "predict", checkpoint, "--input", source, "--output", tmp_path / "two.csv"]
-    done = subprocess.run(
-        [*launcher, *map(str, command), "--on-bad-rows", "skip"], capture_output=True, text=True, timeout=280
-    )
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "hf_emotion",
+    ]
+    command = ["predict", checkpoint, "--input", source, "--output", tmp_path / "two.csv", "--on-bad-rows", "skip"]
+    done = subprocess.run([*launcher, *map(str, command)], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"9000 rows written to {tmp_path / 'two.csv'}, 9 without a prediction"]
     predict_file(predictor, source, tmp_path / "one.csv", on_bad_rows="skip", progress=False)

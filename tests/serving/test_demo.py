@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page of the service shows of each kind of model, and the command that opens it."""
 
+from functools import cache
+
 import pytest
 import torch
 from model_cases import ASPECTS, EMOTIONS, LABELS
@@ -24,13 +26,11 @@ def settings(own_verbosity):
 @pytest.fixture(scope="module")
 def page(folders):
     """page("text"): what is shown of this checkpoint."""
-    made = {}
 
+    @cache
     def build(name: str):
-        if name not in made:
-            predictor = load_predictor(folders[name])
-            made[name] = predictor.task.service(predictor).page
-        return made[name]
+        predictor = load_predictor(folders[name])
+        return predictor.task.service(predictor).page
 
     return build
 
@@ -44,12 +44,8 @@ class TestTexts:
         model = AutoModelForSequenceClassification.from_pretrained(folders["text"])
         with torch.no_grad():
             scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
-        expected = [
-            [label, f"{score:.3f}", f"{threshold:.3f}", "✓" if score > threshold else ""]
-            for score, label, threshold in sorted(
-                zip(scores, LABELS, model.config.thresholds, strict=True), reverse=True
-            )
-        ]
+        ordered = sorted(zip(scores, LABELS, model.config.thresholds, strict=True), reverse=True)
+        expected = [[name, f"{p:.3f}", f"{limit:.3f}", "✓" if p > limit else ""] for p, name, limit in ordered]
         assert {row[0] for row in expected if row[-1]} == set(LABELS[1::2])
         table = ask(page("text"), TEXT)
         assert table.header == ["label", "probability", "threshold", "predicted"] and table.rows == expected
@@ -112,13 +108,8 @@ class TestReplies:
         assert any(ask(page("replies"), TEXT, ["😂", "joy"], seed) != table for seed in range(4, 12))
 
     def test_all_emotions(self, page, folders):
-        table = ask(page("replies"), TEXT, [], 3)
-        assert table.rows == [
-            [emotion, reply]
-            for emotion, reply in zip(
-                EMOTIONS, ReplyGenerator(folders["replies"]).all_emotions(TEXT, seed=3)[0], strict=True
-            )
-        ]
+        replies = ReplyGenerator(folders["replies"]).all_emotions(TEXT, seed=3)[0]
+        assert ask(page("replies"), TEXT, [], 3).rows == [list(pair) for pair in zip(EMOTIONS, replies, strict=True)]
 
 
 @pytest.mark.filterwarnings("ignore:.*were cut")

@@ -29,9 +29,8 @@ from hf_emotion.serving.settings import Settings
 
 pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
 
-TEXTS = [
-    f"I got the job{end}, {rest}" for end in ("!", "?", "") for rest in ("finally", "and I am scared", "they say")
-]
+RESTS = ("finally", "and I am scared", "they say")
+TEXTS = [f"I got the job{end}, {rest}" for end in ("!", "?", "") for rest in RESTS]
 KEY = "a-key-of-the-test"
 
 
@@ -145,11 +144,8 @@ def test_a_replica_is_killed(cluster):
 
 
 def test_options_of_replicas(argv, monkeypatch):
-    for options in (
-        ("--num-replicas", "2"),
-        ("--engine", "ray", "--num-replicas", "2", "--max-replicas", "3"),
-        ("--engine", "ray", "--min-replicas", "3", "--max-replicas", "2"),
-    ):
+    both = ("--engine", "ray", "--max-replicas")
+    for options in (("--num-replicas", 2), (*both, 3, "--num-replicas", 2), (*both, 2, "--min-replicas", 3)):
         assert argv("serve", "goemotions", *options).code == 2, options
     monkeypatch.setitem(sys.modules, "ray", None)
     done = argv("serve", "goemotions", "--engine", "ray")
@@ -157,14 +153,6 @@ def test_options_of_replicas(argv, monkeypatch):
 
 
 # Files
-
-
-@pytest.mark.ray
-def test_excel_files_are_refused(predictor, tmp_path):
-    pytest.importorskip("ray.data")
-    (tmp_path / "in.xlsx").touch()
-    with pytest.raises(ValueError, match="Ray reads no Excel files: save .*in.xlsx as CSV"):
-        predict_with_ray(predictor, tmp_path / "in.xlsx", tmp_path / "out.csv")
 
 
 @pytest.mark.ray
@@ -194,12 +182,15 @@ def test_files_are_written_as_by_the_local_engine(cluster, predictor, tmp_path):
 @pytest.mark.timeout(600)
 def test_errors_of_files(cluster, predictor, tmp_path):
     source = write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
-    with pytest.raises(ValueError, match="in.csv: the text is empty or no string: ''"):
-        predict_with_ray(predictor, source, tmp_path / "out.csv")
-    with pytest.raises(ValueError, match="no column 'comment'; the columns are"):
-        predict_with_ray(predictor, source, tmp_path / "out.csv", text_column="comment")
-    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
-    with pytest.raises(FileExistsError, match="the output .*in.csv exists"):
-        predict_with_ray(predictor, source, source)
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        predict_with_ray(predictor, tmp_path / "no.csv", tmp_path / "out.csv")
+    (tmp_path / "in.xlsx").touch()
+    output = tmp_path / "out.csv"
+    for error, message, places, options in (
+        (ValueError, "in.csv: the text is empty or no string: ''", (source, output), {}),
+        (ValueError, "no column 'comment'; the columns are", (source, output), {"text_column": "comment"}),
+        (ValueError, "Ray reads no Excel files: save .*in.xlsx as CSV", (tmp_path / "in.xlsx", output), {}),
+        (FileExistsError, "the output .*in.csv exists", (source, source), {}),
+        (FileNotFoundError, "no such file", (tmp_path / "no.csv", output), {}),
+    ):
+        with pytest.raises(error, match=message):
+            predict_with_ray(predictor, *places, **options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "in.xlsx"]

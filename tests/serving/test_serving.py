@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow
@@ -27,14 +28,22 @@ from hf_emotion.serving.threads import BatchingPredictor
 
 
 FORK = "fork" in multiprocessing.get_all_start_methods()
-
-
 pytest_plugins = ["endurance.fixtures"]
 
 
 @pytest.fixture(scope="module")
 def texts(predictor) -> list[str]:
     return draw_texts(predictor, 100)
+
+
+@contextmanager
+def two_threads():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class Recorder:
@@ -78,18 +87,12 @@ def held(recorder):
 class TestBatches:
     def test_calls_that_wait_go_together_up_to_the_limit(self, recorder, held):
         batching, first = held
-        futures = [batching.submit([1]), batching.submit([2, 3]), batching.submit([4]), batching.submit([5])]
+        futures = [batching.submit(inputs) for inputs in ([1], [2, 3], [4], [5])]
         recorder.leave.set()
         assert first.result(10) == [0]
         assert [future.result(10) for future in futures] == [[2], [4, 6], [8], [10]]
-        assert [inputs for inputs, _ in recorder.batches] == [[0], [1, 2, 3, 4], [5]]
-
-    def test_a_large_call_stays_whole(self, recorder, held):
-        batching, _ = held
-        future = batching.submit(list(range(9)))
-        recorder.leave.set()
-        assert future.result(10) == list(range(0, 18, 2))
-        assert recorder.batches[1][0] == list(range(9))
+        assert batching([*range(9)], timeout=10) == [*range(0, 18, 2)]  # stays whole
+        assert [inputs for inputs, _ in recorder.batches] == [[0], [1, 2, 3, 4], [5], [*range(9)]]
 
     def test_only_calls_with_the_same_options(self, recorder, held):
         batching, _ = held
@@ -112,14 +115,16 @@ class TestBatches:
             with pytest.raises(RuntimeError, match="0 results for 1"):
                 losing([1])
 
-    def test_cancelled_calls_leave_their_places_to_others(self, held):
+    def test_a_full_queue_and_cancelled_calls_which_leave_their_places_to_others(self, recorder, held):
         batching, _ = held
         gone = [batching.submit([n, n]) for n in range(3)]
-        with pytest.raises(queue.Full):
+        with pytest.raises(queue.Full, match=r"6 inputs wait already, at most 6: try again later\."):
             batching.submit([1])
         assert all(future.cancel() for future in gone) and batching.waiting == 0
         assert wait(gone, timeout=0).done == set(gone)
-        assert batching.submit([1, 2, 3, 4, 5, 6]) is not None
+        taken = batching.submit([1, 2, 3, 4, 5, 6])
+        recorder.leave.set()
+        assert taken.result(10) == [2, 4, 6, 8, 10, 12] and batching([3]) == [6]
 
     def test_all_calls_cancelled_while_it_waits_for_more(self, recorder):
         with BatchingPredictor(recorder, max_batch_size=2, batch_wait_timeout=0.3) as batching:
@@ -138,15 +143,6 @@ class TestErrors:
         with pytest.raises(ValueError, match="input 2 of 2 is bad"):  # its own numbers
             futures[1].result(10)
         assert batching([7]) == [14]
-
-    def test_a_full_queue(self, recorder, held):
-        batching, _ = held
-        futures = [batching.submit([n, n, n]) for n in (1, 2)]
-        with pytest.raises(queue.Full, match=r"6 inputs wait already, at most 6: try again later\."):
-            batching.submit([3])
-        recorder.leave.set()
-        assert [future.result(10) for future in futures] == [[2] * 3, [4] * 3]
-        assert batching([3]) == [6]
 
     def test_a_timeout_drops_the_call(self, recorder, held):
         batching, first = held
@@ -252,10 +248,7 @@ class TestThreads:
         expected = {text: predictor.label_probabilities([text] * 4) for text in (long, short)}
 
         def work(text: str) -> bool:
-            return all(
-                torch.allclose(torch.tensor(predictor.label_probabilities([text] * 4)), torch.tensor(expected[text]))
-                for _ in range(10)
-            )
+            return all(np.allclose(predictor.label_probabilities([text] * 4), expected[text]) for _ in range(10))
 
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
@@ -269,12 +262,8 @@ class TestThreads:
     def test_soak(self, caplog, capfd):
         """The smallest form of `python -m tests.endurance.soak`."""
         caplog.set_level(logging.ERROR, "hf_emotion")
-        threads = torch.get_num_threads()
-        try:
-            with pytest.raises(SystemExit) as end:
-                soak.main(["--minutes", "0.1", "--forks", "1" if FORK else "0"])
-        finally:
-            torch.set_num_threads(threads)
+        with two_threads(), pytest.raises(SystemExit) as end:
+            soak.main(["--minutes", "0.1", "--forks", "1" if FORK else "0"])
         found = json.loads(capfd.readouterr().out)
         # Within seconds the allocator is still taking what it will keep: more than the command allows.
         assert found["memory_growth_mib"] < 30 and bool(end.value.code) is (found["memory_growth_mib"] > 20)
@@ -303,17 +292,13 @@ class TestForks:
         torch.manual_seed(0)
         predictor = Predictor(save_small_classifier(tmp_path / "model", hidden_size=256), device="cpu")
         texts = ["happy sad day night " * 6] * 64
-        threads = torch.get_num_threads()
-        torch.set_num_threads(2)
-        try:
+        with two_threads():
             expected = predictor(texts)
             assert self.in_a_child(predictor, texts, expected)
             with BatchingPredictor(predictor) as batching:
                 assert soak.same(batching(texts), expected)
                 assert self.in_a_child(batching, texts, expected)
                 assert soak.same(batching(texts), expected)
-        finally:
-            torch.set_num_threads(threads)
 
     def test_while_another_thread_tokenizes(self, predictor, texts):
         stop = threading.Event()
@@ -338,25 +323,14 @@ class TestForks:
         onnx = pytest.importorskip("onnx")
         from hf_emotion.runtime.onnx import Session
 
-        def matrix(name: str, *shape):
-            return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-
-        nodes = [onnx.helper.make_node("MatMul", ["a", "b"], ["c"])]
-        graph = onnx.helper.make_graph(
-            nodes, "product", [matrix("a", 512, 512), matrix("b", 512, 512)], [matrix("c", 512, 512)]
-        )
+        a, b, c = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (512, 512)) for name in "abc")
+        graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["a", "b"], ["c"])], "product", [a, b], [c])
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
         onnx.save(model, tmp_path / "product.onnx")
-        inputs = {
-            name: torch.randint(-3, 4, (512, 512), generator=torch.Generator().manual_seed(0)).float() for name in "ab"
-        }
-        threads = torch.get_num_threads()
-        torch.set_num_threads(2)
-        try:
+        draw = np.random.default_rng(0)
+        inputs = {name: draw.integers(-3, 4, (512, 512)).astype(np.float32) for name in "ab"}
+        with two_threads():
             session = Session(tmp_path / "product.onnx")
-        finally:
-            torch.set_num_threads(threads)
-        inputs = {name: tensor.numpy() for name, tensor in inputs.items()}
         expected = inputs["a"] @ inputs["b"]
         assert np.array_equal(session(inputs)[0], expected)
         child = os.fork()

@@ -6,7 +6,6 @@ import logging
 
 import numpy as np
 import pandas as pd
-import pyarrow
 import pytest
 from endurance.small_model import draw_texts, save_small_classifier
 from sklearn.base import clone
@@ -14,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
+from toolkit_helpers import invoke
 from typer.testing import CliRunner
 
 from hf_emotion import EmotionFeatures, Predictor, summarize
@@ -49,9 +49,8 @@ class TestWideFiles:
         np.testing.assert_allclose(found[columns].to_numpy(float), predictor.probabilities(texts), atol=1e-4)
         expected = [[one["label"] for one in result] for result in predictor(texts)]
         decisions = found[[f"p_decision_{label}" for label in predictor.labels]].to_numpy(bool)
-        assert [
-            {label for label, chosen in zip(predictor.labels, row, strict=True) if chosen} for row in decisions
-        ] == [set(own) for own in expected]
+        chosen = [[label for label, flag in zip(predictor.labels, row, strict=True) if flag] for row in decisions]
+        assert list(map(set, chosen)) == list(map(set, expected))
         assert "p_predicted_labels" not in found and not found["p_truncated"].all()
 
     def test_a_regression_has_a_column_for_each_value(self, texts, source, tmp_path):
@@ -68,21 +67,14 @@ class TestWideFiles:
 
     def test_all_scores(self, predictor, texts, source, tmp_path):
         predict_file(predictor, source, tmp_path / "out.csv", all_scores=True, progress=False)
-        found = pd.read_csv(tmp_path / "out.csv")["all_scores"].map(json.loads)
-        np.testing.assert_allclose(
-            [[row[label] for label in predictor.labels] for row in found], predictor.probabilities(texts), atol=1e-4
-        )
+        rows = pd.read_csv(tmp_path / "out.csv")["all_scores"].map(json.loads)
+        found = [[row[label] for label in predictor.labels] for row in rows]
+        np.testing.assert_allclose(found, predictor.probabilities(texts), atol=1e-4)
 
     def test_a_skipped_row_has_empty_cells(self, predictor, tmp_path):
         (tmp_path / "in.jsonl").write_text('{"text": "good day"}\n{"text": null}\n', encoding="utf-8")
-        predict_file(
-            predictor,
-            tmp_path / "in.jsonl",
-            tmp_path / "out.parquet",
-            on_bad_rows="skip",
-            layout="wide",
-            progress=False,
-        )
+        options = {"on_bad_rows": "skip", "layout": "wide", "progress": False}
+        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.parquet", **options)
         found = pd.read_parquet(tmp_path / "out.parquet")
         assert found["probability_joy"].isna().tolist() == [False, True]
 
@@ -130,19 +122,17 @@ class TestWideFiles:
 
 
 class TestCommand:
+    def rows(self, checkpoint, source, *options) -> list[list[str]]:
+        return [line.split(",") for line in invoke("predict", checkpoint, "--input", source, *options).splitlines()]
+
     def test_writes_to_standard_output(self, checkpoint, source, predictor, texts):
-        done = CliRunner().invoke(app, ["predict", str(checkpoint), "--input", str(source)])
-        assert done.exit_code == 0, done.output
-        rows = [line.split(",") for line in done.stdout.splitlines()]
+        rows = self.rows(checkpoint, source)
         assert rows[0][:2] == ["text", "predicted_labels"]
-        assert [row[1] for row in rows[1:]] == [
-            "|".join(one["label"] for one in result) for result in predictor(texts)
-        ]
+        expected = ["|".join(one["label"] for one in result) for result in predictor(texts)]
+        assert [row[1] for row in rows[1:]] == expected
 
     def test_thresholds(self, checkpoint, source, predictor, texts):
-        options = ["--threshold", "joy=0.9", "--threshold", "0.1", "--columns", "wide"]
-        done = CliRunner().invoke(app, ["predict", str(checkpoint), "--input", str(source), *options])
-        rows = [line.split(",") for line in done.stdout.splitlines()]
+        rows = self.rows(checkpoint, source, "--threshold", "joy=0.9", "--threshold", "0.1", "--columns", "wide")
         scores = predictor.probabilities(texts)
         for label, limit in (("joy", 0.9), ("fear", 0.1)):
             column = rows[0].index(f"decision_{label}")
@@ -151,9 +141,7 @@ class TestCommand:
 
     def test_thresholds_are_those_of_the_labels_below_a_taxonomy(self):
         model = ["predict", "goemotions", "I am so happy", "--taxonomy", "ekman"]
-        assert "joy" in CliRunner().invoke(app, model).stdout
-        options = ["--threshold", "joy=1", "--threshold", "0.9"]
-        assert "joy" not in CliRunner().invoke(app, [*model, *options]).stdout
+        assert "joy" in invoke(*model) and "joy" not in invoke(*model, "--threshold", "joy=1", "--threshold", "0.9")
 
     @pytest.mark.parametrize("threshold", ["joyy=0.3", "high", "joy=1.5"])
     def test_wrong_thresholds(self, checkpoint, source, threshold):
@@ -173,18 +161,10 @@ class TestPython:
         frame = found.to_frame()
         assert frame.index.tolist() == list("abcd") and frame["labels"].isna().tolist() == [False, True, True, True]
 
-    def test_columns_and_arrays(self, predictor, texts):
-        expected = predictor(texts)
-        table = pd.DataFrame({"text": texts})
-        for given in (table["text"], pyarrow.array(texts), pyarrow.table(table)["text"], np.array(texts, object)):
-            assert predictor(given) == expected
-        assert predictor(pd.Index(texts)).to_frame().index.tolist() == list(range(40))
-
     def test_all_scores_are_ready_for_json(self, predictor, texts):
         found = json.loads(json.dumps(predictor(texts, all_scores=True)))
-        np.testing.assert_allclose(
-            [[one["scores"][label] for label in predictor.labels] for one in found], predictor.probabilities(texts)
-        )
+        scores = [[one["scores"][label] for label in predictor.labels] for one in found]
+        np.testing.assert_allclose(scores, predictor.probabilities(texts))
         assert [one["labels"] for one in found] == predictor(texts)
         assert set(found[0]) == {"labels", "scores", "truncated", "unknown", "language"}
         frame = predictor(texts, all_scores=True).to_frame()

@@ -286,20 +286,8 @@ class TestTrials:
 def test_command(tiny_recipe, tmp_path, own_verbosity):
     (tmp_path / "tiny.yaml").write_text(tiny_recipe.to_yaml(), encoding="utf-8")
     (tmp_path / "space.yaml").write_text("learning_rate: {low: 1e-5, high: 1e-3, log: true}")
-    arguments = (
-        "sweep",
-        tmp_path / "tiny.yaml",
-        "--space",
-        tmp_path / "space.yaml",
-        "--trials",
-        "2",
-        "-o",
-        tmp_path / "sweep",
-        "--set",
-        "num_train_epochs=1",
-        "--set",
-        "max_eval_rows=40",
-    )
+    arguments = ("sweep", tmp_path / "tiny.yaml", "--space", tmp_path / "space.yaml", "-o", tmp_path / "sweep")
+    arguments += ("--trials", "2", "--set", "num_train_epochs=1", "--set", "max_eval_rows=40")
     with one_thread():
         printed = invoke(*arguments)
     result = json.loads((tmp_path / "sweep" / "trials.json").read_text("utf-8"))

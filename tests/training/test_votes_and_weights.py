@@ -76,11 +76,8 @@ def dev_loss(report: dict) -> float:
 
 def dev_rows(run: Path) -> tuple[np.ndarray, list[list[str]]]:
     """(N, C) probabilities, and the labels, of the validation part."""
-    rows = [
-        row
-        for row in pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
-        if row["split"] == "validation"
-    ]
+    rows = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+    rows = [row for row in rows if row["split"] == "validation"]
     return np.array([row["probabilities"] for row in rows]), [row["labels"] for row in rows]
 
 
@@ -176,17 +173,11 @@ def test_other_classifiers_take_weights(kind, aspect_bert, places, tmp_path, mon
         data = write_csv(tmp_path / "train.csv", ["dialogue", "speaker", "utterance", "label"], rows)
         own = recipe(aspect_bert, dataset="dialogue_files", model_type="dialogue-bilstm", class_weights="balanced")
     else:
-        data, options = places, {"target_column": "target"}
-        changes = (
-            {"qacg-bert": {}}
-            if kind == "aspects"
-            else {"model_type": None, "model_config": {"auxiliary_sentence": True}}
-        )
-        changes = {} if kind == "aspects" else changes | {"one_model_per_context": kind == "parts"}
-        changes |= {"model_config": {}} if kind == "parts" else {}
-        own = targeted_recipe(
-            aspect_bert, ONCE, dataset="aspect_files", dataset_options=options, class_weights="balanced", **changes
-        )
+        data, changes = places, {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
+        if kind != "aspects":
+            config = {} if kind == "parts" else {"auxiliary_sentence": True}
+            changes |= {"model_type": None, "model_config": config, "one_model_per_context": kind == "parts"}
+        own = targeted_recipe(aspect_bert, ONCE, class_weights="balanced", **changes)
     (run,) = train(own, tmp_path / "run", data_dir=data).to_dict()["runs"]
     for entry in run.get("contexts", [run]):
         used = entry["class_weights"]
@@ -297,17 +288,9 @@ def test_what_does_not_fit_the_corpus(changes, message, single_label, base_bert,
     ],
 )
 def test_other_tasks_have_no_such_field(dataset, model_type, changes, base_bert, tmp_path):
-    if dataset == "reply_files":
-        header, rows = (
-            ["context", "reply", "emotion"],
-            [[f"a {i}", f"b {i}", ("joy", "anger")[i % 2]] for i in range(12)],
-        )
-    else:
-        header, rows = (
-            ["dialogue", "speaker", "utterance", "label"],
-            [[f"d{i}", "A", "hm", ("joy", "anger")[i % 2]] for i in range(12)],
-        )
-    write_csv(tmp_path / "data" / "train.csv", header, rows)
+    replies, turns = ["context", "reply", "emotion"], ["dialogue", "utterance", "label"]
+    rows = [[f"a {i}", f"b {i}", ("joy", "anger")[i % 2]] for i in range(12)]
+    write_csv(tmp_path / "data" / "train.csv", replies if dataset == "reply_files" else turns, rows)
     own = recipe(base_bert, dataset=dataset, model_type=model_type, **changes)
     with pytest.raises(ValueError, match=f"`{next(iter(changes))}` does not fit a training of"):
         train(own, tmp_path / "run", data_dir=tmp_path / "data")

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
+from .page import EXAMPLES
 from .predictor import AspectPredictor
 
 
 def exporter() -> Exporter:
-    return classifier_exporter(AspectPredictor, run, write)
+    return classifier_exporter(AspectPredictor, run, write, write_browser=write_browser, examples=EXAMPLES)
 
 
 def run(predictor: AspectPredictor, texts: Sequence[str], progress: bool) -> None:
@@ -18,3 +19,9 @@ def run(predictor: AspectPredictor, texts: Sequence[str], progress: bool) -> Non
 
 def write(predictor: AspectPredictor, folder: Path) -> list[Path]:
     return write_classifier(predictor, folder, run, [EXAMPLE] * 3)
+
+
+def write_browser(predictor: AspectPredictor, folder: Path) -> list[Path]:
+    if type(predictor.tokenizer.backend_tokenizer.model).__name__ != "WordPiece":
+        raise ValueError("aspects in the browser need a WordPiece tokenizer, as BERT has: use `serve`.")
+    return write(predictor, folder)

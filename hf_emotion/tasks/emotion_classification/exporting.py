@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
+from .page import EXAMPLES
 from .predictor import Predictor
 
 
 def exporter() -> Exporter:
-    return classifier_exporter(Predictor, run, write)
+    return classifier_exporter(Predictor, run, write, write_browser=write_browser, examples=EXAMPLES)
 
 
 def run(predictor: Predictor, texts: Sequence[str], progress: bool) -> None:
     predictor.label_probabilities(list(texts), progress)
 
 
-def write(predictor: Predictor, folder: Path) -> list[Path]:
+def write(predictor: Predictor, folder: Path, *more: str) -> list[Path]:
+    """`more`: further outputs of a graph with label attention."""
     if predictor.gate is not None:
         predictor.gate.save_pretrained(folder)
     if not hasattr(predictor.model.config, "label_attention"):
@@ -28,5 +30,12 @@ def write(predictor: Predictor, folder: Path) -> list[Path]:
         run,
         [EXAMPLE] * 3,
         lambda inputs: {**inputs, "pooling_mask": inputs["attention_mask"]},
-        ["logits", "label_attention_lse"],
+        ["logits", "label_attention_lse", *more],
     )
+
+
+def write_browser(predictor: Predictor, folder: Path) -> list[Path]:
+    """With the attention over the tokens, which costs the graph nothing: it computes that anyway."""
+    if predictor.gate is not None or predictor.regression:
+        raise ValueError("a page in the browser takes no TF-IDF gate and no regression: use `serve`.")
+    return write(predictor, folder, "label_attentions")

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a page that runs a model in the browser: static files, which need no server of their own and send nothing anywhere."""
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path, PurePath
+from typing import Any, TypedDict
+
+from huggingface_hub import ModelCard
+
+from ..io.extras import require
+from ..io.files import creating, refuse_taken, write_text
+from ..runtime.classifying import label_names
+from ..runtime.compact import Storage, compact_graph
+from ..runtime.exported import write_exported_config, write_tokenizer_facts
+from ..runtime.languages import languages_of
+from ..runtime.loading import read_config
+from ..runtime.onnx import MODEL, is_exported
+from ..runtime.plain import text_processing
+from ..runtime.ready import with_weights
+from ..tasks import task_of
+from ..tasks.exporting import COMPARED, Exporter, distinct_texts
+from ..tasks.loading import load_split, options_for
+
+
+FORMAT = 1  # of model.json; emotion.js reads no other
+FACTS = "model.json"
+PAGE = resources.files(__package__) / "browser_page"
+ON_DISK = "file"  # the folder for pages opened from a disk
+STORAGES = (Storage("int8", 8, 8), Storage("int11", 10, 11), Storage("float16", 16, 16))
+AGREEMENT = 0.995  # share of texts that must get the same labels
+MOST_TEXTS = 2000
+
+CDN = "https://cdn.jsdelivr.net/npm/"
+# The pinned programs that a page needs without and with WebGPU: role -> path below the CDN, bytes, SHA-384.
+RUNTIMES: dict[str, dict[str, dict[str, Any]]] = json.loads((PAGE / "programs.json").read_text(encoding="utf-8"))
+
+
+class Exported(TypedDict):
+    """`storage` of the weights; `agreement`: for each one tried, the share of the texts with the same labels; `files`: their bytes."""
+
+    storage: str
+    agreement: dict[str, float]
+    texts: int
+    files: dict[str, int]
+
+
+def export_web(
+    checkpoint: str | Path,
+    output: str | Path,
+    vendor: str | Path | None = None,
+    texts: Sequence[str] | None = None,
+    dataset: str | None = None,
+    data_dir: str | Path | None = None,
+    options: dict[str, Any] | None = None,
+    on_disk: bool = True,
+) -> Exported:
+    """
+    Write a folder with a page that answers in the browser, for emotions of texts and for aspects. `emotion.js` there is for other pages.
+
+    The weights are stored in the fewest bytes (int8, int11, float16) with which 99.5 % of the texts get the same labels, or terms, as
+    from torch.
+
+    Args:
+        checkpoint: a ready model's name, a local folder or a Hub id.
+        output: a new or empty folder.
+        vendor: the `node_modules` folder to copy onnxruntime-web and @huggingface/tokenizers from; default: the page loads them from a CDN.
+        texts: what to compare on. Default: the first 2,000 texts of the validation part of `dataset`, else packaged texts.
+        on_disk: also write what a page opened from a disk (file://) needs, in a folder of its own.
+
+    Raises:
+        ModuleNotFoundError: the extra `onnx` is not installed.
+        FileExistsError: `output` is not empty.
+        OSError, ValueError: the checkpoint cannot be loaded, or has no page; a vendored file is missing or has another hash.
+    """
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        require(package, "export", "onnx")
+    output, name, checkpoint = Path(output), PurePath(str(checkpoint).rstrip("/")).name, with_weights(checkpoint)
+    refuse_taken(output)
+    if is_exported(checkpoint):
+        raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
+    programs = {} if vendor is None else _vendored(Path(vendor))
+    task = task_of(read_config(checkpoint))
+    exporter = task.exporter()
+    if exporter.write_browser is None:
+        raise ValueError(f"a page in the browser is for emotions and aspects of texts: this model reads {task.reads}.")
+    model = exporter.load(checkpoint)
+    model.model.float().cpu().eval()
+    if not model.tokenizer.is_fast:
+        raise ValueError(f"{type(model.tokenizer).__name__} has no tokenizer.json, which the page needs.")
+    if texts is None:
+        texts = _texts(dataset, data_dir, options_for(model, dataset, options) if dataset else None)
+    with creating(output) as folder, tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        exporter.write_browser(model, work)
+        write_exported_config(model.model.config, work)
+        model.tokenizer.save_pretrained(work)
+        write_tokenizer_facts(model.tokenizer, work)
+        storage, agreement = _compact(exporter, model, work, texts)
+        files = {"graph": ("model.onnx.gz", _packed(work / MODEL))}
+        files["tokenizer"] = ("tokenizer.json", (work / "tokenizer.json").read_bytes())
+        facts = _facts(model, task.name) | {
+            "examples": list(exporter.examples),
+            "storage": storage,
+            "agreement": agreement,
+        }
+        facts["files"] = {role: _entry(*file) for role, file in files.items()}
+        facts["runtimes"] = {
+            kind: {role: _program(one, programs) for role, one in runtime.items()}
+            for kind, runtime in RUNTIMES.items()
+        }
+        for path, content in [*files.values(), (FACTS, json.dumps(facts).encode()), *programs.values()]:
+            _write(folder / path, content)
+            if on_disk:
+                script = f"(globalThis.hfEmotionFiles ??= {{}})[{json.dumps(path)}] = '{base64.b64encode(content).decode()}';\n"
+                _write(folder / ON_DISK / f"{path}.js", script.encode())
+        _write_page(folder, name, vendor is not None)
+        sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*.*"))}
+    return {"storage": storage, "agreement": agreement, "texts": len(texts), "files": sizes}
+
+
+def write_space(source: Path, folder: Path, repo_id: str, licence: str | None) -> None:
+    """Write a static Space: the page of a run or checkpoint, or a folder that `export_web` wrote, with the README that the Hub reads."""
+    if (source / FACTS).is_file() and (source / "index.html").is_file():
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns(ON_DISK, ".*"))
+    else:
+        export_web(str(source), folder, on_disk=False)
+    if licence is None and (source / "README.md").is_file():
+        licence = ModelCard.load(source / "README.md", ignore_metadata_errors=True).data.license
+    fields = {
+        "title": PurePath(repo_id).name,
+        "sdk": "static",
+        "app_file": "index.html",
+        **({"license": licence.lower()} if licence else {}),
+        # With these headers the page may use several threads.
+        "custom_headers": {
+            "cross-origin-embedder-policy": "require-corp",
+            "cross-origin-opener-policy": "same-origin",
+            "cross-origin-resource-policy": "cross-origin",
+        },
+    }
+    text = "The model runs in the page: what is typed there does not leave the browser. Made with `hf-emotion export --web`."
+    # JSON is YAML, too.
+    header = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
+    write_text(folder / "README.md", f"---\n{header}\n---\n\n# {fields['title']}\n\n{text}\n")
+
+
+def _texts(dataset: str | None, data_dir: Any, options: dict[str, Any] | None) -> list[str]:
+    if dataset is not None:
+        return distinct_texts(load_split(dataset, "validation", data_dir, **(options or {})))[:MOST_TEXTS]
+    parts = [(name, part) for name in COMPARED for part in ("validation", "test")]
+    return list(dict.fromkeys(text for name, part in parts for text in load_split(name, part, None)["text"]))
+
+
+def _compact(exporter: Exporter, model: Any, work: Path, texts: Sequence[str]) -> tuple[str, dict[str, float]]:
+    """Store the graph in `work` in the fewest bytes that change the labels of few enough texts."""
+    expected, agreement = _decisions(model, texts), {}
+    original = (work / MODEL).rename(work / "float32.onnx")
+    for storage in STORAGES:
+        compact_graph(original, work / MODEL, storage)
+        found = _decisions(exporter.load_exported(work), texts)
+        agreement[storage.name] = sum(a == b for a, b in zip(expected, found, strict=True)) / len(texts)
+        if agreement[storage.name] >= AGREEMENT:
+            return storage.name, agreement
+    raise ValueError(f"the graph gives other labels than torch ({agreement}): try other versions of onnxruntime.")
+
+
+def _decisions(model: Any, texts: Sequence[str]) -> list[set]:
+    """What a model says of each text, without the scores."""
+    answers = model(list(texts), progress=True)
+    return [{tuple(value for key, value in item.items() if key != "score") for item in answer} for answer in answers]
+
+
+def _facts(model: Any, task: str) -> dict[str, Any]:
+    """What emotion.js must know of a predictor."""
+    config, tokenizer, tags = model.model.config, model.tokenizer, label_names(model.model.config)
+    labels, languages = text_processing.tag_labels(tags) or tags, languages_of(config)
+    facts = {"format": FORMAT, "task": task, "labels": labels, "tags": tags}
+    facts |= {"languages": languages, "multi_label": model.multi_label, "max_length": model.max_length}
+    facts["thresholds"] = [float(value) for value in getattr(model, "thresholds", ())]
+    facts["temperature"] = text_processing.temperature_of(config)
+    facts |= {rule: text_processing.threshold_of(config, rule) for rule in text_processing.RULES}
+    facts |= {"padding_side": tokenizer.padding_side, "pad_token_id": tokenizer.pad_token_id}
+    # The JavaScript tokenizer reads few settings beside tokenizer.json.
+    known = ("additional_special_tokens", "do_lowercase_and_remove_accent", "eos_token", "remove_space")
+    settings = {name: tokenizer.init_kwargs[name] for name in known if name in tokenizer.init_kwargs}
+    return facts | {"tokenizer_config": json.loads(json.dumps(settings, default=str))}
+
+
+def _entry(name: str, content: bytes) -> dict[str, Any]:
+    """A file as emotion.js looks for it. The hash is of the unpacked content: some servers unpack .gz files."""
+    unpacked = gzip.decompress(content) if name.endswith(".gz") else content
+    return {"name": name, "bytes": len(content), "integrity": _hash("sha384", unpacked)}
+
+
+def _packed(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), 9, mtime=0)
+
+
+def _hash(kind: str, content: bytes) -> str:
+    return f"{kind}-{base64.b64encode(hashlib.new(kind, content).digest()).decode()}"
+
+
+def _program(program: dict[str, Any], vendored: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
+    path = program["path"]
+    return _entry(*vendored[path]) if path in vendored else {**program, "name": PurePath(path).name, "url": CDN + path}
+
+
+def _vendored(modules: Path) -> dict[str, tuple[str, bytes]]:
+    """Path below the CDN -> (path in the folder, packed content) of the programs in a `node_modules` folder."""
+    found = {}
+    for program in (program for runtime in RUNTIMES.values() for program in runtime.values()):
+        path = program["path"]
+        source, wanted = modules / re.sub(r"@[\d.]+/", "/", path), f"`npm install {path.partition('/dist/')[0]}`"
+        if not source.is_file():
+            raise FileNotFoundError(f"{source} is missing: {wanted}, and name its node_modules folder.")
+        if _hash("sha384", source.read_bytes()) != program["integrity"]:
+            raise ValueError(f"{source} is of another version, or changed: {wanted}.")
+        found[path] = (f"vendor/{source.name}.gz", _packed(source))
+    return found
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _write_page(folder: Path, title: str, vendored: bool) -> None:
+    """Write the programs of the page. Scripts and styles stand in `index.html`, and its policy names their hashes."""
+    for name in ("emotion.js", "emotion.d.ts", "sw.js"):
+        _write(folder / name, (PAGE / name).read_bytes())
+    emotion = re.sub(r"^export ", "", (PAGE / "emotion.js").read_text(encoding="utf-8"), flags=re.M)
+    page = (PAGE / "index.html").read_text(encoding="utf-8")
+    page = page.replace("@TITLE@", html.escape(title)).replace("@EMOTION@", emotion)
+    hashes = {
+        tag: " ".join(f"'{_hash('sha256', one.encode())}'" for one in re.findall(f"<{tag}>(.*?)</{tag}>", page, re.S))
+        for tag in ("script", "style")
+    }
+    folders = {one["path"].rpartition("/")[0] for runtime in RUNTIMES.values() for one in runtime.values()}
+    sources = "" if vendored else "".join(f" {CDN}{one}/" for one in sorted(folders))
+    policy = (
+        f"default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval' {hashes['script']}; style-src {hashes['style']}; "
+        f"connect-src 'self'{sources}; worker-src 'self' blob:; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    _write(folder / "index.html", page.replace("@POLICY@", policy).encode())

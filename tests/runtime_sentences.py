@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences of our own in languages that English models do not read; most hold words that English has, too: "in", "is", "to", "we", "on"."""
+
+FOREIGN = {
+    "af": "Ek is so bly dat jy gekom het.",
+    "ar": "أنا حزين جدا اليوم يا صديقي",
+    "cs": "Nevím, kdo to byl a proč.",
+    "da": "Det er for sent at gøre noget nu.",
+    "de": "Das war sehr traurig.",
+    "el": "Είμαι πολύ λυπημένος σήμερα φίλε μου",
+    "es": "No me lo creo, no me digas eso a mí.",
+    "fi": "Olen niin surullinen tänään, en jaksa enää.",
+    "fr": "On a fait un tour, tout est si beau.",
+    "hi": "आज मैं बहुत दुखी हूँ यार",
+    "hu": "Nem tudom, hogy mit csináljak most.",
+    "id": "Saya sangat senang kamu datang hari ini.",
+    "it": "I miei amici non sono venuti alla festa.",
+    "ja": "今日はとても悲しい一日だった。",
+    "ko": "오늘 정말 슬펐어요 그래요 진짜",
+    "nl": "We zijn in de stad en het is heel druk.",
+    "pl": "I co ja mam z tym teraz zrobić?",
+    "pt": "Não me deu a mão, e eu no meio do mar.",
+    "ro": "Nu pot să cred că ai venit azi.",
+    "ru": "Это было очень грустно, мой друг.",
+    "sv": "Han sa att han inte ville komma.",
+    "th": "วันนี้ฉันเสียใจมาก",
+    "tr": "Bugün çok üzgünüm ve yalnız kaldım.",
+    "vi": "Tôi không thể tin được điều này.",
+    "zh": "我今天非常难过而且很孤单啊",
+}
