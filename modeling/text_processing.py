@@ -228,7 +228,7 @@ def targets_in(config, text: str) -> list[str]:
     found, free = set(), 0  # where the last match ends
     for place in re.finditer(f"(?={'|'.join(map(re.escape, forms))})", text):
         start = place.start()
-        # A name that is no word here leaves its place to a shorter one: in "iPhone 11" stands no "iPhone 1", but an "iPhone".
+        # A name that is not a whole word here leaves its place to a shorter one: "iPhone 11" contains "iPhone", but not "iPhone 1".
         for form in forms if start >= free else ():
             end = start + len(form)
             if text.startswith(form, start) and (form in placeholders or _is_word(text, start, end)):

@@ -24,7 +24,7 @@ class TaskCase:
         task: the name of the task.
         recipe: fields of the recipe.
         data: the folder of its files, of those that `families` writes.
-        lines: what a command is asked; none for a task that answers nothing.
+        lines: what a command is asked; empty for a task without answers.
         command: which one answers.
         options: of that command.
         key: where an answer stands in a line of JSON.

@@ -13,7 +13,7 @@ from . import load_predictor
 class EmotionFeatures(TransformerMixin, BaseEstimator):
     """
     Texts -> the probability of each emotion, (N, C) float32, for pipelines, grid searches and `ColumnTransformer` (with one column, whose name
-    is no list). The model is not trained; it is loaded once for all copies with the same parameters.
+    is not a list). The model is not trained; it is loaded once for all copies with the same parameters.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline

@@ -78,7 +78,7 @@ def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Map
     Args:
         confidence, losses: (N,), as for `risk_coverage`; confidence in [0, 1].
         wanted: {"coverage": x}: the largest threshold that answers at least this share of the rows; or {"accuracy": x}: the smallest one
-            with 1 − risk of at least x on these rows, which is no guarantee for others (ValueError if none has); x in (0, 1].
+            with 1 − risk of at least x on these rows, which guarantees nothing for others (ValueError if none has); x in (0, 1].
     """
     confidence, losses = _checked(confidence, losses)
     ((name, value),) = wanted.items()

@@ -41,7 +41,7 @@ class Predictions:
         gold_names: for each row the names of its labels.
         gold: (N,) class ids; for multi-label data (N, C) of 0 and 1.
         probabilities: (N, C) float64, 0 for a label that was not annotated: it is neither right nor wrong in any count.
-        annotated: (N, C) bool, for what is no count.
+        annotated: (N, C) bool; False: nobody annotated it.
     """
 
     ids: list[str]

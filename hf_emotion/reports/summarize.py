@@ -460,7 +460,7 @@ def _joined(frame: "pandas.DataFrame", prefix: str) -> _Rows:
 
 
 def _periods(values: "pandas.Series", every: str, time_format: str | None, on_bad_rows: str) -> "pandas.Series":
-    """The first day (hour) of the period of each time; missing for a time that cannot be read, where that is no error."""
+    """The first day (hour) of the period of each time; missing for a time that cannot be read, where that is allowed."""
     import pandas
 
     times = pandas.to_datetime(values.astype(str), format=time_format or "ISO8601", errors="coerce", utc=True)

@@ -241,7 +241,7 @@ def _run_trial(
         metric, dev = run.selected_by.removeprefix("eval_"), run.best_dev_metric
         trial.set_user_attr("metric", metric)
         if dev is None:
-            raise FloatingPointError(f"`{metric}` is no number on the validation part")
+            raise FloatingPointError(f"`{metric}` is not a number on the validation part")
         value = sign_of(metric) * dev  # the study maximizes
         trial.set_user_attr("dev", dev)
     except optuna.TrialPruned:

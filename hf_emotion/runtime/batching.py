@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def as_list(texts: Any) -> list[Any]:
-    """A list of inputs; a string counts as one. TypeError for a table, a dictionary, a set, bytes and what is no list."""
+    """A list of inputs; a string counts as one. TypeError for anything else, such as a table, a dictionary or bytes."""
     if hasattr(texts, "to_pylist") and not hasattr(
         texts, "columns"
     ):  # an array of pyarrow, whose items are no strings

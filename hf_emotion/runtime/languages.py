@@ -47,7 +47,7 @@ def identifier() -> Any:
 
 
 def check_languages(languages: Sequence[str]) -> None:
-    """ValueError for what is no ISO 639-1 code of a language that `foreign_languages` can find."""
+    """ValueError unless it is the ISO 639-1 code of a language that `foreign_languages` can find."""
     if set(languages) <= {"en"}:
         return
     known = sorted(set(identifier().labels) - {"zxx"})

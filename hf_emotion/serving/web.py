@@ -61,7 +61,7 @@ def problem(
     status: int, message: str, detail: Sequence[dict[str, Any]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that tells an error, and in `detail` the fields that are wrong."""
-    # In ASCII: a message may quote what is no Unicode text.
+    # In ASCII: a message may quote invalid Unicode.
     content = json.dumps({"error": message, "detail": list(detail)})
     return Response(content, status, headers, "application/json")
 
@@ -338,7 +338,7 @@ def run(
     if show is not None:
         threading.Thread(target=show, args=(url,), daemon=True).start()
     server = Server(app, timeout, allowed_connections(max_connections or MAX_CONNECTIONS))
-    # Once all is done, uvicorn sends itself again what it got: that is no failure.
+    # Once all is done, uvicorn raises the signal again that it got: that is not a failure.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     server.run([listening])

@@ -53,7 +53,7 @@ def csv_rows(rows: CorpusRows, content: str) -> Iterator[dict[str, str]]:
     for values in reader:
         rows.line = reader.line_num
         yield dict(zip(header, values, strict=True))
-        rows.line += 1  # if what comes next is no CSV
+        rows.line += 1  # if the next line is not CSV
 
 
 def corpus_files(data_dir: str | Path | None, corpus: str, address: str, sums: Mapping[str, str]) -> list[Path]:

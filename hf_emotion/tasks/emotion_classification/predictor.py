@@ -47,8 +47,8 @@ logger = logging.getLogger(__name__)
 
 class Predictor:
     """
-    Emotions of texts, from a checkpoint. Threads may share it, and on the CPU also forked processes, in each of which torch
-    then uses one thread; `BatchingPredictor` batches concurrent calls.
+    Emotions of texts, from a checkpoint. Threads may share it, and on the CPU also forked processes; torch
+    then uses one thread in each of these. `BatchingPredictor` batches concurrent calls.
 
     >>> predictor = Predictor("runs/quickstart")  # doctest: +SKIP
     >>> predictor(["What a day!"])  # doctest: +SKIP
