@@ -69,7 +69,7 @@ def transfer(
 
     predictor = load_predictor(checkpoint)
     if predictor.task is not TASK:
-        raise typer.BadParameter(f"{checkpoint} reads {predictor.task.reads}: it must read texts.")
+        raise typer.BadParameter(f"{checkpoint} reads {predictor.task.reads}: transfer is for classifiers of texts.")
     if not dataset:
         for kind, figures in identity_terms(predictor).items():
             print(json.dumps({"terms": kind, **figures}))
