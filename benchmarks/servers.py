@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -41,8 +42,10 @@ def started(server: Server, threads: int) -> Iterator[None]:
     """A server that answers at /health, on a free port. Raises RuntimeError: it ended."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         server.port = free.getsockname()[1]
-    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen([*server.command, str(server.port)], env=variables, stdout=subprocess.DEVNULL)
+    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+    process = subprocess.Popen(
+        [*server.command, str(server.port)], env=variables, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         while True:
             with contextlib.suppress(urllib.error.URLError, ConnectionError):
@@ -53,7 +56,7 @@ def started(server: Server, threads: int) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)  # litserve leaves children
         process.wait()
 
 
