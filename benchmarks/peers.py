@@ -33,9 +33,10 @@ PLACE = ROOT / "build" / "peers"
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "click<8.2"),
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "optimum<2"),  # optimum 2 finds no local graph
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
+    "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
     "setfit": ("setfit==1.2.0", "transformers<5"),
     "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
@@ -74,9 +75,9 @@ print(", ".join(f"{name} {found[name]}" for name in sys.argv[1:] if name in foun
 """
 
 
-def versions(environment: str, tool: str = "") -> str:
+def versions(environment: str) -> str:
     """ "litserve 0.2.19, transformers 5.23.0"."""
-    tool = tool or ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
+    tool = ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
     command = [python_of(environment), "-c", VERSIONS, *filter(None, dict.fromkeys((tool, "transformers")))]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -86,7 +87,6 @@ WORKER = """
 import json, os, sys, time
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
 given = json.load(open(sys.argv[1]))
 texts, model, rows = given["texts"], given["model"], given.get("rows")
 {setup}
@@ -163,8 +163,7 @@ def compared(
             if answers[peer] and answers[ours]:
                 both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
                 row["largest_difference"] = max(abs(a - b) for a, b in both)
-            tool = "sentence-transformers" if peer.startswith("CrossEncoder") else ""
-            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0], tool)})
+            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
     return rows
 
 
@@ -312,8 +311,14 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
         "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
         "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
         "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model")),
-        "CrossEncoder, ONNX int8": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8")),
+        "CrossEncoder, ONNX": (
+            "sentence-transformers-onnx",
+            CROSS_ENCODER.format(backend="onnx", options=graph % "model"),
+        ),
+        "CrossEncoder, ONNX int8": (
+            "sentence-transformers-onnx",
+            CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8"),
+        ),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
         "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
@@ -391,21 +396,25 @@ def train(place):
     fit_model(task_of_rows(whole), recipe, 0, Path(place, "runs"), splits, False, recipe_file=Path(place, "recipe.yaml"))
 """
 CROSS_ENCODER_TRAINER = """
+from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import CrossEntropyLoss
-def train(place):
+pairs = Dataset.from_dict({"text": [t for t, _ in rows], "pair": [""] * len(rows), "label": [y for _, y in rows]})
+def train(place):  # its losses read pairs of texts: the second one is empty
     encoder = CrossEncoder(model, num_labels=28, device="cpu", max_length=50)
     options = {"num_train_epochs": 1, "per_device_train_batch_size": 32, "use_cpu": True, "save_strategy": "no"}
     arguments = CrossEncoderTrainingArguments(place, **options, report_to="none", disable_tqdm=True)
-    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data(), loss=CrossEntropyLoss(encoder)).train()
+    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=pairs, loss=CrossEntropyLoss(encoder)).train()
 """
 SETFIT = """
+from datasets import Dataset
 from setfit import SetFitModel, Trainer, TrainingArguments
 def train(place):
     options = {"batch_size": 32, "num_epochs": 1, "num_iterations": 1, "save_strategy": "no", "report_to": "none"}
     arguments = TrainingArguments(output_dir=place, **options, show_progress_bar=False)
-    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data()).train()
+    data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
+    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data).train()
 """
 SIMPLETRANSFORMERS = """
 import pandas
@@ -418,9 +427,6 @@ def train(place):
 """
 RUN_TRAINER = """
 import tempfile
-def data():
-    from datasets import Dataset
-    return Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
 def run():
     with tempfile.TemporaryDirectory() as place:
         train(place)
