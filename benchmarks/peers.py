@@ -33,17 +33,17 @@ PLACE = ROOT / "build" / "peers"
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "optimum<2"),  # optimum 2 finds no local graph
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "optimum<2", "pyarrow<20"),
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
     "setfit": ("setfit==1.2.0", "transformers<5"),
-    "simpletransformers": ("simpletransformers==0.70.8",),
+    "simpletransformers": ("simpletransformers==0.70.8", "transformers<5"),
     "pysentimiento": ("pysentimiento==0.7.3",),
     "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
 }
-# These run beside our versions of everything else; the others need older ones and share torch alone.
+# These run beside our versions of all else. The others need older ones (infinity finds a local graph with optimum 1 alone), and share torch.
 BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
 
 
@@ -130,8 +130,7 @@ def failing(name: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError, EOFError, subprocess.CalledProcessError) as error:
-        code = getattr(error, "returncode", None)
-        FAILED[name] = str(error) if code is None else f"exit code {code}"
+        FAILED[name] = f"exit code {error.returncode}" if hasattr(error, "returncode") else str(error)
 
 
 def compared(
@@ -169,6 +168,7 @@ def compared(
 
 def make_checkpoint(folder: Path) -> str:
     """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
+    import onnx
     import torch
     from onnxruntime.quantization import quantize_dynamic
     from texts import save_untrained
@@ -184,7 +184,9 @@ def make_checkpoint(folder: Path) -> str:
         model, kwargs=inputs, f=place / "onnx" / "model.onnx", dynamo=True, external_data=False,
         input_names=list(inputs), output_names=["logits"], dynamic_shapes=dict.fromkeys(inputs, dynamic),
     )  # fmt: skip
-    quantize_dynamic(place / "onnx" / "model.onnx", place / "onnx" / "model_int8.onnx")
+    graph = onnx.load(place / "onnx" / "model.onnx")
+    del graph.graph.value_info[:]  # the quantizer transposes weights, and infers their shapes anew
+    quantize_dynamic(graph, place / "onnx" / "model_int8.onnx")
     command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return str(place)

@@ -55,7 +55,8 @@ def started(server: Server, threads: int) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
-        os.killpg(process.pid, signal.SIGTERM)  # litserve leaves children
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # litserve leaves children
         process.wait()
 
 
