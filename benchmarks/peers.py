@@ -63,7 +63,7 @@ def python_of(name: str) -> str:
         site = next(folder.glob("lib/*/site-packages"))
         (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
         pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "-c", constraints]
-        subprocess.run([*pip, *ENVIRONMENTS[name]], check=True)
+        subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
     return str(folder / "bin" / "python")
 
