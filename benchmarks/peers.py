@@ -33,7 +33,7 @@ PLACE = ROOT / "build" / "peers"
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "optimum<2", "pyarrow<20"),
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "transformers<4.49", "optimum<2", "pyarrow<20"),
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
@@ -234,7 +234,8 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
 
     texts = read_texts(arguments)[:2000]
     infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
-    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error --no-model-warmup".split()
+    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error".split()
+    infinity += ["--no-model-warmup", "--no-bettertransformer"]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
     (folder / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
@@ -281,8 +282,9 @@ CROSS_ENCODER = """
 import torch
 from sentence_transformers import CrossEncoder
 encoder = CrossEncoder(model, device="cpu", backend={backend!r}, model_kwargs={options})
+pairs = [(text, "") for text in texts]  # it reads pairs alone
 def run():
-    return encoder.predict(texts, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
+    return encoder.predict(pairs, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
 """
 PIPELINE = """
 import torch
