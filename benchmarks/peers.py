@@ -4,9 +4,9 @@ Ours beside tools that were built for speed, on the same checkpoint (a stock BER
 (packaged ones, or GoEmotions'). Each tool lives in an environment of its own, build/peers/NAME, made when it is first needed; all share this
 one's torch. Both sides run in turn, each in its own process.
 
-    python benchmarks/peers.py service bulk --data-dir DATA --pairs 5
+    python benchmarks/peers.py service bulk start training --data-dir DATA --pairs 5
 
-WORK: service, bulk, start, training. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
 """
 
 import argparse
@@ -234,8 +234,9 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
 
     texts = read_texts(arguments)[:2000]
     infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
-    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error".split()
-    infinity += ["--no-model-warmup", "--no-bettertransformer"]
+    infinity += (
+        "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --no-bettertransformer".split()
+    )
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
     (folder / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
