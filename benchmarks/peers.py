@@ -38,7 +38,7 @@ ENVIRONMENTS = {
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
     "setfit": ("setfit==1.2.0", "transformers<5"),
-    "simpletransformers": ("simpletransformers==0.70.8", "transformers<5"),
+    "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
     "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
@@ -233,10 +233,10 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
     from servers import Server, started
 
     texts = read_texts(arguments)[:2000]
-    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
-    infinity += (
-        "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --no-bettertransformer".split()
+    flags = (
+        "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --no-bettertransformer --model-id"
     )
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), checkpoint]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
     (folder / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
