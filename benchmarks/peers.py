@@ -33,7 +33,7 @@ PLACE = ROOT / "build" / "peers"
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "transformers<4.49", "optimum<2", "pyarrow<20"),
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),  # its ONNX engine finds no local graph with optimum 2
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
@@ -43,7 +43,7 @@ ENVIRONMENTS = {
     "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
 }
-# These run beside our versions of all else. The others need older ones (infinity finds a local graph with optimum 1 alone), and share torch.
+# These run beside our versions of all else. The others need older ones, and share torch alone.
 BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
 
 
@@ -233,9 +233,7 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
     from servers import Server, started
 
     texts = read_texts(arguments)[:2000]
-    flags = (
-        "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --no-bettertransformer --model-id"
-    )
+    flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
     infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), checkpoint]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
     (folder / "lit.py").write_text(LITSERVE)
