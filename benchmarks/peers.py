@@ -4,9 +4,9 @@ Ours beside tools that were built for speed, on the same checkpoint (a stock BER
 (packaged ones, or GoEmotions'). Each tool lives in an environment of its own, build/peers/NAME, made when it is first needed; all share this
 one's torch. Both sides run in turn, each in its own process.
 
-    python benchmarks/peers.py service bulk --data-dir DATA --pairs 5
+    python benchmarks/peers.py service bulk start training --data-dir DATA --pairs 5
 
-WORK: service, bulk, start, training. The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
 """
 
 import argparse
@@ -33,16 +33,17 @@ PLACE = ROOT / "build" / "peers"
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78", "click<8.2"),
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),  # its ONNX engine finds no local graph with optimum 2
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
+    "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
     "setfit": ("setfit==1.2.0", "transformers<5"),
     "simpletransformers": ("simpletransformers==0.70.8",),
     "pysentimiento": ("pysentimiento==0.7.3",),
     "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
 }
-# These run beside our versions of everything else; the others need older ones and share torch alone.
+# These run beside our versions of all else. The others need older ones, and share torch alone.
 BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
 
 
@@ -62,7 +63,7 @@ def python_of(name: str) -> str:
         site = next(folder.glob("lib/*/site-packages"))
         (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
         pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "-c", constraints]
-        subprocess.run([*pip, *ENVIRONMENTS[name]], check=True)
+        subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
     return str(folder / "bin" / "python")
 
@@ -74,9 +75,9 @@ print(", ".join(f"{name} {found[name]}" for name in sys.argv[1:] if name in foun
 """
 
 
-def versions(environment: str, tool: str = "") -> str:
+def versions(environment: str) -> str:
     """ "litserve 0.2.19, transformers 5.23.0"."""
-    tool = tool or ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
+    tool = ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
     command = [python_of(environment), "-c", VERSIONS, *filter(None, dict.fromkeys((tool, "transformers")))]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -86,7 +87,6 @@ WORKER = """
 import json, os, sys, time
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
 given = json.load(open(sys.argv[1]))
 texts, model, rows = given["texts"], given["model"], given.get("rows")
 {setup}
@@ -130,8 +130,7 @@ def failing(name: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError, EOFError, subprocess.CalledProcessError) as error:
-        code = getattr(error, "returncode", None)
-        FAILED[name] = str(error) if code is None else f"exit code {code}"
+        FAILED[name] = f"exit code {error.returncode}" if hasattr(error, "returncode") else str(error)
 
 
 def compared(
@@ -163,13 +162,13 @@ def compared(
             if answers[peer] and answers[ours]:
                 both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
                 row["largest_difference"] = max(abs(a - b) for a, b in both)
-            tool = "sentence-transformers" if peer.startswith("CrossEncoder") else ""
-            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0], tool)})
+            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
     return rows
 
 
 def make_checkpoint(folder: Path) -> str:
     """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
+    import onnx
     import torch
     from onnxruntime.quantization import quantize_dynamic
     from texts import save_untrained
@@ -185,7 +184,9 @@ def make_checkpoint(folder: Path) -> str:
         model, kwargs=inputs, f=place / "onnx" / "model.onnx", dynamo=True, external_data=False,
         input_names=list(inputs), output_names=["logits"], dynamic_shapes=dict.fromkeys(inputs, dynamic),
     )  # fmt: skip
-    quantize_dynamic(place / "onnx" / "model.onnx", place / "onnx" / "model_int8.onnx")
+    graph = onnx.load(place / "onnx" / "model.onnx")
+    del graph.graph.value_info[:]  # the quantizer transposes weights, and infers their shapes anew
+    quantize_dynamic(graph, place / "onnx" / "model_int8.onnx")
     command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return str(place)
@@ -232,8 +233,8 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
     from servers import Server, started
 
     texts = read_texts(arguments)[:2000]
-    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", "--model-id", checkpoint]
-    infinity += "--device cpu --batch-size 64 --served-model-name model --log-level error --no-model-warmup".split()
+    flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), checkpoint]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
     (folder / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
@@ -280,8 +281,9 @@ CROSS_ENCODER = """
 import torch
 from sentence_transformers import CrossEncoder
 encoder = CrossEncoder(model, device="cpu", backend={backend!r}, model_kwargs={options})
+pairs = [(text, "") for text in texts]  # it reads pairs alone
 def run():
-    return encoder.predict(texts, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
+    return encoder.predict(pairs, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
 """
 PIPELINE = """
 import torch
@@ -312,8 +314,14 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
         "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
         "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
         "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model")),
-        "CrossEncoder, ONNX int8": ("infinity", CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8")),
+        "CrossEncoder, ONNX": (
+            "sentence-transformers-onnx",
+            CROSS_ENCODER.format(backend="onnx", options=graph % "model"),
+        ),
+        "CrossEncoder, ONNX int8": (
+            "sentence-transformers-onnx",
+            CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8"),
+        ),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
         "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
@@ -391,21 +399,25 @@ def train(place):
     fit_model(task_of_rows(whole), recipe, 0, Path(place, "runs"), splits, False, recipe_file=Path(place, "recipe.yaml"))
 """
 CROSS_ENCODER_TRAINER = """
+from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import CrossEntropyLoss
-def train(place):
+pairs = Dataset.from_dict({"text": [t for t, _ in rows], "pair": [""] * len(rows), "label": [y for _, y in rows]})
+def train(place):  # its losses read pairs of texts: the second one is empty
     encoder = CrossEncoder(model, num_labels=28, device="cpu", max_length=50)
     options = {"num_train_epochs": 1, "per_device_train_batch_size": 32, "use_cpu": True, "save_strategy": "no"}
     arguments = CrossEncoderTrainingArguments(place, **options, report_to="none", disable_tqdm=True)
-    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=data(), loss=CrossEntropyLoss(encoder)).train()
+    CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=pairs, loss=CrossEntropyLoss(encoder)).train()
 """
 SETFIT = """
+from datasets import Dataset
 from setfit import SetFitModel, Trainer, TrainingArguments
 def train(place):
     options = {"batch_size": 32, "num_epochs": 1, "num_iterations": 1, "save_strategy": "no", "report_to": "none"}
     arguments = TrainingArguments(output_dir=place, **options, show_progress_bar=False)
-    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data()).train()
+    data = Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
+    Trainer(model=SetFitModel.from_pretrained(model, device="cpu"), args=arguments, train_dataset=data).train()
 """
 SIMPLETRANSFORMERS = """
 import pandas
@@ -418,9 +430,6 @@ def train(place):
 """
 RUN_TRAINER = """
 import tempfile
-def data():
-    from datasets import Dataset
-    return Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
 def run():
     with tempfile.TemporaryDirectory() as place:
         train(place)

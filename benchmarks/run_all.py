@@ -24,10 +24,9 @@ from hf_emotion.io.files import write_json, write_text
 
 
 FOLDER = Path(__file__).parent
-MINILM = {"size": "minilm", "pairs": 7}
 # Name of the function in training.py or predicting.py -> its small and its full sizes; the small ones take ten minutes on two cores.
 TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "classifiers": ({**MINILM, "shapes": ["8x64"], "kinds": ["forward", "backward", "step"]}, {}),
+    "classifiers": ({"size": "minilm", "pairs": 7, "shapes": ["8x64"], "kinds": ["forward", "backward", "step"]}, {}),
     "any_encoder": ({"encoders": ["mpnet", "modernbert"], "shape": "4x32", "kinds": ["forward"]}, {}),
     "replies": ({"size": "tiny", "pairs": 7}, {}),
     "language_model": ({"size": "tiny", "pairs": 7}, {}),

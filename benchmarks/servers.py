@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -41,8 +42,9 @@ def started(server: Server, threads: int) -> Iterator[None]:
     """A server that answers at /health, on a free port. Raises RuntimeError: it ended."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         server.port = free.getsockname()[1]
-    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen([*server.command, str(server.port)], env=variables, stdout=subprocess.DEVNULL)
+    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+    command = [*server.command, str(server.port)]
+    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         while True:
             with contextlib.suppress(urllib.error.URLError, ConnectionError):
@@ -53,17 +55,13 @@ def started(server: Server, threads: int) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
-        process.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # litserve leaves children
         process.wait()
 
 
-async def load(
-    port: int, route: str, bodies: Sequence[bytes], clients: int, seconds: float
-) -> tuple[list[float], int, float]:
-    """
-    Clients that each send one request after the other on a connection that stays open: seconds of each request, how many failed, and
-    the seconds of all.
-    """
+async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, seconds: float) -> tuple:
+    """Clients that send one request after the other on open connections: seconds of each, number of failures, seconds of all."""
     end, waiting = time.perf_counter() + seconds, itertools.cycle(bodies)
     latencies: list[float] = []
     failures = 0
