@@ -3,6 +3,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, w
 from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
 from hf_emotion.runtime.loading import read_config, read_tokenizer
-from hf_emotion.runtime.names import METRICS
 from hf_emotion.runtime.onnx import MODEL
 from hf_emotion.runtime.ready import (
     ADAPTER,
@@ -37,7 +37,7 @@ LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 
 def pack(run: str | Path, output: str | Path, description: str, terms: str, notes: str) -> ReadyModel:
     """
-    Write the files of a ready model: the adapter in float16, the graph without weights, and the facts about both.
+    Write the files of a ready model: the adapter in float16, of a classifier the graph without weights, and the facts about both.
 
     Args:
         run: a run folder that a recipe with `adapter` wrote, over one of `HUB_IDS`.
@@ -67,9 +67,13 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         save_file(half, folder / ADAPTER, metadata={"format": "pt"})
         write_json(folder / ADAPTER_CONFIG, adapter_config)
         config.name_or_path = ""  # a folder of this machine
-        write_exported_config(config, folder)
-        write_tokenizer_facts(read_tokenizer(run), folder)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
+        copied = ["tokenizer.json", "tokenizer_config.json"]
+        if generates := "generation_config.json" in os.listdir(run):
+            copied += ["config.json", "generation_config.json", "chat_template.jinja"]
+        else:
+            write_exported_config(config, folder)
+            write_tokenizer_facts(read_tokenizer(run), folder)
+        for name in copied:
             write_text(folder / name, (run / name).read_text(encoding="utf-8"))
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {report.name}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
@@ -81,28 +85,21 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             "model_type": config.model_type,
             "encoder": {
                 "id": encoder,
-                "files": {name: sha256_of(encoder_file(encoder, name)) for name in ENCODER_FILES},
+                # A language model from a GGUF file is never the Hub's to the byte.
+                "files": {
+                    name: None if generates else sha256_of(encoder_file(encoder, name)) for name in ENCODER_FILES
+                },
             },
-            "prefix": _prefix(half),
-            "labels": [config.id2label[i] for i in range(config.num_labels)],
+            "prefix": "language_model." if generates else _prefix(half),
+            "labels": config.emotions if generates else [config.id2label[i] for i in range(config.num_labels)],
             "terms": terms,
             "files": {},
             "weights": [],
         }
         write_json(folder / FACTS, facts)
-        facts["weights"] = _write_graph(task, ReadyModel(folder), run)
-        kept = (
-            ADAPTER,
-            ADAPTER_CONFIG,
-            GRAPH,
-            "config.json",
-            "prediction.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            CARD,
-            METRICS,
-        )
-        facts["files"] = {name: sha256_of(folder / name) for name in kept}
+        if not generates:
+            facts["weights"] = _write_graph(task, ReadyModel(folder), run)
+        facts["files"] = {name: sha256_of(folder / name) for name in sorted(os.listdir(folder)) if name != FACTS}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)
 

@@ -144,7 +144,19 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
     another task is measured on the packaged corpora of that task.
     """
     facts = dict(model.facts)
-    metric = RunReport.read(model.folder).best.selected_by
+    report = RunReport.read(model.folder)
+    if (
+        not model.is_graph
+    ):  # a generator's replies are measured by benchmarks/replies.py; these are of the run, in float32
+        best = report.best
+        parts = {
+            part: {"perplexity": figures["teacher_forcing"]["perplexity"]}
+            for part, figures in (("validation", best.validation), ("test", best.test))
+        }
+        facts["figures"] = {"corpora": {report.dataset: parts}}
+        write_json(model.folder / FACTS, facts)
+        return facts["figures"]
+    metric = report.best.selected_by
     with tempfile.TemporaryDirectory() as place:
         write_exported(model, Path(place))
         predictor = load_predictor(place)
