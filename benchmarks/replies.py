@@ -4,8 +4,8 @@ Generators of replies side by side: how often judges hear the emotion that was a
 the replies are, and the perplexity per token of the human replies. Each generator replies to the same contexts in every emotion, with
 several seeds; the standard errors are those over the contexts, of the mean over the seeds.
 
-    python benchmarks/replies.py modulated=replies guided=replies lora=RUN prompt control --guided guided=1.5 --judge goemotions \
-        --judge RUN --output benchmarks/replies.json --replies build/replies
+    python benchmarks/replies.py modulated=replies guided=replies lora=RUN prompt control --guided guided=1.5 \
+        --judge goemotions=goemotions --judge e5=RUN --output benchmarks/replies.json --replies build/replies
 
 `prompt` is the language model without a training, told the emotion in words. `control` is the same without words, with a vector for each
 emotion added to what a layer passes on: the mean hidden state over training replies in the emotion, minus the mean over all of them
@@ -69,7 +69,8 @@ def control_vectors(generator: ReplyGenerator, rows: Any, layer: int) -> torch.T
     ]
     for context, reply, label in zip(contexts, generator.token_ids(rows["reply"]), rows["labels"], strict=True):
         kept.clear()
-        generator.model(torch.tensor([[*context, *reply]]))
+        ids = torch.tensor([[*context, *reply]])
+        generator.model(ids, attention_mask=torch.ones_like(ids))
         sums[label] += kept[0][0, len(context) :].mean(dim=0)
         counts[label] += 1
     hook.remove()
