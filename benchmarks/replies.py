@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
 from measuring import machine, recorded
 
 from hf_emotion import EmotionModulatedForCausalLM, ReplyGenerator, load_dataset_for
@@ -61,12 +62,7 @@ def control_vectors(generator: ReplyGenerator, rows: Any, layer: int) -> torch.T
         .layers[layer]
         .register_forward_hook(lambda module, inputs, states: kept.append(states.float()))
     )
-    contexts = [
-        generator.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=False
-        )
-        for text in rows["context"]
-    ]
+    contexts = encode_contexts(generator.tokenizer, rows["context"], generator.model.config)
     for context, reply, label in zip(contexts, generator.token_ids(rows["reply"]), rows["labels"], strict=True):
         kept.clear()
         ids = torch.tensor([[*context, *reply]])

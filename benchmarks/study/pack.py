@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, write_text
 from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
-from hf_emotion.runtime.loading import read_config, read_tokenizer
+from hf_emotion.runtime.loading import auto_class_of, read_config, read_tokenizer
 from hf_emotion.runtime.onnx import MODEL
 from hf_emotion.runtime.ready import (
     ADAPTER,
@@ -81,7 +81,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         facts: dict[str, Any] = {
             "description": description,
             "task": task.name,
-            "auto_class": task.auto_class,
+            "auto_class": auto_class_of(config, task.auto_class),
             "model_type": config.model_type,
             "encoder": {
                 "id": encoder,

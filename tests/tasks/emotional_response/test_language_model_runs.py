@@ -9,6 +9,7 @@ import huggingface_hub
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, Value
+from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
 from huggingface_hub import ModelCard
 from model_cases import TINY_GPT2
 from safetensors import safe_open
@@ -110,7 +111,11 @@ def test_a_batch_has_the_losses_of_its_pairs_alone(llama):
 
     model, tokenizer = build_generator(recipe_of(llama), list(CUES))
     torch.nn.init.normal_(model.emotion_modulation.output_weight, std=0.5)
-    texts = [("look at the rain", "oh no , run"), ("keys", "so"), ("look at the sun at home", "that is so bad")]
+    texts = [
+        ("look at the rain", "oh no , run"),
+        ("keys", "so"),
+        ("look at the sun at home", "that is so bad , run home"),
+    ]
     names = Features({"context": Value("string"), "reply": Value("string"), "labels": ClassLabel(names=list(CUES))})
     columns = {"context": [one for one, _ in texts], "reply": [other for _, other in texts], "labels": [2, 0, 1]}
     rows = list(encode_replies(Dataset.from_dict(columns, features=names), tokenizer, model.config, 48))
@@ -167,12 +172,7 @@ def test_the_guard_replies_to_grave_contexts_in_its_emotion(run, caplog):
     generator = ReplyGenerator(run)
     torch.nn.init.normal_(generator.model.emotion_modulation.output_weight, std=2.0)
     contexts = [CONTEXTS[0], CONTEXTS[2]]
-    ids = [
-        generator.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, return_tensors="pt", return_dict=False
-        )
-        for text in contexts
-    ]
+    ids = [torch.tensor([row]) for row in encode_contexts(generator.tokenizer, contexts, generator.model.config)]
     states = [generator.model.language_model(one, output_hidden_states=True).hidden_states[1][0, -1] for one in ids]
     weight = states[0] - states[1]  # a probe that hears the first context alone
     bias = -float((states[0] + states[1]) @ weight) / 2
