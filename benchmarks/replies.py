@@ -90,42 +90,56 @@ def without_training(name: str, arguments: argparse.Namespace, splits: Any) -> R
     return generator
 
 
-def measure(name: str, given: str, arguments: argparse.Namespace, judges: dict[str, Any]) -> dict[str, Any]:
-    """The figures of one generator."""
+def measure(
+    name: str, given: str, arguments: argparse.Namespace, judges: dict[str, Any], known: Any
+) -> dict[str, Any]:
+    """The figures of one generator. Replies that stand in its file, as of an earlier call, are judged, and its figures of then stay."""
     options = {"train_part": "generator"} if arguments.dataset == "empathetic_dialogues" else {}
     splits = load_dataset_for(arguments.dataset, arguments.data_dir, **options)
-    start = time.monotonic()
-    generator = ReplyGenerator(given, dtype=arguments.dtype) if given else without_training(name, arguments, splits)
-    intensity = dict(arguments.intensity).get(name, 1.0)
-    found: dict[str, Any] = {"intensity": intensity, "guidance_scale": dict(arguments.guided).get(name, 1.0)}
-    rows = sample_rows(splits[arguments.split], arguments.contexts)
-    contexts, asked = list(rows["context"]), np.tile(np.arange(len(generator.emotions)), len(rows))
-    each, written = [], []
-    for seed in range(arguments.samplings):
+    emotions = label_names(splits["train"])
+    contexts = list(sample_rows(splits[arguments.split], arguments.contexts)["context"])
+    file, start = arguments.replies / f"{name}.jsonl", time.monotonic()
+    found: dict[str, Any] = {
+        "intensity": dict(arguments.intensity).get(name, 1.0),
+        "guidance_scale": dict(arguments.guided).get(name, 1.0),
+    }
+    if file.is_file():
+        found = dict(known)
+    else:
+        generator = (
+            ReplyGenerator(given, dtype=arguments.dtype) if given else without_training(name, arguments, splits)
+        )
         settings = {} if found["guidance_scale"] == 1 else {"guidance_scale": found["guidance_scale"]}
-        replies = generator.all_emotions(contexts, intensity, seed=seed, batch_size=32, progress=True, **settings)
-        flat = [reply or "..." for replies_ in replies for reply in replies_]
-        written += [
-            {"context": context, "emotion": emotion, "reply": reply, "seed": seed}
-            for context, own in zip(contexts, replies, strict=True)
-            for emotion, reply in zip(generator.emotions, own, strict=True)
-        ]
-        each.append({judge: judged(predictor, flat, asked, generator.emotions) for judge, predictor in judges.items()})
-        print(name, seed, {judge: one["hits@1"] for judge, one in each[-1].items()}, flush=True)
-    found |= {key: float(np.mean([next(iter(one.values()))[key] for one in each])) for key in SHAPES}
-    found["judges"] = {judge: over_samplings([one[judge] for one in each], len(contexts)) for judge in judges}
-    if arguments.replies:
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in written)
-        write_text(arguments.replies / f"{name}.jsonl", text)
-    if arguments.perplexity_rows:
+        written = []
+        for seed in range(arguments.samplings):
+            replies = generator.all_emotions(
+                contexts, found["intensity"], seed=seed, batch_size=120, progress=True, **settings
+            )
+            written += [
+                {"seed": seed, "context": context, "emotion": emotion, "reply": reply}
+                for context, own in zip(contexts, replies, strict=True)
+                for emotion, reply in zip(emotions, own, strict=True)
+            ]
+        write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in written))
         generator.model.float()
         rows = splits[arguments.split].shuffle(seed=0)
         rows = rows.select(range(min(arguments.perplexity_rows, len(rows))))
-        emotions = [{generator.emotions[label]: intensity} for label in rows["labels"]]
-        losses = generator.token_losses(rows["context"], rows["reply"], emotions, batch_size=16, progress=True)
+        asked = [{emotions[label]: found["intensity"]} for label in rows["labels"]]
+        losses = generator.token_losses(rows["context"], rows["reply"], asked, batch_size=40, progress=True)
         error = float(losses.std(ddof=1)) / math.sqrt(len(losses))
         found |= {"perplexity": math.exp(losses.mean()), "perplexity_se": math.exp(losses.mean()) * error}
-    return found | {"seconds": time.monotonic() - start}
+        found["seconds"] = time.monotonic() - start
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    asked = np.array([emotions.index(row["emotion"]) for row in rows]).reshape(arguments.samplings, -1)
+    texts = np.array([row["reply"] or "..." for row in rows], dtype=object).reshape(asked.shape)
+    each = [
+        {judge: judged(predictor, list(own), ids, emotions) for judge, predictor in judges.items()}
+        for own, ids in zip(texts, asked, strict=True)
+    ]
+    found |= {key: float(np.mean([next(iter(one.values()))[key] for one in each])) for key in SHAPES}
+    found["judges"] = {judge: over_samplings([one[judge] for one in each], len(contexts)) for judge in judges}
+    print(name, {judge: own["hits@1"] for judge, own in found["judges"].items()}, flush=True)
+    return found
 
 
 def judged(judge: Any, replies: Sequence[str], asked: np.ndarray, emotions: list[str]) -> dict[str, Any]:
@@ -174,10 +188,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--perplexity-rows", type=int, default=512)
     parser.add_argument("--dtype", default="bfloat16", help="dtype of generation (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--replies", type=Path, help="folder for the replies, NAME.jsonl")
+    parser.add_argument("--replies", type=Path, required=True, help="folder for the replies, NAME.jsonl")
     parser.add_argument("--output", type=Path, required=True, help="JSON file; entries of other names stay")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
+    arguments.replies.mkdir(parents=True, exist_ok=True)
     judges = {name: load_predictor(place) for name, place in (given.split("=") for given in arguments.judge)}
     record = recorded(arguments.output) or {"systems": {}}
     settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "dtype")
@@ -195,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     for given in arguments.generators:
         name, _, folder = given.partition("=")
-        record["systems"][name] = measure(name, folder, arguments, judges)
+        record["systems"][name] = measure(name, folder, arguments, judges, record["systems"].get(name))
         record["machine"] = machine(arguments.threads)
         write_json(arguments.output, record)
 

@@ -35,7 +35,9 @@ ENCODER_FILES = ("model.safetensors",)
 LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 
 
-def pack(run: str | Path, output: str | Path, description: str, terms: str, notes: str) -> ReadyModel:
+def pack(
+    run: str | Path, output: str | Path, description: str, terms: str, notes: str, intensity: float = 1.0
+) -> ReadyModel:
     """
     Write the files of a ready model: the adapter in float16, of a classifier the graph without weights, and the facts about both.
 
@@ -44,6 +46,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         output: a new or empty folder; its name becomes the model's.
         description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
+        intensity: of a generator with modulated norms, the weight of an emotion in the run that is a weight of 1 in the ready model.
 
     Raises:
         FileExistsError: `output` is not empty.
@@ -63,7 +66,11 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     config = read_config(run)
     task = task_of(config)
     with creating(output) as folder:
-        half = {name: value.astype(np.float16) for name, value in load_file(adapter / ADAPTER).items()}
+        weights = load_file(adapter / ADAPTER)
+        for name in weights:
+            if name.endswith("emotion_modulation.input_weight"):  # W₁, so that (intensity W₁) c = W₁ (intensity c)
+                weights[name] *= intensity
+        half = {name: value.astype(np.float16) for name, value in weights.items()}
         save_file(half, folder / ADAPTER, metadata={"format": "pt"})
         write_json(folder / ADAPTER_CONFIG, adapter_config)
         config.name_or_path = ""  # a folder of this machine
