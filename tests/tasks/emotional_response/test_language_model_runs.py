@@ -24,6 +24,7 @@ from hf_emotion import (
     GPT2ModLNForConditionalGeneration,
     ReplyGenerator,
     fold,
+    load_dataset_for,
     train,
 )
 from hf_emotion.publishing.export import export_onnx
@@ -207,12 +208,14 @@ class TestReady:
         train(recipe_of("tiny", adapter=adapter), tmp_path / "adapted", data_dir=pairs)
         return tmp_path / "adapted"
 
-    def test_it_replies_as_the_run_that_it_was_made_of(self, adapted, tmp_path, monkeypatch):
-        packed = pack(adapted, ready.PLACE / "mine", "Replies.", "CC0", "## What it is for\n\nTests.")
+    def test_it_replies_as_the_run_that_it_was_made_of(self, adapted, pairs, tmp_path, monkeypatch):
+        packed = pack(adapted, ready.PLACE / "mine", "Replies.", "CC0", "## What it is for\n\nTests.", intensity=2.0)
+        monkeypatch.setattr(
+            "benchmarks.study.ready.load_split", lambda *_: load_dataset_for("reply_files", pairs)["test"]
+        )
         measure_ready(packed)
         assert "mine" in invoke("ready") and packed.facts["labels"] == ReplyGenerator(adapted).emotions
-        emotion = {"joy": 1.0, "fear": 0.5}
-        found, expected = logits_of("mine", emotion)[1], logits_of(adapted, emotion)[1]
+        found, expected = (logits_of(*of)[1] for of in (("mine", {"joy": 1.0}), (adapted, {"joy": 2.0})))
         torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)  # the adapter is in float16
         assert not torch.allclose(found, logits_of("mine", {})[1], rtol=0, atol=2e-3)
         assert invoke("generate", "mine", "keys", "--emotion", "joy", "--greedy")
