@@ -109,7 +109,9 @@ def measure(
         generator = (
             ReplyGenerator(given, dtype=arguments.dtype) if given else without_training(name, arguments, splits)
         )
-        settings = {} if found["guidance_scale"] == 1 else {"guidance_scale": found["guidance_scale"]}
+        settings = {"temperature": arguments.temperature}
+        if found["guidance_scale"] != 1:
+            settings["guidance_scale"] = found["guidance_scale"]
         written = []
         for seed in range(arguments.samplings):
             replies = generator.all_emotions(
@@ -176,6 +178,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--judge", action="append", default=[], help="NAME=classifier of the emotion of a reply")
     parser.add_argument("--guided", action="append", default=[], type=pair, help="NAME=guidance_scale")
     parser.add_argument("--intensity", action="append", default=[], type=pair, help="NAME=weight of the emotion")
+    parser.add_argument("--temperature", type=float, default=0.5, help="of the sampling (default: %(default)s)")
     parser.add_argument("--base", default="smollm2", help="language model of prompt and control")
     parser.add_argument("--layer", type=int, default=14, help="layer of control (default: %(default)s)")
     parser.add_argument("--vector-scale", type=float, default=4.0, help="factor of control (default: %(default)s)")
@@ -195,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.replies.mkdir(parents=True, exist_ok=True)
     judges = {name: load_predictor(place) for name, place in (given.split("=") for given in arguments.judge)}
     record = recorded(arguments.output) or {"systems": {}}
-    settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "dtype")
+    settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "temperature", "dtype")
     record["settings"] = {name: getattr(arguments, name) for name in settings}
     human = load_dataset_for(arguments.dataset, arguments.data_dir)[arguments.split]
     record["human"] = {

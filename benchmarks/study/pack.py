@@ -4,7 +4,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,13 @@ LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 
 
 def pack(
-    run: str | Path, output: str | Path, description: str, terms: str, notes: str, intensity: float = 1.0
+    run: str | Path,
+    output: str | Path,
+    description: str,
+    terms: str,
+    notes: str,
+    intensity: float = 1.0,
+    generation: Mapping[str, Any] = {},
 ) -> ReadyModel:
     """
     Write the files of a ready model: the adapter in float16, of a classifier the graph without weights, and the facts about both.
@@ -47,6 +53,7 @@ def pack(
         description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
         intensity: of a generator with modulated norms, the weight of an emotion in the run that is a weight of 1 in the ready model.
+        generation: settings of `generate` that replace the run's.
 
     Raises:
         FileExistsError: `output` is not empty.
@@ -82,6 +89,9 @@ def pack(
             write_tokenizer_facts(read_tokenizer(run), folder)
         for name in copied:
             write_text(folder / name, (run / name).read_text(encoding="utf-8"))
+        if generates:
+            settings = json.loads((run / "generation_config.json").read_text(encoding="utf-8"))
+            write_json(folder / "generation_config.json", {**settings, **generation})
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {report.name}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
         dataclasses.replace(report, name=output.name).write(folder)

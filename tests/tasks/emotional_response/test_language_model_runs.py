@@ -209,7 +209,9 @@ class TestReady:
         return tmp_path / "adapted"
 
     def test_it_replies_as_the_run_that_it_was_made_of(self, adapted, pairs, tmp_path, monkeypatch):
-        packed = pack(adapted, ready.PLACE / "mine", "Replies.", "CC0", "## What it is for\n\nTests.", intensity=2.0)
+        packed = pack(
+            adapted, ready.PLACE / "mine", "Replies.", "CC0", "## What it is for\n\nTests.", 2.0, {"temperature": 0.5}
+        )
         monkeypatch.setattr(
             "benchmarks.study.ready.load_split", lambda *_: load_dataset_for("reply_files", pairs)["test"]
         )
@@ -217,6 +219,7 @@ class TestReady:
         assert "mine" in invoke("ready") and packed.facts["labels"] == ReplyGenerator(adapted).emotions
         found, expected = (logits_of(*of)[1] for of in (("mine", {"joy": 1.0}), (adapted, {"joy": 2.0})))
         torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)  # the adapter is in float16
+        assert ReplyGenerator("mine").model.generation_config.temperature == 0.5
         assert not torch.allclose(found, logits_of("mine", {})[1], rtol=0, atol=2e-3)
         assert invoke("generate", "mine", "keys", "--emotion", "joy", "--greedy")
         monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "empty"))
