@@ -132,6 +132,7 @@ def measure(
         found |= {"perplexity": math.exp(losses.mean()), "perplexity_se": math.exp(losses.mean()) * error}
         found["seconds"] = time.monotonic() - start
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if row["context"] in contexts]  # it may have more
     asked = np.array([emotions.index(row["emotion"]) for row in rows]).reshape(arguments.samplings, -1)
     texts = np.array([row["reply"] or "..." for row in rows], dtype=object).reshape(asked.shape)
     each = [
