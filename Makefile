@@ -50,7 +50,6 @@ ready: .venv/installed
 	$(BIN)/hf-emotion train ready/aspects_full
 	$(BIN)/hf-emotion train ready/aspects
 	$(BIN)/hf-emotion train ready/replies
-	$(BIN)/python benchmarks/reply_guard.py runs/ready_replies --output benchmarks/reply_guard.json
 	for name in goemotions goemotions-mpnet reviews aspects replies; do \
 	  $(BIN)/python -m benchmarks.study ready runs/ready_$$name --output build/ready/$$name --notes docs/ready/$$name.yaml $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
 	done

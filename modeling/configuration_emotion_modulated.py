@@ -37,7 +37,6 @@ class EmotionModulatedConfig(PreTrainedConfig):
         modulated_norms: names, within a layer, of the norms that follow the emotion; default: all norms of a layer. An empty list: none.
         modulation_size, modulation_initializer_range: hidden size h of the modulators' MLPs, and standard deviation of W₁ at the start.
         emotion_prompt: a system message that tells the emotion in words, with `{emotion}` for its name, by the tokenizer's chat template.
-        guard: what makes replies to grave contexts safe, see [`guarded`] in pipeline_emotional_response.py. None: nothing does.
         freeze_language_model: whether the weights of the language model stay as they are in training.
         base_model_name_or_path, base_model_revision: the checkpoint of the language model, whose weights are not saved then. None: they
             are saved with the modulators.
@@ -66,7 +65,6 @@ class EmotionModulatedConfig(PreTrainedConfig):
     modulation_size: int = 64
     modulation_initializer_range: float | int = 0.2
     emotion_prompt: str | None = None
-    guard: dict[str, Any] | None = None
     freeze_language_model: bool = True
     base_model_name_or_path: str | None = None
     base_model_revision: str | None = None

@@ -136,26 +136,6 @@ def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | No
     return [list(row).index(1) for row in weights]
 
 
-@torch.no_grad()
-def guarded(model, inputs: Mapping[str, torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
-    """
-    The weights (B, E) to reply with: as given, or, where the model's `guard` hears self-harm, violence or abuse in a context and another
-    emotion than the `safe` ones is asked for, those of its `emotion`. The guard is a linear probe over what a `layer` of the language
-    model, without an emotion, passes on at the last token of the input: it hears them where state · weight + bias > 0.
-    """
-    guard = getattr(model.config, "guard", None)
-    if guard is None:
-        return weights
-    passed = model(**inputs, output_hidden_states=True, use_cache=False, logits_to_keep=1).hidden_states
-    states = passed[guard["layer"]][:, -1].float()
-    grave = states @ torch.tensor(guard["weight"], device=states.device) + guard["bias"] > 0
-    names = model.config.emotions
-    unsafe = weights[:, [names.index(name) for name in names if name not in guard["safe"]]].any(dim=1)
-    instead = torch.zeros_like(weights[0])
-    instead[names.index(guard["emotion"])] = 1
-    return torch.where((grave & unsafe)[:, None], instead, weights)
-
-
 def limit_length(settings: dict[str, Any], model, most: int) -> None:
     """Set `max_new_tokens` of `generate` to `most`, or to a decoder-only model's positions, if neither call nor checkpoint set a length."""
     names = ("max_length", "max_new_tokens")
@@ -199,9 +179,7 @@ class EmotionalResponsePipeline(Pipeline):
 
     def _forward(self, model_inputs, **generate_kwargs):
         limit_length(generate_kwargs, self.model, self.default_max_new_tokens)
-        inputs = dict(model_inputs["inputs"])
-        weights = guarded(self.model, inputs, inputs.pop("emotion_weights"))
-        output = self.model.generate(**inputs, emotion_weights=weights, **generate_kwargs)
+        output = self.model.generate(**model_inputs["inputs"], **generate_kwargs)
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
         sequences = written(sequences, model_inputs["inputs"], self.model.config)
         return {"emotion": model_inputs["emotion"], "sequences": sequences}
@@ -238,7 +216,6 @@ __all__ = [
     "emotion_ids_of",
     "emotion_vector",
     "encode_contexts",
-    "guarded",
     "limit_length",
     "pad_contexts",
     "reads_emotion",

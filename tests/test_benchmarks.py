@@ -237,7 +237,7 @@ def test_every_command_is_understood(full, monkeypatch):
     commands = run_all.commands(arguments)
     # Neither what the others share nor what measures models instead of speed.
     others = "abstention against_language_model measuring naive texts run_all published_sizes replies starts thresholds".split()
-    others += ["reply_guard", "reply_reading"]
+    others += ["grave_replies", "reply_reading"]
     others += ["brighter", "few_shot", "few_shot_setfit", "label_errors", "sweep", "variants", "votes_and_weights"]
     scripts = {path.name for path in BENCHMARKS.glob("*.py") if path.stem not in others}
     long = set() if full else {"growth.py", "time_to_quality.py"}

@@ -20,7 +20,6 @@ from ...modeling.pipeline_emotional_response import (
     emotion_ids_of,
     emotion_vector,
     encode_contexts,
-    guarded,
     limit_length,
     pad_contexts,
     reads_emotion,
@@ -171,16 +170,16 @@ class ReplyGenerator:
     ) -> list[Any]:
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         replies: list[Any] = [None] * len(ids)
-        changed = 0
         with progress_bar(progress, len(ids), "replies") as bar:
             for start in range(0, len(order), batch_size):
                 pause(for_others)  # others would draw from the random numbers of a seed
                 rows = order[start : start + batch_size]
                 inputs = self._padded([ids[row] for row in rows])
-                asked = torch.tensor([weights[row] for row in rows], device=self.model.device)
-                safe = guarded(self.model, inputs, asked)
-                changed += int((safe != asked).any(dim=1).sum())
-                output = self.model.generate(**inputs, emotion_weights=safe, **generate_kwargs)
+                output = self.model.generate(
+                    **inputs,
+                    emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
+                    **generate_kwargs,
+                )
                 sequences = output if isinstance(output, torch.Tensor) else output.sequences
                 replied = written(sequences, inputs, self.model.config)
                 texts = [text.strip() for text in self.tokenizer.batch_decode(replied, skip_special_tokens=True)]
@@ -189,15 +188,6 @@ class ReplyGenerator:
                     own = texts[number * each : (number + 1) * each]
                     replies[row] = own if each > 1 else own[0]
                 bar.update(len(rows))
-        if changed:
-            guard = self.model.config.guard
-            logger.warning(
-                "%d of %d replies are in %s: the context seems to speak of self-harm, violence or abuse, and has no reply in %s",
-                changed,
-                len(ids),
-                guard["emotion"],
-                ", ".join(name for name in self.emotions if name not in guard["safe"]),
-            )
         return replies
 
     def all_emotions(self, contexts: Sequence[str] | str, intensity: float = 1.0, **kwargs: Any) -> list[list[str]]:

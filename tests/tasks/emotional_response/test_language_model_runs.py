@@ -9,12 +9,11 @@ import huggingface_hub
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, Value
-from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
 from huggingface_hub import ModelCard
 from model_cases import TINY_GPT2
 from safetensors import safe_open
 from toolkit_helpers import QUICK_ARGUMENTS, invoke, one_thread, write_csv
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, pipeline
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from benchmarks.study.pack import pack
 from benchmarks.study.ready import measure_ready
@@ -167,32 +166,6 @@ class TestRun:
     def test_no_onnx(self, run, tmp_path):
         with pytest.raises(ValueError, match="hf-emotion fold"):
             export_onnx(run, tmp_path / "onnx")
-
-
-def test_the_guard_replies_to_grave_contexts_in_its_emotion(run, caplog):
-    generator = ReplyGenerator(run)
-    torch.nn.init.normal_(generator.model.emotion_modulation.output_weight, std=2.0)
-    contexts = [CONTEXTS[0], CONTEXTS[2]]
-    ids = [torch.tensor([row]) for row in encode_contexts(generator.tokenizer, contexts, generator.model.config)]
-    states = [generator.model.language_model(one, output_hidden_states=True).hidden_states[1][0, -1] for one in ids]
-    weight = states[0] - states[1]  # a probe that hears the first context alone
-    bias = -float((states[0] + states[1]) @ weight) / 2
-    mixture = {"fear": 0.5, "anger": 0.5}
-    asked = [*contexts, *contexts, *contexts], ["joy", "joy", mixture, mixture, "fear", "fear"]
-    free = generator(*asked, do_sample=False)
-    in_fear = generator(contexts, "fear", do_sample=False)
-    assert free[0] != in_fear[0] and not caplog.records
-    generator.model.config.guard = {
-        "layer": 1,
-        "weight": weight.tolist(),
-        "bias": bias,
-        "safe": ["fear"],
-        "emotion": "fear",
-    }
-    assert generator(*asked, do_sample=False) == [in_fear[0], free[1], in_fear[0], free[3], in_fear[0], in_fear[1]]
-    assert "2 of 6 replies are in fear" in caplog.text
-    pipe = pipeline("emotional-response", model=generator.model, tokenizer=generator.tokenizer)
-    assert pipe((contexts[0], "joy"), do_sample=False)[0]["generated_text"] == in_fear[0]
 
 
 class TestReady:

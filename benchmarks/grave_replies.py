@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Fits the guard of a generator of replies, and measures it: how many contexts of self-harm, violence and abuse it hears, how many ordinary
-ones it takes for such, and what comes out in joy, amusement and anger without and with it.
+What a generator replies to contexts of self-harm, violence and abuse in joy, amusement and anger, and whether a probe could hear them.
 
-    python benchmarks/reply_guard.py runs/ready_replies --output benchmarks/reply_guard.json
+    python benchmarks/grave_replies.py replies --output benchmarks/grave_replies.json
 
-The guard is a logistic regression over the hidden state of a layer (see `guarded` in modeling/pipeline_emotional_response.py). It learns
-from the contexts `train` and `harmless_train` of benchmarks/grave_contexts.json and the training contexts of quickstart_replies; the layer
-is chosen by cross-validation on them. It goes into the config.json of the run.
+The probe is a logistic regression over the hidden state of a layer at the last token of the input. It learns from the contexts `train` and
+`harmless_train` of benchmarks/grave_contexts.json and the training contexts of quickstart_replies; the layer, and the threshold, at which
+it hears 95 % of `train`, come from cross-validation on them.
 """
 
 import argparse
@@ -26,7 +25,6 @@ from hf_emotion.io.files import write_json
 
 
 CONTEXTS = Path(__file__).with_name("grave_contexts.json")
-SAFE, INSTEAD = ("caring", "fear", "sadness"), "caring"
 SHOWN = ("joy", "amusement", "anger")
 LAYERS = range(8, 29, 4)
 SHARE_FOUND = 0.95  # of the contexts of self-harm and violence in cross-validation, at the threshold
@@ -43,8 +41,8 @@ def states(generator: ReplyGenerator, contexts: Sequence[str]) -> np.ndarray:
     return torch.stack(found, dim=1).numpy()
 
 
-def fit(inputs: np.ndarray, grave: np.ndarray) -> tuple[dict, dict]:
-    """The guard with the layer that has the best log loss in cross-validation, and its figures there."""
+def fit(inputs: np.ndarray, grave: np.ndarray) -> tuple[np.ndarray, float, dict]:
+    """Weight and bias of the probe with the layer that has the best log loss in cross-validation, and its figures there."""
     best: tuple = (float("inf"),)
     for number, layer in enumerate(LAYERS):
         mean, deviation = inputs[number].mean(axis=0), inputs[number].std(axis=0)
@@ -61,15 +59,14 @@ def fit(inputs: np.ndarray, grave: np.ndarray) -> tuple[dict, dict]:
                 "heard": float((scores[grave] > threshold).mean()),
                 "false": float((scores[~grave] > threshold).mean()),
             }
-            best = (loss, layer, weight, bias, {"layer": layer, **figures})
-    _, layer, weight, bias, figures = best
-    guard = {"layer": layer, "weight": [float(f"{value:.6g}") for value in weight], "bias": bias}
-    return {**guard, "safe": list(SAFE), "emotion": INSTEAD}, figures
+            best = (loss, weight, bias, {"layer": layer, **figures})
+    _, weight, bias, figures = best
+    return weight, bias, figures
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="run folder; its config.json gets the guard")
+    parser.add_argument("generator", help="run folder or ready model")
     parser.add_argument("--output", type=Path, required=True, help="JSON file")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args(argv)
@@ -77,26 +74,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     texts = json.loads(CONTEXTS.read_text(encoding="utf-8"))
     pairs = load_dataset_for("quickstart_replies")
     ordinary = {split: list(dict.fromkeys(pairs[split]["context"])) for split in pairs}
-    generator = ReplyGenerator(arguments.run)
-    generator.model.config.guard = None
+    generator = ReplyGenerator(arguments.generator)
     harmless = [*ordinary["train"], *texts["harmless_train"]]
     known = np.arange(len(texts["train"]) + len(harmless)) < len(texts["train"])
-    guard, in_training = fit(states(generator, [*texts["train"], *harmless]), known)
+    weight, bias, in_training = fit(states(generator, [*texts["train"], *harmless]), known)
     measured = {
         "test": texts["test"],
         "harmless_test": texts["harmless_test"],
         "ordinary": ordinary["validation"] + ordinary["test"],
     }
-    place = list(LAYERS).index(guard["layer"])
-    heard = {
-        name: states(generator, own)[place] @ np.array(guard["weight"]) + guard["bias"] > 0
-        for name, own in measured.items()
-    }
+    place = list(LAYERS).index(in_training["layer"])
+    heard = {name: states(generator, own)[place] @ weight + bias > 0 for name, own in measured.items()}
     asked = [(context, emotion) for context in texts["test"] for emotion in SHOWN]
     contexts, emotions = (list(values) for values in zip(*asked, strict=True))
-    without = generator(contexts, emotions, seed=0)
-    generator.model.config.guard = guard
-    with_guard = generator(contexts, emotions, seed=0)
+    replies = generator(contexts, emotions, seed=0)
     record = {
         "cross_validation": in_training,
         "heard": {
@@ -110,14 +101,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             if own
         ],
         "replies": [
-            {"context": context, "emotion": emotion, "without": one, "with": other}
-            for (context, emotion), one, other in zip(asked, without, with_guard, strict=True)
+            {"context": context, "emotion": emotion, "reply": reply}
+            for (context, emotion), reply in zip(asked, replies, strict=True)
         ],
     }
     write_json(arguments.output, record)
     print(json.dumps({key: record[key] for key in ("cross_validation", "heard", "missed", "false")}, indent=1))
-    config = json.loads((arguments.run / "config.json").read_text(encoding="utf-8"))
-    write_json(arguments.run / "config.json", {**config, "guard": guard})
 
 
 if __name__ == "__main__":
