@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Generators of replies side by side: how often judges hear the emotion that was asked for (Hits@k), how varied the replies are, and the
-perplexity per token of the human replies. Each generator replies to the same contexts in every emotion, with several seeds; the standard
-errors are those over the contexts, of the mean over the seeds.
+Generators of replies side by side: how often judges hear the emotion that was asked for (Hits@k, in all and of each emotion), how varied
+the replies are, and the perplexity per token of the human replies. Each generator replies to the same contexts in every emotion, with
+several seeds; the standard errors are those over the contexts, of the mean over the seeds.
 
-    python benchmarks/replies.py modulated=RUN lora=RUN prompt=RUN --judge JUDGE --data-dir DATA --output benchmarks/replies.json
+    python benchmarks/replies.py modulated=replies guided=replies lora=RUN prompt control --guided guided=1.5 \
+        --judge goemotions=goemotions --judge e5=RUN --output benchmarks/replies.json --replies build/replies
+
+`prompt` is the language model without a training, told the emotion in words. `control` is the same without words, with a vector for each
+emotion added to what a layer passes on: the mean hidden state over training replies in the emotion, minus the mean over all of them
+(Konen et al. 2024, "Style Vectors for Steering Generative LLMs").
 """
 
 import argparse
+import json
 import math
 import time
 from collections.abc import Sequence
@@ -16,88 +22,199 @@ from typing import Any
 
 import numpy as np
 import torch
+from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
 from measuring import machine, recorded
 
-from hf_emotion import ReplyGenerator, load_dataset_for
-from hf_emotion.io.files import write_json
-from hf_emotion.tasks.emotional_response.evaluating import evaluate_replies, sample_rows
+from hf_emotion import EmotionModulatedForCausalLM, ReplyGenerator, load_dataset_for
+from hf_emotion.data.splits import label_names
+from hf_emotion.inference import load_predictor
+from hf_emotion.io.files import write_json, write_text
+from hf_emotion.metrics import reply_metrics
+from hf_emotion.runtime.base_models import load_base_tokenizer, resolve_base_model
+from hf_emotion.tasks.emotional_response.evaluating import sample_rows
 
 
-def measure(name: str, folder: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The figures of one generator."""
-    options = {"train_part": "generator"} if arguments.dataset == "empathetic_dialogues" else {}
-    exact = ReplyGenerator(folder)
-    rows = sample_rows(
-        load_dataset_for(arguments.dataset, arguments.data_dir, **options)[arguments.split], arguments.perplexity_rows
+PROMPT = "Reply to your friend in one or two short sentences. You feel {emotion}: let it be heard."
+SHAPES = ("ttr_1", "ttr_2", "repetition_rate", "average_length")
+
+
+class SteeredLanguageModel(EmotionModulatedForCausalLM):
+    """A language model without modulated norms; the vector of an emotion (E, d) is added behind a layer."""
+
+    def steer(self, vectors: torch.Tensor, layer: int) -> None:
+        self.vectors = vectors
+        self.get_decoder().layers[layer].register_forward_hook(
+            lambda module, inputs, states: states + self.running.modulation[0].to(states)
+        )
+
+    def modulation(self, emotion_ids=None, emotion_weights=None, batch_size=None):
+        return (emotion_weights.to(self.vectors) @ self.vectors)[:, None, None]  # (B, 1, 1, d)
+
+
+@torch.inference_mode()
+def control_vectors(generator: ReplyGenerator, rows: Any, layer: int) -> torch.Tensor:
+    """(E, d): for each emotion the mean of what the layer passes on at the tokens of replies in it, minus the mean of these means."""
+    sums = torch.zeros(len(generator.emotions), generator.model.config.hidden_size)
+    counts = torch.zeros(len(generator.emotions), 1)
+    kept: list[torch.Tensor] = []
+    hook = (
+        generator.model.get_decoder()
+        .layers[layer]
+        .register_forward_hook(lambda module, inputs, states: kept.append(states.float()))
     )
-    emotions = [{exact.emotions[label]: arguments.intensity} for label in rows["labels"]]
-    losses = exact.token_losses(rows["context"], rows["reply"], emotions, batch_size=16, progress=True)
+    contexts = encode_contexts(generator.tokenizer, rows["context"], generator.model.config)
+    for context, reply, label in zip(contexts, generator.token_ids(rows["reply"]), rows["labels"], strict=True):
+        kept.clear()
+        ids = torch.tensor([[*context, *reply]])
+        generator.model(ids, attention_mask=torch.ones_like(ids))
+        sums[label] += kept[0][0, len(context) :].mean(dim=0)
+        counts[label] += 1
+    hook.remove()
+    means = sums / counts
+    return means - means.mean(dim=0)
+
+
+def without_training(name: str, arguments: argparse.Namespace, splits: Any) -> ReplyGenerator:
+    """The generator `prompt` or `control`."""
+    emotions = label_names(splits["train"])
+    fields: dict[str, Any] = {"num_emotions": len(emotions), "emotions": emotions, "modulated_norms": []}
+    if name == "prompt":
+        fields["emotion_prompt"] = PROMPT
+    model_class = EmotionModulatedForCausalLM if name == "prompt" else SteeredLanguageModel
+    dtype = getattr(torch, arguments.dtype)
+    model = model_class.from_language_model_pretrained(resolve_base_model(arguments.base), dtype=dtype, **fields)
+    generator = ReplyGenerator(model, load_base_tokenizer(arguments.base))
+    if name == "control":
+        rows = splits["train"].shuffle(seed=0).select(range(min(arguments.vector_rows, len(splits["train"]))))
+        model.steer(arguments.vector_scale * control_vectors(generator, rows, arguments.layer), arguments.layer)
+    return generator
+
+
+def measure(
+    name: str, given: str, arguments: argparse.Namespace, judges: dict[str, Any], known: Any
+) -> dict[str, Any]:
+    """The figures of one generator. Replies that stand in its file, as of an earlier call, are judged, and its figures of then stay."""
+    options = {"train_part": "generator"} if arguments.dataset == "empathetic_dialogues" else {}
+    splits = load_dataset_for(arguments.dataset, arguments.data_dir, **options)
+    emotions = label_names(splits["train"])
+    contexts = list(sample_rows(splits[arguments.split], arguments.contexts)["context"])
+    file, start = arguments.replies / f"{name}.jsonl", time.monotonic()
     found: dict[str, Any] = {
-        "intensity": arguments.intensity,
-        "perplexity": math.exp(losses.mean()),
-        "perplexity_se": math.exp(losses.mean()) * float(losses.std(ddof=1)) / math.sqrt(len(losses)),
-        "perplexity_tokens": len(losses),
+        "intensity": dict(arguments.intensity).get(name, 1.0),
+        "guidance_scale": dict(arguments.guided).get(name, 1.0),
     }
-    del exact
-    generator = ReplyGenerator(folder, dtype=arguments.dtype)
-    start, hits, shapes = time.monotonic(), {}, []
-    for seed in range(arguments.samplings):
-        result = evaluate_replies(
-            generator,
-            arguments.dataset,
-            data_dir=arguments.data_dir,
-            judges=arguments.judge,
-            contexts=arguments.contexts,
-            split=arguments.split,
-            options=options,
-            seed=seed,
-            intensity=arguments.intensity,
+    if file.is_file():
+        found = dict(known)
+    else:
+        generator = (
+            ReplyGenerator(given, dtype=arguments.dtype) if given else without_training(name, arguments, splits)
         )
-        own = result["rows"]["model"]
-        shapes.append(
-            {key: own[key] for key in ("ttr_1", "ttr_2", "repetition_rate", "average_length", "identical_share")}
-        )
-        for judge, by in own["judges"].items():
-            hits.setdefault(Path(judge).name, []).append(by["all_emotions"])
-        for judge, by in result["rows"]["human"]["judges"].items():
-            found.setdefault("human", {})[Path(judge).name] = {k: by["gold"][k] for k in ("hits@1", "hits@3")}
-        print(name, seed, shapes[-1], {judge: each[-1]["hits@1"] for judge, each in hits.items()}, flush=True)
-    found["seconds"] = time.monotonic() - start
-    found |= {key: float(np.mean([shape[key] for shape in shapes])) for key in shapes[0]}
-    found["judges"] = {}
-    for judge, each in hits.items():
-        by_context = np.mean([one["hits@1_per_context"] for one in each], axis=0)
-        found["judges"][judge] = {
-            "hits@1": float(by_context.mean()),
-            "hits@1_se": float(by_context.std(ddof=1) / math.sqrt(len(by_context))),
-            "hits@1_of_samplings": [one["hits@1"] for one in each],
-            "hits@3": float(np.mean([one["hits@3"] for one in each])),
-        }
+        settings = {"temperature": arguments.temperature}
+        if found["guidance_scale"] != 1:
+            settings["guidance_scale"] = found["guidance_scale"]
+        written = []
+        for seed in range(arguments.samplings):
+            replies = generator.all_emotions(
+                contexts, found["intensity"], seed=seed, batch_size=120, progress=True, **settings
+            )
+            written += [
+                {"seed": seed, "context": context, "emotion": emotion, "reply": reply}
+                for context, own in zip(contexts, replies, strict=True)
+                for emotion, reply in zip(emotions, own, strict=True)
+            ]
+        write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in written))
+        generator.model.float()
+        rows = splits[arguments.split].shuffle(seed=0)
+        rows = rows.select(range(min(arguments.perplexity_rows, len(rows))))
+        asked = [{emotions[label]: found["intensity"]} for label in rows["labels"]]
+        losses = generator.token_losses(rows["context"], rows["reply"], asked, batch_size=40, progress=True)
+        error = float(losses.std(ddof=1)) / math.sqrt(len(losses))
+        found |= {"perplexity": math.exp(losses.mean()), "perplexity_se": math.exp(losses.mean()) * error}
+        found["seconds"] = time.monotonic() - start
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if row["context"] in contexts]  # it may have more
+    asked = np.array([emotions.index(row["emotion"]) for row in rows]).reshape(arguments.samplings, -1)
+    texts = np.array([row["reply"] or "..." for row in rows], dtype=object).reshape(asked.shape)
+    each = [
+        {judge: judged(predictor, list(own), ids, emotions) for judge, predictor in judges.items()}
+        for own, ids in zip(texts, asked, strict=True)
+    ]
+    found |= {key: float(np.mean([next(iter(one.values()))[key] for one in each])) for key in SHAPES}
+    found["judges"] = {judge: over_samplings([one[judge] for one in each], len(contexts)) for judge in judges}
+    print(name, {judge: own["hits@1"] for judge, own in found["judges"].items()}, flush=True)
     return found
+
+
+def judged(judge: Any, replies: Sequence[str], asked: np.ndarray, emotions: list[str]) -> dict[str, Any]:
+    """What a judge says of replies, among these emotions alone; `hits`: whether each is heard."""
+    probabilities = judge.probabilities(replies)[:, [judge.labels.index(emotion) for emotion in emotions]]
+    figures: dict[str, Any] = reply_metrics(replies, replies, asked, probabilities, label_names=emotions)
+    return figures | {"hits": probabilities.argmax(axis=1) == asked}
+
+
+def over_samplings(each: Sequence[dict[str, Any]], contexts: int) -> dict[str, Any]:
+    """The means over samplings, and the standard error of `hits@1` over contexts."""
+    by_context = np.mean([one["hits"].reshape(contexts, -1).mean(axis=1) for one in each], axis=0)
+    names = each[0]["per_emotion"]
+    return {
+        "hits@1": float(by_context.mean()),
+        "hits@1_se": float(by_context.std(ddof=1) / math.sqrt(contexts)),
+        "hits@1_of_samplings": [one["hits@1"] for one in each],
+        "hits@3": float(np.mean([one["hits@3"] for one in each])),
+        "per_emotion": {
+            name: {k: float(np.mean([one["per_emotion"][name][k] for one in each])) for k in ("hits@1", "hits@3")}
+            for name in names
+        },
+    }
+
+
+def pair(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    return name, float(value)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("generators", nargs="+", help="NAME=RUN")
-    parser.add_argument("--judge", action="append", default=[], help="classifier that tells the emotion of a reply")
-    parser.add_argument("--dataset", default="empathetic_dialogues")
+    parser.add_argument("generators", nargs="+", help="NAME=RUN, or prompt, or control")
+    parser.add_argument("--judge", action="append", default=[], help="NAME=classifier of the emotion of a reply")
+    parser.add_argument("--guided", action="append", default=[], type=pair, help="NAME=guidance_scale")
+    parser.add_argument("--intensity", action="append", default=[], type=pair, help="NAME=weight of the emotion")
+    parser.add_argument("--temperature", type=float, default=0.5, help="of the sampling (default: %(default)s)")
+    parser.add_argument("--base", default="smollm2", help="language model of prompt and control")
+    parser.add_argument("--layer", type=int, default=14, help="layer of control (default: %(default)s)")
+    parser.add_argument("--vector-scale", type=float, default=4.0, help="factor of control (default: %(default)s)")
+    parser.add_argument("--vector-rows", type=int, default=600, help="pairs for control (default: %(default)s)")
+    parser.add_argument("--dataset", default="quickstart_replies")
     parser.add_argument("--data-dir")
     parser.add_argument("--split", default="test")
-    parser.add_argument("--intensity", type=float, default=1.0, help="weight of the emotion (default: %(default)s)")
-    parser.add_argument("--contexts", type=int, default=60)
+    parser.add_argument("--contexts", type=int, default=30)
     parser.add_argument("--samplings", type=int, default=3)
     parser.add_argument("--perplexity-rows", type=int, default=512)
     parser.add_argument("--dtype", default="bfloat16", help="dtype of generation (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--replies", type=Path, required=True, help="folder for the replies, NAME.jsonl")
     parser.add_argument("--output", type=Path, required=True, help="JSON file; entries of other names stay")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
+    arguments.replies.mkdir(parents=True, exist_ok=True)
+    judges = {name: load_predictor(place) for name, place in (given.split("=") for given in arguments.judge)}
     record = recorded(arguments.output) or {"systems": {}}
-    settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "dtype")
+    settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "temperature", "dtype")
     record["settings"] = {name: getattr(arguments, name) for name in settings}
+    human = load_dataset_for(arguments.dataset, arguments.data_dir)[arguments.split]
+    record["human"] = {
+        judge: {
+            key: value
+            for key, value in judged(
+                predictor, human["reply"][:], np.array(human["labels"][:]), label_names(human)
+            ).items()
+            if key in ("hits@1", "hits@3", "per_emotion")
+        }
+        for judge, predictor in judges.items()
+    }
     for given in arguments.generators:
         name, _, folder = given.partition("=")
-        record["systems"][name] = measure(name, folder, arguments)
+        record["systems"][name] = measure(name, folder, arguments, judges, record["systems"].get(name))
         record["machine"] = machine(arguments.threads)
         write_json(arguments.output, record)
 

@@ -198,7 +198,9 @@ def quantification(
 def ready(
     run: Annotated[Path, typer.Argument(help="A run folder that a recipe with `adapter` wrote.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="New folder; the ready model gets its name.")],
-    notes: Annotated[Path, typer.Option(help="YAML file: description, terms, card (Markdown).")],
+    notes: Annotated[
+        Path, typer.Option(help="YAML file: description, terms, card (Markdown), perhaps intensity and generation.")
+    ],
     data_dir: DataDir = None,
 ) -> None:
     """Turn a finished run into a ready model: adapter in float16, graph without weights, card and figures."""
@@ -211,7 +213,8 @@ def ready(
     keys = said if isinstance(said, dict) else {}
     if missing := [key for key in ("description", "terms", "card") if key not in keys]:
         raise ValueError(f"{notes} must be a YAML file with description, terms and card; it lacks {missing}.")
-    model = pack(run, output, said["description"], said["terms"], said["card"])
+    optional = {key: keys[key] for key in ("intensity", "generation") if key in keys}
+    model = pack(run, output, said["description"], said["terms"], said["card"], **optional)
     print(json.dumps(measure_ready(model, data_dir), indent=1))
 
 

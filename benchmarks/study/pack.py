@@ -3,7 +3,8 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from safetensors.numpy import load_file, save_file
 from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, write_text
 from hf_emotion.run_report import RunReport
 from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
-from hf_emotion.runtime.loading import read_config, read_tokenizer
-from hf_emotion.runtime.names import METRICS
+from hf_emotion.runtime.loading import auto_class_of, read_config, read_tokenizer
 from hf_emotion.runtime.onnx import MODEL
 from hf_emotion.runtime.ready import (
     ADAPTER,
@@ -35,15 +35,25 @@ ENCODER_FILES = ("model.safetensors",)
 LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 
 
-def pack(run: str | Path, output: str | Path, description: str, terms: str, notes: str) -> ReadyModel:
+def pack(
+    run: str | Path,
+    output: str | Path,
+    description: str,
+    terms: str,
+    notes: str,
+    intensity: float = 1.0,
+    generation: Mapping[str, Any] = {},
+) -> ReadyModel:
     """
-    Write the files of a ready model: the adapter in float16, the graph without weights, and the facts about both.
+    Write the files of a ready model: the adapter in float16, of a classifier the graph without weights, and the facts about both.
 
     Args:
         run: a run folder that a recipe with `adapter` wrote, over one of `HUB_IDS`; OSError or ValueError for another.
         output: a new or empty folder (else FileExistsError); its name becomes the model's.
         description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
+        intensity: of a generator with modulated norms, the weight of an emotion in the run that is a weight of 1 in the ready model.
+        generation: settings of `generate` that replace the run's.
     """
     run, output = Path(run), Path(output)
     refuse_taken(output)
@@ -58,37 +68,50 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     config = read_config(run)
     task = task_of(config)
     with creating(output) as folder:
-        half = {name: value.astype(np.float16) for name, value in load_file(adapter / ADAPTER).items()}
+        weights = load_file(adapter / ADAPTER)
+        for name in weights:
+            if name.endswith("emotion_modulation.input_weight"):  # W₁, so that (intensity W₁) c = W₁ (intensity c)
+                weights[name] *= intensity
+        half = {name: value.astype(np.float16) for name, value in weights.items()}
         save_file(half, folder / ADAPTER, metadata={"format": "pt"})
         write_json(folder / ADAPTER_CONFIG, adapter_config)
         config.name_or_path = ""  # a folder of this machine
-        write_exported_config(config, folder)
-        write_tokenizer_facts(read_tokenizer(run), folder)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
+        copied = ["tokenizer.json", "tokenizer_config.json"]
+        if generates := "generation_config.json" in os.listdir(run):
+            copied += ["config.json", "generation_config.json", "chat_template.jinja"]
+        else:
+            write_exported_config(config, folder)
+            write_tokenizer_facts(read_tokenizer(run), folder)
+        for name in copied:
             write_text(folder / name, (run / name).read_text(encoding="utf-8"))
+        if generates:
+            settings = json.loads((run / "generation_config.json").read_text(encoding="utf-8"))
+            write_json(folder / "generation_config.json", {**settings, **generation})
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {report.name}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
         dataclasses.replace(report, name=output.name).write(folder)
         facts: dict[str, Any] = {
             "description": description,
             "task": task.name,
-            "auto_class": task.auto_class,
+            "auto_class": auto_class_of(config, task.auto_class),
             "model_type": config.model_type,
             "encoder": {
                 "id": encoder,
-                "files": {name: sha256_of(encoder_file(encoder, name)) for name in ENCODER_FILES},
+                # A language model from a GGUF file is never the Hub's to the byte.
+                "files": {
+                    name: None if generates else sha256_of(encoder_file(encoder, name)) for name in ENCODER_FILES
+                },
             },
-            "prefix": _prefix(half),
-            "labels": [config.id2label[i] for i in range(config.num_labels)],
+            "prefix": "language_model." if generates else _prefix(half),
+            "labels": config.emotions if generates else [config.id2label[i] for i in range(config.num_labels)],
             "terms": terms,
             "files": {},
             "weights": [],
         }
         write_json(folder / FACTS, facts)
-        facts["weights"] = _write_graph(task, ReadyModel(folder), run)
-        names = ("config.json", "prediction.json", "tokenizer.json", "tokenizer_config.json")
-        kept = (ADAPTER, ADAPTER_CONFIG, GRAPH, *names, CARD, METRICS)
-        facts["files"] = {name: sha256_of(folder / name) for name in kept}
+        if not generates:
+            facts["weights"] = _write_graph(task, ReadyModel(folder), run)
+        facts["files"] = {name: sha256_of(folder / name) for name in sorted(os.listdir(folder)) if name != FACTS}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)
 

@@ -14,12 +14,13 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import sha256_of, write_json, write_text
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.evaluate import evaluate
-from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel, write_exported
+from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel, write_checkpoint, write_exported
 from hf_emotion.tasks.aspect_extraction.predictor import AspectPredictor
 from hf_emotion.tasks.base import Task
 from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.classifier_evaluating import rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
+from hf_emotion.tasks.emotional_response.predictor import ReplyGenerator
 from hf_emotion.tasks.loading import CorpusSplit, load_split
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 
@@ -122,7 +123,12 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
     another task is measured on the packaged corpora of that task.
     """
     facts = dict(model.facts)
-    metric = RunReport.read(model.folder).best.selected_by
+    report = RunReport.read(model.folder)
+    if not model.is_graph:  # replies are judged by benchmarks/replies.py
+        facts["figures"] = {"corpora": {report.dataset: measure_generator(model, report.dataset)}}
+        write_json(model.folder / FACTS, facts)
+        return facts["figures"]
+    metric = report.best.selected_by
     with tempfile.TemporaryDirectory() as place:
         write_exported(model, Path(place))
         predictor = load_predictor(place)
@@ -154,6 +160,20 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
     write_json(model.folder / FACTS, facts)
     keep_validation_counts(ReadyModel(model.folder), data_dir)
     return facts["figures"]
+
+
+def measure_generator(model: ReadyModel, dataset: str) -> dict[str, dict[str, float]]:
+    """The perplexity per token of the human replies, by part."""
+    with tempfile.TemporaryDirectory() as place:
+        write_checkpoint(model, Path(place))
+        generator = ReplyGenerator(place)
+    found = {}
+    for part in PARTS:
+        rows = load_split(dataset, part)
+        emotions = [generator.emotions[label] for label in rows["labels"]]
+        losses = generator.token_losses(rows["context"], rows["reply"], emotions, batch_size=32, progress=True)
+        found[part] = {"perplexity": float(np.exp(losses.mean()))}
+    return found
 
 
 def keep_validation_counts(model: ReadyModel, data_dir: str | Path | None = None) -> dict[str, Any]:

