@@ -24,6 +24,7 @@ from hf_emotion import (
     ReplyGenerator,
     fold,
     load_dataset_for,
+    train,
 )
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.hub import push
