@@ -211,15 +211,12 @@ def groups() -> dict[str, Callable[[Recorder], None]]:
 
 
 def record_help(recorder: Recorder, *command: str) -> None:
-    """The help of a command and, found in it, of the commands below."""
+    """The help of a command, or of the program and of the commands that it lists."""
     key = "/".join(("help", *command))
     recorder.run(key, *command, "--help")
-    lines = recorder.values[key]["stdout"]
-    if "Commands:" in lines:
-        listed = lines[lines.index("Commands:") + 1 :]
-        for line in listed:
-            if found := re.match(r"  ([a-z][\w-]*)(?:  |$)", line):
-                record_help(recorder, *command, found[1])
+    for line in [] if command else recorder.values[key]["stdout"]:
+        if found := re.match(r"  ([a-z][\w-]*)  ", line):
+            record_help(recorder, found[1])
 
 
 def corpus_of(family: Family) -> list[str]:

@@ -994,13 +994,3 @@ class TestContextGuidance:
         (tmp_path / "sentihood" / "sentihood-test.json").write_text(json.dumps(sentences))
         with pytest.raises(ValueError, match="sentihood test has no row with an opinion"):
             context_guidance(qacg_run, "sentihood", tmp_path)
-
-    def test_the_command(self, qacg_run, corpora, tmp_path, study):
-        options = ["--dataset", "sentihood", "--data-dir", corpora, "--split", "validation", "--rows", 4, "--seed", 7]
-        done = study("context-guidance", qacg_run, *options, "--output", tmp_path / "gates.json")
-        expected = context_guidance(qacg_run, "sentihood", corpora, split="validation", rows=4, seed=7)
-        assert json.loads((tmp_path / "gates.json").read_text()) == expected
-        printed = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()[2:]}
-        for name in self.NAMES:
-            row = expected[name]
-            assert printed[name] == [f"{x:.4f}" for x in (row["mean"], row["std"], row["negative"], *row["quartiles"])]
