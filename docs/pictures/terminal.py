@@ -29,7 +29,8 @@ def printed(command: str) -> str:
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     program, *arguments = shlex.split(command)
     line = [str(Path(sys.executable).with_name(program)), *arguments]
-    with subprocess.Popen(line, stdout=its, stderr=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"}) as process:
+    width = {"TERM": "xterm", "COLUMNS": str(WIDTH)}  # which the environment may name otherwise
+    with subprocess.Popen(line, stdout=its, stderr=subprocess.DEVNULL, env=os.environ | width) as process:
         os.close(its)
         parts = []
         try:

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
@@ -69,6 +77,20 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
         read_config(checkpoint)  # for its checks
     with reading(checkpoint, "weights"):
         return getattr(auto_class, method)(checkpoint, use_safetensors=True, trust_remote_code=False, **arguments)
+
+
+def read_gguf(file: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The language model, float32, and the tokenizer of a GGUF file."""
+    arguments: dict[str, Any] = {"gguf_file": file.name, "trust_remote_code": False}
+    with reading(file.parent, file.name):
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **arguments)
+        weights = AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **arguments).state_dict()
+        # What was read counts as quantized, which is not saved.
+        model = AutoModelForCausalLM.from_config(
+            AutoConfig.from_pretrained(file.parent, **arguments), dtype=torch.float32
+        )
+    model.load_state_dict(weights)
+    return model, tokenizer
 
 
 @contextmanager

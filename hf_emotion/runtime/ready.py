@@ -257,20 +257,11 @@ def packaged_language_model(name: str) -> Path | None:
 
 def _write_from_gguf(source: Path, expected: str, folder: Path) -> None:
     """Write a language model and its tokenizer, float32, from a GGUF file whose SHA-256 is known."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    from .loading import loading
+    from .loading import read_gguf
 
     _check_file(source, expected)
-    of_file = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name}
-    with loading:
-        AutoTokenizer.from_pretrained(**of_file).save_pretrained(folder)
-        weights = AutoModelForCausalLM.from_pretrained(**of_file, dtype=torch.float32).state_dict()
-        # What was read counts as quantized, which is not saved.
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(**of_file), dtype=torch.float32)
-    model.load_state_dict(weights)
-    model.save_pretrained(folder)
+    for part in read_gguf(source):
+        part.save_pretrained(folder)
 
 
 def _load_wide(path: Path) -> dict[str, np.ndarray]:
@@ -322,7 +313,8 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     tied = merged.all_tied_weights_keys  # of the name that a file lacks the one that it has
     merged.load_state_dict({name: weights[tied.get(name, name)] for name in names})
     if merged.can_generate():
-        merged.generation_config = transformers.GenerationConfig.from_pretrained(model.folder)
+        settings = json.loads((model.folder / "generation_config.json").read_text(encoding="utf-8"))
+        merged.generation_config = transformers.GenerationConfig.from_dict(settings)
     tokenizer = read_tokenizer(model.folder)
     transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
     for name in (CARD, METRICS):
