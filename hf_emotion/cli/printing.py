@@ -57,7 +57,7 @@ def show(parts: "Iterable[Table | str | Marked]") -> None:
 
 
 def _print_marked(part: "Marked") -> None:
-    if not sys.stdout.isatty():  # rich would write blanks for tabs
+    if not in_terminal():  # rich would write blanks for tabs
         print(visible(part.text))
         return
     from rich.text import Text
@@ -74,7 +74,7 @@ def console():
     from rich.console import Console
 
     # A pipe or a file has no width of its own: do not fold there.
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    return Console(width=None if in_terminal() else 200, highlight=False)
 
 
 def print_json(value: Any) -> None:
