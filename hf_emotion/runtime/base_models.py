@@ -17,7 +17,7 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 from ..io.extras import require
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local, is_path
-from .ready import HUB_IDS, own_encoder, packaged_language_model, with_weights
+from .ready import HUB_IDS, encoder_folder, with_weights
 
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def resolve_base_model(name: str) -> str:
     """
     if name != "minilm":
         encoder = HUB_IDS.get(name, name)
-        if (folder := own_encoder(encoder) or packaged_language_model(encoder)) is not None:
+        if (folder := encoder_folder(encoder)) is not None:
             return str(folder)
         check_local(encoder, "the base model")
         return with_weights(encoder)

@@ -222,8 +222,7 @@ def encoder_file(encoder: str, name: str) -> Path:
     spec = importlib.util.find_spec(module) if module else None
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent / inner / name
-    folder = own_encoder(encoder) or packaged_language_model(encoder)
-    if folder is not None:
+    if (folder := encoder_folder(encoder)) is not None:
         return folder / name
     try:
         from huggingface_hub import hf_hub_download
@@ -241,7 +240,12 @@ def encoder_file(encoder: str, name: str) -> Path:
         ) from error
 
 
-def packaged_language_model(name: str) -> Path | None:
+def encoder_folder(encoder: str) -> Path | None:
+    """The folder of the encoder or language model with this Hub id, of the user's own or of `offline-replies`; None if neither has it."""
+    return _own_encoder(encoder) or _packaged_language_model(encoder)
+
+
+def _packaged_language_model(name: str) -> Path | None:
     """
     The folder in the cache of the language model with this Hub id, which transformers reads from the GGUF file of a package when it is
     first used; None if no package that is installed has it.
@@ -271,7 +275,7 @@ def _load_wide(path: Path) -> dict[str, np.ndarray]:
     return {name: value.float().numpy() for name, value in load_file(path).items()}
 
 
-def own_encoder(encoder: str) -> Path | None:
+def _own_encoder(encoder: str) -> Path | None:
     """The folder of an encoder in the one that `HF_EMOTION_ENCODERS` names, by its Hub id, the last part of that, or its short name."""
     place = os.environ.get(OWN_ENCODERS)
     if not place:

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from .exported import Kind
 from .loading import auto_class_of, read_config, read_model, read_tokenizer
 from .plain import text_processing
-from .ready import own_encoder, packaged_language_model
+from .ready import encoder_folder
 
 
 _process = os.getpid()
@@ -45,7 +45,7 @@ def load_weights(
         # Given here and not to `to`, which would also round what models keep in float32, such as rotary frequencies.
         dtypes = {} if dtype is None else {"dtype": getattr(torch, dtype)}
         base = getattr(config, "base_model_name_or_path", None)  # of modulators alone
-        if base and (folder := own_encoder(base) or packaged_language_model(base)) is not None:
+        if base and (folder := encoder_folder(base)) is not None:
             config.base_model_name_or_path = str(folder)
         model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **dtypes)
         if base:
