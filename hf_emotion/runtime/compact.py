@@ -13,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     import onnx
 
+WEIGHTS = {"MatMul": 1, "Gemm": 1, "Gather": 0}  # which input of a node is the weight
 PARTS = 8  # codes of more than 8 bits that share a high part
 SMALLEST = 65_536  # smaller weights stay float32
 BLOCK = 64  # numbers of a column that share a scale; rows of embeddings have one each
@@ -56,9 +57,9 @@ def compact_graph(source: Path, target: Path, storage: Storage) -> None:
     eight = constant("codes.per.high", np.array(PARTS, np.float32))
     done: dict[str, dict[str, str]] = {}
     for node in list(graph.node):
-        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type, 0)
-        is_table, name = node.op_type == "Gather", node.input[place] if len(node.input) > place else ""
-        if name not in large or not (place or is_table) or any(one.name == "axis" and one.i for one in node.attribute):
+        is_table, place = node.op_type == "Gather", WEIGHTS.get(node.op_type)
+        name = "" if place is None else node.input[place]
+        if name not in large or any(one.name == "axis" and one.i for one in node.attribute):
             nodes.append(node)
             continue
         own = f"{name}.{'rows' if is_table else 'whole'}"
