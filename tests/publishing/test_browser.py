@@ -308,6 +308,26 @@ def test_a_column_of_texts(page, serve, visit):
     tab.locator("#answer").wait_for()
 
 
+def test_prediction_sets_show_the_threshold_that_decides(page, serve, visit, tmp_path):
+    folder = tmp_path / "page"
+    shutil.copytree(page("single"), folder)
+    facts = json.loads((folder / FACTS).read_text())
+    (folder / FACTS).write_text(json.dumps(facts | {"prediction_sets": 0.07}))
+    tab = ready(visit, serve(folder)).tab
+    tab.locator("#text").fill(TEXT)
+    tab.locator("#ask").click()
+    tab.locator("#answer").wait_for()
+    assert set(tab.locator("#table tbody tr td:last-child").all_inner_texts()) == {"0.07"}
+    chosen = [label["label"] for label in predict(tab, [TEXT])[0]]
+    assert [f"{label} ✓" for label in chosen] == tab.locator("#table .predicted th").all_inner_texts()
+
+
+def test_a_signal_that_was_aborted_before(page, serve, visit):
+    tab = ready(visit, serve(page("text"))).tab
+    told = "model.predict(['a'], { signal: AbortSignal.abort() }).catch((error) => error.name)"
+    assert tab.evaluate(told) == "AbortError"
+
+
 def test_what_breaks_is_told(page, serve, visit, tmp_path, monkeypatch):
     folder = tmp_path / "page"
     shutil.copytree(page("text"), folder)

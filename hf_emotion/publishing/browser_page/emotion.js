@@ -25,7 +25,8 @@ export async function load(url = ".", { onProgress = () => {}, device, threads, 
   await forget(base, wanted).catch(() => {}); // what an earlier export left in the cache
   const cores = globalThis.crossOriginIsolated ? Math.min(navigator.hardwareConcurrency ?? 1, 4) : 1;
   const model = new Model(facts, gpu ? "webgpu" : "wasm");
-  const { device: found } = await model.ask({ start: { facts, files, threads: threads ?? cores, gpu: Boolean(gpu) } });
+  const start = { facts, files, threads: threads ?? cores, gpu: Boolean(gpu) };
+  const { device: found } = await model.ask({ start }).catch((error) => { model.close(); throw error; });
   return Object.assign(model, { device: found });
 }
 
@@ -56,6 +57,7 @@ class Model {
 
   /** The answer to each text, as `predictor(texts)` gives it in Python. */
   async predict(texts, { onProgress, signal, ...options } = {}) {
+    signal?.throwIfAborted();
     const id = this.count;
     signal?.addEventListener("abort", () => this.worker.postMessage({ cancel: id }));
     return this.ask({ texts: [texts].flat(), options }, onProgress);
