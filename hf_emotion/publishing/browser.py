@@ -16,19 +16,17 @@ from typing import Any, TypedDict
 
 from huggingface_hub import ModelCard
 
-from ..io.extras import require
-from ..io.files import creating, refuse_taken, write_text
+from ..io.files import creating, write_text
 from ..runtime.classifying import label_names
 from ..runtime.compact import Storage, compact_graph
-from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.languages import languages_of
 from ..runtime.loading import read_config
-from ..runtime.onnx import MODEL, is_exported
+from ..runtime.onnx import MODEL
 from ..runtime.plain import text_processing
-from ..runtime.ready import with_weights
-from ..tasks import task_of
+from ..tasks import task_of, task_of_rows
 from ..tasks.exporting import COMPARED, Exporter, distinct_texts
 from ..tasks.loading import load_split, options_for
+from .export import exportable, write_settings
 
 
 FORMAT = 1  # of model.json; emotion.js reads no other
@@ -81,12 +79,9 @@ def export_web(
         FileExistsError: `output` is not empty.
         OSError, ValueError: the checkpoint cannot be loaded, or has no page; a vendored file is missing or has another hash.
     """
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        require(package, "export", "onnx")
-    output, name, checkpoint = Path(output), PurePath(str(checkpoint).rstrip("/")).name, with_weights(checkpoint)
-    refuse_taken(output)
-    if is_exported(checkpoint):
-        raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
+    name, checkpoint = PurePath(str(checkpoint).rstrip("/")).name, exportable(checkpoint, output)
+    if (texts is not None and dataset is not None) or (dataset is None and options):
+        raise ValueError("compare on `texts` or on a `dataset`; `options` are those of the `dataset`.")
     programs = {} if vendor is None else _vendored(Path(vendor))
     task = task_of(read_config(checkpoint))
     exporter = task.exporter()
@@ -98,12 +93,10 @@ def export_web(
         raise ValueError(f"{type(model.tokenizer).__name__} has no tokenizer.json, which the page needs.")
     if texts is None:
         texts = _texts(dataset, data_dir, options_for(model, dataset, options) if dataset else None)
-    with creating(output) as folder, tempfile.TemporaryDirectory() as temporary:
+    with creating(Path(output)) as folder, tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         exporter.write_browser(model, work)
-        write_exported_config(model.model.config, work)
-        model.tokenizer.save_pretrained(work)
-        write_tokenizer_facts(model.tokenizer, work)
+        write_settings(model, work)
         storage, agreement = _compact(exporter, model, work, texts)
         files = {"graph": ("model.onnx.gz", _packed(work / MODEL))}
         files["tokenizer"] = ("tokenizer.json", (work / "tokenizer.json").read_bytes())
@@ -155,7 +148,10 @@ def write_space(source: Path, folder: Path, repo_id: str, licence: str | None) -
 
 def _texts(dataset: str | None, data_dir: Any, options: dict[str, Any] | None) -> list[str]:
     if dataset is not None:
-        return distinct_texts(load_split(dataset, "validation", data_dir, **(options or {})))[:MOST_TEXTS]
+        rows = load_split(dataset, "validation", data_dir, **(options or {}))
+        if "text" not in rows.column_names:
+            raise ValueError(f"{dataset!r} holds {task_of_rows(rows).reads}: name a corpus of texts.")
+        return distinct_texts(rows)[:MOST_TEXTS]
     parts = [(name, part) for name in COMPARED for part in ("validation", "test")]
     return list(dict.fromkeys(text for name, part in parts for text in load_split(name, part, None)["text"]))
 
@@ -181,7 +177,8 @@ def _decisions(model: Any, texts: Sequence[str]) -> list[set]:
 
 def _facts(model: Any, task: str) -> dict[str, Any]:
     """What emotion.js must know of a predictor."""
-    config, tokenizer, tags = model.model.config, model.tokenizer, label_names(model.model.config)
+    config, tokenizer = model.model.config, model.tokenizer
+    tags = label_names(config)
     labels, languages = text_processing.tag_labels(tags) or tags, languages_of(config)
     facts = {"format": FORMAT, "task": task, "labels": labels, "tags": tags}
     facts |= {"languages": languages, "multi_label": model.multi_label, "max_length": model.max_length}

@@ -90,12 +90,7 @@ def export_onnx(
         FileExistsError: `output` is not empty.
         OSError, ValueError: the checkpoint cannot be loaded; the corpus does not fit; the model cannot be exported; the logits differ.
     """
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        require(package, "export", "onnx")
-    output, checkpoint = Path(output), with_weights(checkpoint)
-    refuse_taken(output)
-    if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
-        raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
+    output, checkpoint = Path(output), exportable(checkpoint, output)
     if texts is not None and quantize is None and (dataset is not None or options):
         raise ValueError("`texts` are compared, only `quantize` measures: leave out `dataset` and `options`.")
     task = task_of(read_config(checkpoint))
@@ -111,9 +106,7 @@ def export_onnx(
         texts = _items(task, exporter, dataset, split, data_dir, options)
     with creating(output) as folder:
         graphs = exporter.write(model, folder)
-        write_exported_config(model.model.config, folder)
-        model.tokenizer.save_pretrained(folder)
-        write_tokenizer_facts(model.tokenizer, folder)
+        write_settings(model, folder)
         exported = exporter.load_exported(folder)
         report: Parity = {
             "model_type": model.model.config.model_type,
@@ -148,6 +141,24 @@ def export_onnx(
         report["speed"] = _speed(exporter, model, exported, texts[: exporter.timed])
         write_json(folder / REPORT, report)
     return report
+
+
+def exportable(checkpoint: str | Path, output: str | Path) -> str | Path:
+    """The checkpoint, of a ready model its folder. Its errors are those of `export_onnx`: a missing extra, a taken output, an export."""
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        require(package, "export", "onnx")
+    refuse_taken(Path(output))
+    checkpoint = with_weights(checkpoint)
+    if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
+        raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
+    return checkpoint
+
+
+def write_settings(model: Any, folder: Path) -> None:
+    """Write configuration and tokenizer beside the graphs of a model, which `Exporter.load` returned."""
+    write_exported_config(model.model.config, folder)
+    model.tokenizer.save_pretrained(folder)
+    write_tokenizer_facts(model.tokenizer, folder)
 
 
 def read_texts(path: Path, checkpoint: str | Path) -> list:

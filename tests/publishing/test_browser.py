@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from datasets import Dataset
 from onnx import TensorProto, helper, numpy_helper
 from served import TEXT
 from toolkit_helpers import ROOT, files_in, invoke, one_thread
@@ -182,6 +183,19 @@ def test_models_without_a_page(folders, tmp_path, model, told):
     with pytest.raises(ValueError, match=told):
         export_web(folders[model], tmp_path / "page", texts=[TEXT])
     assert not (tmp_path / "page").exists()
+
+
+@pytest.mark.parametrize("given", [{"texts": [TEXT], "dataset": "quickstart"}, {"options": {"seed": 1}}])
+def test_texts_or_a_corpus(folders, tmp_path, given):
+    with pytest.raises(ValueError, match="`texts` or on a `dataset`"):
+        export_web(folders["text"], tmp_path / "page", **given)
+
+
+def test_a_corpus_without_texts(folders, tmp_path, monkeypatch):
+    rows = Dataset.from_dict({"utterances": [["a"]], "speakers": [["b"]], "labels": [[0]]})
+    monkeypatch.setattr(browser_module, "load_split", lambda *_, **options: rows)
+    with pytest.raises(ValueError, match="name a corpus of texts"):
+        export_web(folders["text"], tmp_path / "page", dataset="meld")
 
 
 def test_another_version_of_a_program_is_refused(folders, tmp_path):
