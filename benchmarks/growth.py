@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib
 import torch
-from measuring import interleaved, machine, ratio, recorded, result, spent
+from measuring import interleaved, keep, machine, ratio, recorded, result, spent
 from predicting import small_model, write_texts
 from texts import WORDS, save_untrained, synthetic_texts
 from training import inputs_for, pair, step_of
@@ -147,10 +147,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
                 for side, median in zip(sides, medians, strict=True):
                     series.setdefault(side, []).append(median)
             draw(arguments.folder / f"growth-{sweep}.png", label, values, series)
-            found[f"growth.py {sweep} --pairs {arguments.pairs}"] = {
-                "machine": machine(arguments.threads),
-                "rows": rows,
-            }
+            command = f"growth.py {sweep} --pairs {arguments.pairs}"
+            keep(found, command, {"machine": machine(arguments.threads), "rows": rows})
             if arguments.output is not None:
                 write_json(arguments.output, found)
     return [row for measured in found.values() for row in measured["rows"]]
