@@ -25,6 +25,7 @@ from hf_emotion import Predictor, metrics
 from hf_emotion.data.splits import UNANNOTATED
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
+from hf_emotion.reports.finished_runs import Predictions, read_predictions
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import train
 from hf_emotion.tasks.emotion_classification.brighter import UNSEEN
@@ -38,30 +39,25 @@ Output = Annotated[Path, typer.Option("--output", "-o")]
 
 
 def of_labels(run: Path, report: RunReport) -> dict[str, Any]:
-    table = pyarrow.parquet.read_table(run / "predictions.parquet")
-    names = json.loads(table.schema.metadata[b"label_names"])
-    rows = table.to_pylist()
-    gold = np.array([[_gold(row, name) for name in names] for row in rows])
-    scores = np.array([row["probabilities"] for row in rows])
-    language = np.array([row["id"].split(":")[0] for row in rows])
-    split = np.array([row["split"] for row in rows])
+    dev, test = (read_predictions(run, split, multi_label=True) for split in ("validation", "test"))
     thresholds = list((report.best.thresholds or {}).values())
     found = {}
-    for code in sorted(set(language)):
-        dev, test = ((language == code) & (split == part) for part in ("validation", "test"))
-        if not dev.any() or not test.any():
-            continue
-        own = metrics.tune_thresholds(gold[dev], scores[dev])
-        kinds = {"common": thresholds, "own": own, "fixed": [0.5] * len(names)}
-        figures = {
-            kind: metrics.goemotions(gold[test], scores[test], at, names)["macro_f1"] for kind, at in kinds.items()
+    for code in sorted(set.intersection(*({row.partition(":")[0] for row in part.ids} for part in (dev, test)))):
+        (dev_gold, dev_scores), (gold, scores) = (_of_language(part, code) for part in (dev, test))
+        kinds = {
+            "common": thresholds,
+            "own": metrics.tune_thresholds(dev_gold, dev_scores),
+            "fixed": [0.5] * len(test.names),
         }
-        found[code] = {"rows": int(test.sum()), "validation_rows": int(dev.sum()), **figures}
+        figures = {kind: metrics.goemotions(gold, scores, at, test.names)["macro_f1"] for kind, at in kinds.items()}
+        found[code] = {"rows": len(gold), "validation_rows": len(dev_gold), **figures}
     return found
 
 
-def _gold(row: dict[str, Any], name: str) -> int:
-    return -1 if name in (row.get(UNANNOTATED) or []) else int(name in row["labels"])
+def _of_language(part: Predictions, code: str) -> tuple[np.ndarray, np.ndarray]:
+    """Gold labels, -1 where nobody annotated one, and probabilities of the rows in a language."""
+    rows = [row.startswith(f"{code}:") for row in part.ids]
+    return np.where(part.annotated, part.gold, -1)[rows], part.probabilities[rows]
 
 
 def of_values(run: Path, report: RunReport) -> dict[str, Any]:

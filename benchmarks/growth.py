@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text, threads that share a
-predictor, rows of a file, and Ray's workers. A PNG for each sweep.
+predictor, rows of a file, and Ray's workers. docs/pictures/speed.py draws those beside a peer from benchmarks/results.json.
 
     python benchmarks/growth.py labels tokens --pairs 5 --output benchmarks/results.json
 """
@@ -13,19 +13,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import matplotlib
 import torch
-from measuring import interleaved, machine, ratio, recorded, result, spent
+from measuring import interleaved, keep, machine, ratio, recorded, result, spent
 from predicting import small_model, write_texts
 from texts import WORDS, save_untrained, synthetic_texts
 from training import inputs_for, pair, step_of
 
 from hf_emotion import Predictor
 from hf_emotion.io.files import write_json
-
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 
 
 Sides = dict[str, Callable[[], object]]  # name -> what to time; the second one, if any, is the stock peer
@@ -76,56 +71,25 @@ class Predictions:
         return self.file(200_000, "--engine", "ray", "--workers", str(number))
 
 
-def sweeps(folder: Path) -> dict[str, tuple[str, list[int], Callable[[int], Sides]]]:
-    """Name -> label of the axis, values, function from a value to what to time."""
+def sweeps(folder: Path) -> dict[str, tuple[list[int], Callable[[int], Sides]]]:
+    """Name -> values, function from a value to what to time."""
     predictions = Predictions(folder)
     return {
-        "labels": (
-            "labels (train step, 8 texts of 64 tokens)",
-            [2, 28, 100, 300, 1000],
-            lambda n: steps("label-aware-bert", num_labels=n),
-        ),
-        "length": (
-            "tokens per text (train step, 8 texts)",
-            [32, 64, 128, 256, 512],
-            lambda n: steps("qacg-bert", length=n),
-        ),
-        "tokens": ("tokens per text (prediction, 64 texts)", [8, 32, 128, 512, 1024, 4096], predictions.tokens),
-        "callers": (f"threads that share a predictor ({CALLS} calls)", [1, 2, 4, 8, 16, 64], predictions.callers),
-        "file": ("rows of a file (predict --input)", [10_000, 100_000, 1_000_000], predictions.file),
-        "workers": ("workers of Ray (predict --input, 200,000 rows)", [1, 2, 4], predictions.workers),
+        "labels": ([2, 28, 100, 300, 1000], lambda n: steps("label-aware-bert", num_labels=n)),
+        "length": ([32, 64, 128, 256, 512], lambda n: steps("qacg-bert", length=n)),
+        "tokens": ([8, 32, 128, 512, 1024, 4096], predictions.tokens),
+        "callers": ([1, 2, 4, 8, 16, 64], predictions.callers),
+        "file": ([10_000, 100_000, 1_000_000], predictions.file),
+        "workers": ([1, 2, 4], predictions.workers),
     }
 
 
-def draw(path: Path, label: str, values: list[int], series: dict[str, list[float]]) -> None:
-    """
-    Plot seconds against the size on logarithmic axes: a straight line of slope 1 is linear growth. If times hardly change, their
-    axis is linear and starts at 0.
-    """
-    figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    for (name, times), (colour, style) in zip(series.items(), (("#0072B2", "o-"), ("#D55E00", "s--")), strict=False):
-        axes.plot(values, times, style, color=colour, label=name)
-    axes.set(xlabel=label, ylabel="time (s)", xscale="log")
-    axes.set_xticks(values, [f"{value:,}" for value in values])
-    axes.minorticks_off()
-    times = [time for one in series.values() for time in one]
-    if max(times) < 4 * min(times):
-        axes.set_ylim(0, 1.1 * max(times))
-    else:
-        axes.set_yscale("log")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def main(argv: Sequence[str] | None = None) -> list[dict]:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", nargs="*", choices=[[], *sweeps(Path())], help="default: all")
     parser.add_argument("--values", type=int, nargs="+", help="instead of those of the sweep")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="for growth-SWEEP.png")
     parser.add_argument("--output", type=Path, help="results.json, whose rows of other sweeps stay")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
@@ -133,27 +97,18 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     with tempfile.TemporaryDirectory() as name:
         known = sweeps(Path(name))
         for sweep in arguments.sweeps or known:
-            label, values, sides_at = known[sweep]
-            values, rows, series = arguments.values or values, [], {}
-            for value in values:
+            values, sides_at = known[sweep]
+            rows = []
+            for value in arguments.values or values:
                 sides = sides_at(value)
                 training = len(sides) == 2
                 times = interleaved(list(sides.values()), arguments.pairs, warm_up=1, keep_memory=training)
                 work = f"{sweep} {value}: {' against '.join(sides)}"
-                rows.append(
-                    ratio("growth", work, *times) if len(sides) == 2 else result("growth", work, *times, unit="s")
-                )
-                medians = (rows[-1]["ours"], rows[-1]["peer"]) if len(sides) == 2 else (rows[-1]["median"],)
-                for side, median in zip(sides, medians, strict=True):
-                    series.setdefault(side, []).append(median)
-            draw(arguments.folder / f"growth-{sweep}.png", label, values, series)
-            found[f"growth.py {sweep} --pairs {arguments.pairs}"] = {
-                "machine": machine(arguments.threads),
-                "rows": rows,
-            }
+                rows.append(ratio("growth", work, *times) if training else result("growth", work, *times, unit="s"))
+            command = f"growth.py {sweep} --pairs {arguments.pairs}"
+            keep(found, command, {"machine": machine(arguments.threads), "rows": rows})
             if arguments.output is not None:
                 write_json(arguments.output, found)
-    return [row for measured in found.values() for row in measured["rows"]]
 
 
 if __name__ == "__main__":

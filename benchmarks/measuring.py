@@ -28,6 +28,16 @@ def recorded(path: Path | None) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
 
 
+def keep(found: dict[str, Any], command: str, own: dict[str, Any]) -> None:
+    """Put what a command measured, {"machine", "rows"}, beside the rest; rows with the same `work`, by which pages name them, go."""
+    works = {row["work"] for row in own["rows"]}
+    for other, measured in list(found.items()):
+        measured["rows"] = [row for row in measured["rows"] if row["work"] not in works]
+        if not measured["rows"]:
+            del found[other]
+    found[command] = own
+
+
 def machine(threads: int) -> dict[str, str]:
     """Hardware, versions and date."""
     processor = platform.processor() or platform.machine()

@@ -56,20 +56,13 @@ def control_vectors(generator: ReplyGenerator, rows: Any, layer: int) -> torch.T
     """(E, d): for each emotion the mean of what the layer passes on at the tokens of replies in it, minus the mean of these means."""
     sums = torch.zeros(len(generator.emotions), generator.model.config.hidden_size)
     counts = torch.zeros(len(generator.emotions), 1)
-    kept: list[torch.Tensor] = []
-    hook = (
-        generator.model.get_decoder()
-        .layers[layer]
-        .register_forward_hook(lambda module, inputs, states: kept.append(states.float()))
-    )
     contexts = encode_contexts(generator.tokenizer, rows["context"], generator.model.config)
     for context, reply, label in zip(contexts, generator.token_ids(rows["reply"]), rows["labels"], strict=True):
-        kept.clear()
         ids = torch.tensor([[*context, *reply]])
-        generator.model(ids, attention_mask=torch.ones_like(ids))
-        sums[label] += kept[0][0, len(context) :].mean(dim=0)
+        outputs = generator.model(ids, attention_mask=torch.ones_like(ids), output_hidden_states=True)
+        states = outputs.hidden_states[layer + 1]  # the first ones are the embeddings
+        sums[label] += states[0, len(context) :].float().mean(dim=0)
         counts[label] += 1
-    hook.remove()
     means = sums / counts
     return means - means.mean(dim=0)
 
@@ -93,7 +86,7 @@ def without_training(name: str, arguments: argparse.Namespace, splits: Any) -> R
 def measure(
     name: str, given: str, arguments: argparse.Namespace, judges: dict[str, Any], known: Any
 ) -> dict[str, Any]:
-    """The figures of one generator. Replies that stand in its file, as of an earlier call, are judged, and its figures of then stay."""
+    """The figures of one generator. Replies of an earlier call that is on record (`known`) are judged anew, and its other figures stay."""
     options = {"train_part": "generator"} if arguments.dataset == "empathetic_dialogues" else {}
     splits = load_dataset_for(arguments.dataset, arguments.data_dir, **options)
     emotions = label_names(splits["train"])
@@ -103,7 +96,7 @@ def measure(
         "intensity": dict(arguments.intensity).get(name, 1.0),
         "guidance_scale": dict(arguments.guided).get(name, 1.0),
     }
-    if file.is_file():
+    if known and file.is_file():
         found = dict(known)
     else:
         generator = (
@@ -176,7 +169,7 @@ def pair(text: str) -> tuple[str, float]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("generators", nargs="+", help="NAME=RUN, or prompt, or control")
-    parser.add_argument("--judge", action="append", default=[], help="NAME=classifier of the emotion of a reply")
+    parser.add_argument("--judge", action="append", required=True, help="NAME=classifier of the emotion of a reply")
     parser.add_argument("--guided", action="append", default=[], type=pair, help="NAME=guidance_scale")
     parser.add_argument("--intensity", action="append", default=[], type=pair, help="NAME=weight of the emotion")
     parser.add_argument("--temperature", type=float, default=0.5, help="of the sampling (default: %(default)s)")

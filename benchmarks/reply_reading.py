@@ -31,8 +31,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     read = []
     for path in arguments.readers:
         said = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(said, list):
-            said = {str(row["id"]): row["emotion"] for row in said}
         read.append(np.array([said[str(number)] for number in range(1, len(key) + 1)]))
     right = np.array([own == asked for own in read])
     of_reply = right.mean(axis=0)

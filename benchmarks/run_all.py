@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from measuring import figure, machine, recorded
+from measuring import figure, keep, machine, recorded
 
 from hf_emotion.io.files import write_json, write_text
 
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             continue
         shown = ["--full"] * arguments.full + ["--data-dir DATA"] * bool(arguments.data_dir)
         shown += [f"--{key} {key.upper()}" for key in ("checkpoint", "targeted") if getattr(arguments, key)]
-        kept[" ".join(["run_all.py", name, *shown])] = json.loads(own.read_text(encoding="utf-8"))
+        keep(kept, " ".join(["run_all.py", name, *shown]), json.loads(own.read_text(encoding="utf-8")))
         own.unlink()
         write_json(arguments.results, kept)  # after each, so that an interrupted run keeps its results
     peers = recorded(arguments.results.with_name("peers.json"))

@@ -115,11 +115,19 @@ def test_how_cost_grows(sweep, tmp_path, base, monkeypatch):
     untrained = growth.save_untrained
     monkeypatch.setattr(growth, "save_untrained", lambda place, _, model_type: untrained(place, base, model_type))
     output = tmp_path / "growth.json"
-    output.write_text('{"other": {"rows": []}}')
+    other = {"rows": [{"work": "what nobody measured again"}]}
+    output.write_text(json.dumps({"other": other}))
     options = [sweep, "--values", "4", "8", "--pairs", "1", "--threads", str(torch.get_num_threads())]
-    growth.main([*options, "--folder", str(tmp_path), "--output", str(output)])
-    other, own = json.loads(output.read_text()).values()
-    assert other == {"rows": []} and len(own["rows"]) == 2 and (tmp_path / f"growth-{sweep}.png").is_file()
+    growth.main([*options, "--output", str(output)])
+    kept, own = json.loads(output.read_text()).values()
+    assert kept == other and [row["work"].partition(":")[0] for row in own["rows"]] == [f"{sweep} 4", f"{sweep} 8"]
+
+
+def test_a_row_replaces_that_of_an_older_command():
+    """The pages name rows by their `work`, which must be one row's alone."""
+    found = {"a.py --old": {"rows": [{"work": "x", "median": 1}]}, "b.py": {"rows": [{"work": "x"}, {"work": "y"}]}}
+    measuring.keep(found, "a.py", {"rows": [{"work": "x", "median": 2}]})
+    assert found == {"b.py": {"rows": [{"work": "y"}]}, "a.py": {"rows": [{"work": "x", "median": 2}]}}
 
 
 def test_the_clients_of_the_service():

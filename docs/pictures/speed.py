@@ -24,7 +24,7 @@ if __name__ == "__main__":
     points: dict[str, list[tuple[int, float, float]]] = {name: [] for name in SWEEPS}
     for run in records.values():
         for row in run["rows"]:
-            if row["topic"] == "growth":
+            if row["topic"] == "growth" and "peer" in row:
                 name, size = re.match(r"(\w+) (\d+):", row["work"]).groups()
                 points[name].append((int(size), row["ours"], row["peer"]))
     figure, all_axes = plt.subplots(2, 3, figsize=(9.5, 5.4))
