@@ -31,8 +31,8 @@ def evaluate(
             beside the stored ones (default 0.3). For models of replies see `evaluate_replies`.
 
     Returns:
-        For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and
-        "tuned" for multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
+        For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" (at the
+            `threshold`, which stands beside it) and "tuned" for multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
 
     Raises:
         ValueError: no such split; the labels of corpus and model differ; a setting is for another task.

@@ -12,17 +12,22 @@ from ..data.splits import label_names
 from ..data.votes import votes_of
 from . import corpus_of, headline, task_of_rows
 from .base import Table, Task
+from .classifier_cards import decision_title
 from .corpus_metrics import AGAINST_VOTES, at_thresholds
 from .loading import CorpusSplit
 from .rows import label_matrix, rows_for_task
 
 
 class Evaluation(TypedDict):
-    """Figures of a classifier; `metrics`: see `at_thresholds`; abstention and prediction sets only of a model that has a rule for them."""
+    """
+    Figures of a classifier; `metrics`: see `at_thresholds`; `threshold`: that of "fixed" in them; abstention and prediction sets only of a
+    model that has a rule for them.
+    """
 
     rows: int
     labels: list[str]
     metrics: dict[str, dict]
+    threshold: NotRequired[float]
     abstention: NotRequired[dict[str, float]]
     prediction_sets: NotRequired[dict]
 
@@ -70,7 +75,10 @@ def result_of(
 ) -> Evaluation:
     rows = int((gold >= 0).sum()) if decisions is None else len(gold)
     figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions, votes, temperature)
-    return {"rows": rows, "labels": names, "metrics": figures}
+    result: Evaluation = {"rows": rows, "labels": names, "metrics": figures}
+    if "fixed" in figures:
+        result["threshold"] = threshold
+    return result
 
 
 def figures(task: Task, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
@@ -83,7 +91,8 @@ def figures(task: Task, result: Mapping[str, Any], dataset: str, split: str, all
     if not all_figures:
         names = headline(task, names, corpus_of(dataset).selection_metric)
         names += [name for name in AGAINST_VOTES if name in next(iter(kinds.values()))]
-    header = [f"{dataset} {split} ({result['rows']} rows)", *kinds]
+    limits = [result["threshold"]] if "threshold" in result else []
+    header = [f"{dataset} {split} ({result['rows']} rows)", *(decision_title(kind, *limits) for kind in kinds)]
     shown: list[Table | str] = [
         Table(header, [[name, *(f"{values[name]:.4f}" for values in kinds.values())] for name in names])
     ]

@@ -265,7 +265,7 @@ class TestEvaluate:
     def test_the_table(self, tiny_run):
         """Its figures: see tests/tasks/test_tasks_shared.py."""
         rows = cells(invoke("evaluate", tiny_run, "--dataset", "quickstart", "--max-length", 32))
-        assert rows[0] == ["quickstart test (244 rows)", "fixed", "tuned"]
+        assert rows[0] == ["quickstart test (244 rows)", "threshold 0.3", "tuned thresholds"]
         test = report_of(tiny_run)["runs"][0]["test"]
         expected = [f"{test[kind]['macro_f1']:.4f}" for kind in ("fixed", "tuned")]
         assert expected in [row[1:] for row in rows if row[0] == "macro_f1"]
