@@ -11,7 +11,7 @@ import pytest
 from runtime_sentences import FOREIGN
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import ByteLevel
-from toolkit_helpers import one_thread, write_csv
+from toolkit_helpers import torch_threads, write_csv
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
 from hf_emotion import Predictor, TargetedPredictor, load_dataset_for
@@ -209,7 +209,7 @@ UNKNOWN = [0, 1, 6 / 13, 2 / 9]
 
 @pytest.fixture(scope="module")
 def predictor(tiny_run) -> Predictor:
-    with one_thread():
+    with torch_threads(1):
         yield Predictor(tiny_run, device="cpu")
 
 

@@ -21,9 +21,9 @@ from toolkit_helpers import (
     dialogues,
     files_in,
     fit,
-    one_thread,
     report_of,
     save_base_bert,
+    torch_threads,
     write_dialogues,
     write_meld,
 )
@@ -63,7 +63,7 @@ FOUR = {"anger": "angry", "joy": "happy", "neutral": "neutral", "sadness": "sad"
 @pytest.fixture(autouse=True)
 def settings(own_verbosity, monkeypatch, tmp_path):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -33,7 +33,6 @@ from toolkit_helpers import (
     cells,
     files_in,
     invoke,
-    one_thread,
     places_rows,
     report_of,
     seed_run,
@@ -41,6 +40,7 @@ from toolkit_helpers import (
     sentihood_gold,
     sentihood_sentences,
     targeted_recipe,
+    torch_threads,
     travelling,
     write_csv,
     write_jsonl,
@@ -684,7 +684,7 @@ def files_recipe(aspect_bert):
 def contexts_run(tmp_path_factory, files_recipe, places) -> Path:
     """One stock classifier for each target and aspect of one's own files."""
     output = tmp_path_factory.mktemp("contexts") / "run"
-    with one_thread():
+    with torch_threads(1):
         train(files_recipe, output, data_dir=places)
     return output
 
