@@ -222,6 +222,13 @@ class TestRunFolder:
             np.testing.assert_allclose(found, plain_probabilities(runs[kind], conversations), atol=1e-5)
             assert found.std(axis=0).mean() > 1e-4  # an order that is lost would show
 
+    def test_an_utterance_alone_does_not_see_the_others(self, runs):
+        turns = meld_part("test")[0]
+        for kind, run in runs.items():
+            together = plain_probabilities(run, [turns])
+            alone = np.concatenate([plain_probabilities(run, [[turn]]) for turn in turns])
+            assert np.allclose(together, alone, atol=1e-5) == (kind == "utterance")
+
 
 class TestUnlabelled:
     """One's own dialogues, in which every sixth utterance has no label."""
