@@ -46,7 +46,7 @@ import torch
 import yaml
 from families import FAMILIES, Family, recipe_of, working_in, write_bases_and_corpora, write_named_corpora
 from safetensors.torch import load_file
-from toolkit_helpers import one_thread
+from toolkit_helpers import torch_threads
 
 
 WIDTH = 120
@@ -184,7 +184,7 @@ def record(only: Sequence[str] = ()) -> dict[str, Any]:
     """
     with (
         mock.patch.dict(os.environ, COLUMNS=str(WIDTH)),
-        one_thread(),
+        torch_threads(1),
         tempfile.TemporaryDirectory(prefix="hf-emotion-record-") as temporary,
         working_in(Path(temporary)),
     ):

@@ -28,7 +28,7 @@ import toolkit_helpers as helpers
 import torch
 from authors_weights import ABSA_SIZES, absa_weights, save_reference
 from documents import PAGES, RUN, Block, blocks
-from toolkit_helpers import ROOT, drawn_pictures, one_thread, write_csv, write_jsonl
+from toolkit_helpers import ROOT, drawn_pictures, torch_threads, write_csv, write_jsonl
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, ModernBertConfig, MPNetConfig, RobertaConfig
 
 from benchmarks.study.__main__ import main as study_main
@@ -108,7 +108,7 @@ def small_minilm(folder: Path) -> Iterator[None]:
 def run_here(folder: Path, action: Callable[[], None], stdin: str = "", errors: bool = False) -> str:
     """What an action prints in the user's folder; with `errors` on standard error, too."""
     printed, noted = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, one_thread():
+    with pytest.MonkeyPatch.context() as patch, torch_threads(1):
         patch.chdir(folder)
         patch.setenv("HF_EMOTION_DATA", str(folder / "corpora"))
         patch.setattr("sys.stdin", io.StringIO(stdin))

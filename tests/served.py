@@ -12,7 +12,7 @@ import pytest
 import torch
 from hf_emotion.modeling import text_processing
 from model_cases import BY_ID, asymmetric_
-from toolkit_helpers import one_thread
+from toolkit_helpers import torch_threads
 from transformers import BertConfig, BertForTokenClassification
 
 from hf_emotion.serving.service import build
@@ -57,7 +57,7 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
 @contextmanager
 def running(checkpoints: Sequence[Any], max_connections: int = 1000, **options: Any) -> Iterator[tuple[str, Any]]:
     """The service of some checkpoints: its address, and the application. It closes idle connections after a second."""
-    with one_thread():
+    with torch_threads(1):
         app = build(Settings(checkpoints=[str(checkpoint) for checkpoint in checkpoints], **options))
     listening = socket.create_server(("127.0.0.1", 0))
     server = Server(app, 30, max_connections)

@@ -14,10 +14,10 @@ from toolkit_helpers import (
     ASPECT_WORDS,
     GUIDED,
     feelings_rows,
-    one_thread,
     recipe_for,
     save_base_bert,
     targeted_recipe,
+    torch_threads,
     write_csv,
     write_places,
     write_semeval2014,
@@ -35,7 +35,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 def trained(tmp_path_factory, recipe: Recipe, data_dir: Path | None = None) -> Path:
     """The folder of a finished run, `run` in a folder that begins with the name of the recipe."""
     output = tmp_path_factory.mktemp(recipe.name) / "run"
-    with one_thread():
+    with torch_threads(1):
         train(recipe, output, data_dir=data_dir)
     return output
 
@@ -169,7 +169,7 @@ def own_verbosity():
 @pytest.fixture
 def single_thread(own_verbosity):
     """For modules whose tests train and predict: `pytestmark = pytest.mark.usefixtures("single_thread")`."""
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -298,7 +298,7 @@ def save_base_bert(folder: Path, words: Sequence[str] = (), **config) -> Path:
 
 def fit(recipe: Recipe, output: Path, data: Path) -> Path:
     """A run without pictures and with a cache of its own beside it."""
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
+    with torch_threads(1), pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
         for name in ("figures.write_plots", "classification.write_reports"):
             patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
@@ -326,10 +326,10 @@ def cells(table: str) -> list[list[str]]:
 
 
 @contextlib.contextmanager
-def one_thread():
+def torch_threads(count: int):
     """Training and prediction of tiny models is faster in one thread, and its sums are always in one order."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
     try:
         yield
     finally:

@@ -20,12 +20,12 @@ from toolkit_helpers import (
     SENTENCES,
     cells,
     invoke,
-    one_thread,
     recipe_for,
     report_of,
     run_report,
     seed_run,
     targeted_recipe,
+    torch_threads,
     write_csv,
     write_jsonl,
 )
@@ -46,7 +46,7 @@ FILES = ("--dataset", "files", "--data-dir", "{data}")
 
 @pytest.fixture(autouse=True)
 def settings(own_verbosity):
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -18,7 +18,7 @@ from endurance import fuzz
 from fuzzing import EntryPoint, entry_points
 from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate, load_gate
 from model_cases import BY_ID
-from toolkit_helpers import one_thread
+from toolkit_helpers import torch_threads
 
 from hf_emotion import DialoguePredictor, Predictor
 from hf_emotion.data.files import columns_of, read_rows
@@ -37,7 +37,7 @@ POINTS += ("checkpoints", "command line")
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory):
-    with one_thread():
+    with torch_threads(1):
         yield entry_points(tmp_path_factory.mktemp("fuzz"), exported=False)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of aspect sentiment against plain loops over rows."""
+"""Metrics of aspect sentiment against examples counted by hand and plain loops over rows."""
 
 import math
 import random
@@ -97,6 +97,21 @@ def plain_semeval2014(labels: list[int], rows: list[list[float]]) -> dict[str, f
 class TestSentiHood:
     """Groups of general, price, safety, transit-location: 0 none, 1 positive, 2 negative."""
 
+    def test_by_hand(self):
+        # First group: one of two found, with two wrong ones. Second: both, with the other polarity, which does not count here. Third:
+        # no gold aspect, so that its two findings are left out.
+        labels = np.array([1, 2, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0])
+        precision, recall = (1 / 3 + 1) / 2, (1 / 2 + 1) / 2
+        result = metrics.sentihood(labels, rows_for([1, 0, 2, 1, 0, 0, 1, 2, 1, 1, 0, 0], 3))
+        assert result["aspect_macro_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+        # P(none) is the largest everywhere: the argmax says nothing about the polarity. r = 0.5 is positive; the third row is wrong.
+        r = np.array([0.2, 0.4, 0.6, 0.5, 0.9, 0.7, 0.55, 0.5])
+        rows = np.stack([np.full(8, 0.8), 0.2 * (1 - r), 0.2 * r], axis=1)
+        rows[[3, 7]] = [0.8, 0.1, 0.1]
+        result = metrics.sentihood(np.array([1, 1, 1, 1, 2, 2, 2, 2]), rows)
+        assert result["sentiment_accuracy"] == pytest.approx(6 / 8)
+        assert result["sentiment_auc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+
     def test_certain_of_none(self):
         """P(positive) and P(negative) are both 0: r is 0.5, which is positive, and no warning."""
         labels = np.array([1, 1, 1, 1, 2, 2, 2, 2])
@@ -136,6 +151,21 @@ class TestSentiHood:
 class TestSemEval2014:
     # Two sentences, five aspects: 0 positive, 1 neutral, 2 negative, 3 conflict, 4 none.
     LABELS = np.array([4, 0, 4, 2, 4, 1, 4, 4, 3, 0])
+
+    def test_by_hand(self):
+        # Found: six, of which four are there; of the five that are there one is missed. The polarity does not matter.
+        result = metrics.semeval2014(self.LABELS, rows_for([0, 2, 4, 2, 4, 0, 1, 4, 3, 4], 5))
+        assert [result[name] for name in ("precision", "recall", "f1")] == pytest.approx([4 / 6, 4 / 5, 8 / 11])
+        rows = [
+            [0.2, 0.0, 0.1, 0.0, 0.7],  # positive, though none is more probable
+            [0.1, 0.2, 0.3, 0.4, 0.0],  # negative in the 3-way and 2-way figures, conflict in the 4-way one
+            [0.3, 0.4, 0.1, 0.2, 0.0],  # gold positive: right in the 2-way figure alone
+            [0.1, 0.5, 0.2, 0.2, 0.0],  # gold neutral
+            [0.6, 0.1, 0.0, 0.3, 0.0],  # gold conflict, taken for positive
+        ]
+        result = metrics.semeval2014(np.array([0, 2, 0, 1, 3]), np.array(rows))
+        found = [result[f"accuracy_{name}"] for name in ("4way", "3way", "2way")]
+        assert found == pytest.approx([2 / 5, 3 / 4, 1])
 
     @pytest.mark.parametrize("seed", range(3))
     def test_against_loops(self, seed):

@@ -413,6 +413,9 @@ class TestBootstrapOverSeeds:
         found = metrics.bootstrap_over_seeds(gold, wrong[None], np.stack([right, wrong, right]))
         assert found["difference"] == pytest.approx(2 / 3) and (found["low"], found["high"]) == (0, 1)
         assert found["p_value"] == pytest.approx(2 * (1 / 3) ** 2, abs=0.02)
+        seeds = np.stack([right, wrong, right])
+        own, same = (metrics.bootstrap_over_seeds(gold, seeds, seeds, paired) for paired in (False, True))
+        assert (own["low"], own["high"]) == (-1, 1) and (same["low"], same["high"]) == (0, 0)
 
 
 class TestMcNemar:

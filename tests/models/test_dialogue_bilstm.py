@@ -180,13 +180,14 @@ def test_model_equals_the_equations(form):
                     assert (found[row, :, :, length:][:, :length] == 0).all(), "padding is looked at"
 
 
-# Padding in between; that on either side: test_models_shared.py
+# Padding in between, and before tokens; that on either side of utterances: test_models_shared.py
 
 
-def padding_between(mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """`values` (N, T, ...) of rows with mask (N, T), their padding behind the first that is real."""
+def padding_moved(mask: torch.Tensor, values: torch.Tensor, where: str = "between") -> torch.Tensor:
+    """`values` (N, T, ...) of rows with mask (N, T), their padding in front, or behind the first that is real."""
     order = mask.long().clone()
-    order[:, 0] = -1
+    if where == "between":
+        order[:, 0] = -1
     return torch.stack([row[places] for row, places in zip(values, order.argsort(dim=1, stable=True), strict=True)])
 
 
@@ -196,7 +197,7 @@ def test_padding_may_stand_between_utterances(form):
     model = build(**FORMS[form]).double()
     inputs = make_inputs(model, labels=True)
     mask = inputs["utterance_mask"]
-    moved = {name: padding_between(mask, value) for name, value in inputs.items()}
+    moved = {name: padding_moved(mask, value) for name, value in inputs.items()}
     assert (moved["utterance_mask"] != mask).any()
     expected, found = model(**inputs), model(**moved)
     real = moved["utterance_mask"].bool()
@@ -204,15 +205,16 @@ def test_padding_may_stand_between_utterances(form):
     assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("where", ["front", "between"])
 @pytest.mark.parametrize("encoder", ["roberta", "words"])
 @torch.no_grad()
-def test_padding_may_stand_between_tokens(encoder):
+def test_padding_may_stand_before_and_between_tokens(encoder, where):
     roberta = {**MODEL, "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0})}
     model = build(**(WORDS if encoder == "words" else roberta)).double()
     inputs = make_inputs(model)
     mask, moved = inputs["attention_mask"].flatten(0, 1), dict(inputs)
     for name in ("input_ids", "attention_mask"):
-        moved[name] = padding_between(mask, inputs[name].flatten(0, 1)).unflatten(0, (3, 7))
+        moved[name] = padding_moved(mask, inputs[name].flatten(0, 1), where).unflatten(0, (3, 7))
     assert (moved["attention_mask"] != inputs["attention_mask"]).any()
     expected, found = (model.dialogue(**one).utterance_embeds for one in (inputs, moved))
     assert_close(found, expected, rtol=1e-9, atol=1e-9)

@@ -179,8 +179,9 @@ def test_ids_weights_and_their_modulation(bases):
 # Generation
 
 
-def test_guidance_by_hand(bases):
-    model, (inputs, weights), scale = build(bases["llama"]), make_inputs(), 2.5
+@each_kind_of_norm
+def test_guidance_by_hand(name, bases):
+    model, (inputs, weights), scale = build(bases[name]), make_inputs(), 2.5
     asked = {"emotion_weights": weights, "guidance_scale": scale}
     found = model.generate(**inputs, **GREEDY, **asked, output_scores=True, return_dict_in_generate=True)
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
@@ -226,12 +227,22 @@ def test_guidance_of_embeddings_needs_the_ids_of_the_other_prompt(bases):
 
 def test_all_emotions_in_one_batch(bases):
     model, (inputs, _) = build(bases["gemma3"]), make_inputs()
+    inputs["input_ids"][inputs["attention_mask"] == 0] = 9  # the mask alone tells what is padding
     found = model.generate_all_emotions(**inputs, **GREEDY)
     assert found.shape == (3, len(EMOTIONS), 15)
     for emotion in range(len(EMOTIONS)):
         alone = model.generate(**inputs, emotion_ids=torch.full((3,), emotion), **GREEDY)
         assert torch.equal(found[:, emotion], alone)
     assert len({tuple(row) for row in found[0].tolist()}) > 1, "emotions that differ"
+    context = inputs["input_ids"][0]
+    assert torch.equal(
+        model.generate_all_emotions(context, **GREEDY), model.generate_all_emotions(context[None], **GREEDY)[0]
+    )
+    several = model.generate_all_emotions(**inputs, **GREEDY, num_beams=2, num_return_sequences=2)
+    for emotion in (0, 3):
+        ids = torch.full((3,), emotion)
+        alone = model.generate(**inputs, emotion_ids=ids, **GREEDY, num_beams=2, num_return_sequences=2)
+        assert torch.equal(several[:, emotion].flatten(0, 1), alone)
 
 
 def test_prompts_as_embeddings_an_assistant_and_offloaded_weights_write_the_same(bases):
@@ -547,18 +558,29 @@ def test_adapter_that_would_leave_untrained_modulators_is_refused(bases):
     with pytest.raises(ValueError, match=r"name \['emotion_modulation'\] in the `modules_to_save`"):
         untrained.train()
     get_peft_model(build(bases["llama"]), LoraConfig(**LORA)).train()  # trained before
+    first = LoraConfig(**LORA, modules_to_save=["emotion_modulation"])
+    model = get_peft_model(build(bases["llama"], trained=False), first).train()
+    inputs, weights = make_inputs()
+    model(**inputs, emotion_weights=weights)
+    model.add_adapter("again", LoraConfig(**LORA))
+    model.set_adapter("again")
+    with pytest.raises(ValueError, match=r"name \['emotion_modulation'\]"):
+        model.train()
 
 
-def test_a_few_trained_rows_of_the_language_model_are_saved(bases, tmp_path):
+def test_a_few_trained_rows_of_the_language_model_are_saved(tmp_path):
     """Rows that no sample of the weights holds; frozen again before the model is saved."""
-    model, (inputs, weights) = build(bases["llama"]).train(), make_inputs()
+    config = LlamaConfig(**{**WITHOUT_HEAD_SIZE, "vocab_size": 2000})
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "base")
+    model, (inputs, weights) = build(tmp_path / "base").train(), make_inputs()
+    inputs["input_ids"][0, 0] = 7
     words = model.get_input_embeddings().requires_grad_(True)
     model.train()
     with torch.no_grad():
         words.weight[7, 3] += 1
     words.requires_grad_(False)
-    model.eval().save_pretrained(tmp_path)
-    loaded = EmotionModulatedForCausalLM.from_pretrained(tmp_path)
+    model.eval().save_pretrained(tmp_path / "run")
+    loaded = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")
     expected = model(**inputs, emotion_weights=weights).logits
     assert_close(loaded(**inputs, emotion_weights=weights).logits, expected, rtol=1e-6, atol=1e-6)
 

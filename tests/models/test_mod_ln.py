@@ -33,6 +33,7 @@ from model_cases import (
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
+from torch.autograd import gradcheck
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
@@ -78,6 +79,16 @@ def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def modulator(modulators: Modulators, index: int) -> dict[str, torch.Tensor]:
     return {part: modulators.of(part)[index] for part in modulators.parts}
+
+
+@EACH_MODULATION
+def test_gradients_of_the_layer_are_those_of_finite_differences(modulation):
+    norm = asymmetric_(ModulatedLayerNorm(6, modulation=modulation)).double()
+    modulators = asymmetric_(Modulators(["norm"], 6, 4, modulation), seed=1).double()
+    generator = torch.Generator().manual_seed(0)
+    states, weights = (torch.rand(size, generator=generator).double() for size in ((3, 2, 6), (3, 4)))
+    leaves = [states.requires_grad_(), weights.requires_grad_(), *norm.parameters(), *modulators.parameters()]
+    assert gradcheck(lambda states, weights, *_: norm(states, *modulators(weights).unbind(dim=1)), leaves)
 
 
 @EACH_MODULATION
@@ -262,6 +273,7 @@ def test_loss_is_the_unshifted_cross_entropy_of_the_labels(family):
             expected -= math.log(exponentials[labels[row, position]] / exponentials.sum())
     assert_close(outputs.loss.item(), expected / 10, rtol=1e-6, atol=1e-6)
     assert_close(model(**inputs, num_items_in_batch=40).loss, outputs.loss / 4)
+    assert model(**{**inputs, "labels": torch.full_like(labels, -100)}).loss == 0
 
 
 @EACH_FAMILY

@@ -1135,3 +1135,12 @@ def test_mask_of_another_shape_is_refused(case: ModelCase):
     for shape in shapes:
         with pytest.raises(ValueError, match=rf"`{case.mask}` must have shape .* got {re.escape(str(shape))}"):
             model(**{**inputs, case.mask: torch.ones(shape, dtype=torch.long)})
+
+
+@each_case(slow=True)
+def test_weights_of_the_cases_are_asymmetric(case: ModelCase):
+    """Equal or small ones would hide what is transposed or left out."""
+    for name, value in case.build().named_parameters():
+        if value.dim() == 2 and value.shape[0] == value.shape[1] and value.numel() > 1:
+            assert (value - value.T).abs().max() > 0.1, name
+        assert value.abs().min() > 0.01, name

@@ -162,6 +162,13 @@ def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls_mean"])
+def test_the_mean_of_a_long_text_is_finite_in_half_precision(pooling):
+    model = build(esa_pooling=pooling).roberta
+    states, mask = torch.full((1, 512, 16), 130.0, dtype=torch.float16), torch.ones(1, 512, dtype=torch.long)
+    assert (model.pool(states, mask) == 130).all()
+
+
 @EACH_IMPLEMENTATION
 def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
     model, inputs = build(implementation), masked_inputs()
@@ -250,8 +257,13 @@ def test_gates_scale_the_word_embeddings_and_nothing_else():
 # Loss and thresholds
 
 
-def test_the_loss_is_class_balanced():
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_loss_is_class_balanced(multi_label):
     """Its formulas and messages: test_label_aware_bert.py."""
-    model, inputs = build(class_balanced_beta=0.9, class_counts=[3, 40, 7, 1, 12]), classifier_inputs(6, 5, 3, False)
+    problem = f"{'multi' if multi_label else 'single'}_label_classification"
+    model = build(problem_type=problem, class_balanced_beta=0.9, class_counts=[3, 40, 7, 1, 12])
+    inputs = classifier_inputs(6, 5, 3, multi_label)
     outputs = model(**inputs)
     assert_close(outputs.loss, classification_loss(outputs.logits, inputs["labels"], model.config))
+    with pytest.raises(ValueError, match="`labels` must"):
+        model(**classifier_inputs(6, 5, 3, not multi_label))

@@ -21,7 +21,7 @@ import pytest
 from datasets import Dataset
 from onnx import TensorProto, helper, numpy_helper
 from served import TEXT
-from toolkit_helpers import ROOT, files_in, invoke, one_thread
+from toolkit_helpers import ROOT, files_in, invoke, torch_threads
 
 from hf_emotion import Predictor
 from hf_emotion.inference import load_predictor
@@ -117,7 +117,7 @@ def page(folders, tmp_path_factory):
             )
         if name not in written:
             written[name] = tmp_path_factory.mktemp("page") / name
-            with one_thread():
+            with torch_threads(1):
                 export_web(folders[name], written[name], modules, texts=[TEXT])
         return written[name]
 
@@ -128,7 +128,7 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
     agreed = iter([["joy"], ["anger"], ["joy"]])  # of torch, of int8, of int11
     monkeypatch.setattr(browser_module, "_decisions", lambda model, texts: next(agreed))
     output = tmp_path / "page"
-    with one_thread():
+    with torch_threads(1):
         done = export_web(folders["text"], output, texts=[TEXT])
     assert done["agreement"] == {"int8": 0.0, "int11": 1.0} and done["storage"] == "int11"
     facts, config = json.loads((output / FACTS).read_text()), Predictor(folders["text"]).model.config
@@ -163,7 +163,7 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
 
 def test_a_static_space(folders, tmp_path):
     output = tmp_path / "page"
-    with one_thread():
+    with torch_threads(1):
         invoke("export", folders["text"], "--web", output, "--texts", write_texts(tmp_path))
     lines = invoke("push", output, "--repo-id", "me/page", "--space", "--license", "CC0-1.0", "--dry-run")
     names = {line.split()[-1] for line in lines.splitlines() if line[:1] == " "} - {"files"}

@@ -15,7 +15,7 @@ import torch
 from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate
 from model_cases import ANY_ENCODER_CASES, BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-from toolkit_helpers import files_in, invoke, one_thread, run_report, write_csv
+from toolkit_helpers import files_in, invoke, run_report, torch_threads, write_csv
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, BertConfig, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
@@ -65,7 +65,7 @@ def arrays(inputs: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 def exported(checkpoint: Path, **arguments) -> Path:
     output = checkpoint.with_name(f"{checkpoint.name}-onnx")
-    with one_thread():
+    with torch_threads(1):
         export_onnx(checkpoint, output, **arguments)
     return output
 
@@ -88,7 +88,7 @@ def by_command(label_aware, root) -> tuple[Path, str]:
     """What the command exports, and what it says."""
     (root / "texts.txt").write_text("\n".join([SEEN[0], "", *SEEN[1:]]) + "\n", encoding="utf-8")
     verbosity = transformers_logging.get_verbosity()  # see `own_verbosity`
-    with one_thread():
+    with torch_threads(1):
         said = invoke("export", label_aware, "-o", root / "label-aware-onnx", "--texts", root / "texts.txt")
     transformers_logging.set_verbosity(verbosity)
     transformers_logging.enable_progress_bar()
@@ -264,7 +264,7 @@ class TestFolder:
     @pytest.mark.slow
     def test_uint8(self, label_aware, label_aware_onnx, labelled, root):
         output = root / "uint8"
-        with one_thread():
+        with torch_threads(1):
             options = {"label_separator": "|", "labels": LABELS}
             report = export_onnx(label_aware, output, "uint8", SEEN, "files", "test", labelled, options)
         operators = {node.op_type for node in onnx.load(output / "model.onnx").graph.node}

@@ -17,7 +17,7 @@ import pytest
 import torch
 from model_cases import BY_ID
 from safetensors.torch import load_file, save_file
-from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, run_report, seed_run, write_run
+from toolkit_helpers import NAME, ROOT, files_in, recipe_for, run_report, seed_run, torch_threads, write_run
 from transformers import AutoModel, BertConfig
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator
@@ -43,7 +43,7 @@ CASE = "label-aware-pooler-hidden-balanced"
 
 @pytest.fixture(autouse=True)
 def settings(own_verbosity):
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

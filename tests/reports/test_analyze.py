@@ -22,10 +22,10 @@ from toolkit_helpers import (
     drawn_pictures,
     files_in,
     invoke,
-    one_thread,
     report_of,
     run_report,
     seed_run,
+    torch_threads,
     write_csv,
     write_dialogues,
 )
@@ -696,7 +696,7 @@ class TestTrainedRuns:
         stored = json.loads((run / "config.json").read_text())["calibration_temperature"]
         assert stored == report_of(run)["runs"][0]["temperature"]
         config = (run / "config.json").read_bytes()
-        with one_thread():
+        with torch_threads(1):
             output = invoke("analyze", run)
         assert "report: " in output and "expected calibration error" in output
         assert (run / "config.json").read_bytes() == config  # the same temperature, from the stored predictions

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, one_thread, write_csv, write_dialogues
+from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, torch_threads, write_csv, write_dialogues
 
 import hf_emotion
 from hf_emotion.reports import label_errors
@@ -23,7 +23,7 @@ pytest.importorskip("cleanlab")
 
 @pytest.fixture(autouse=True)
 def settings(own_verbosity):
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
-from toolkit_helpers import one_thread, recipe_for
+from toolkit_helpers import recipe_for, torch_threads
 from transformers import AutoTokenizer
 
 from hf_emotion import Predictor, train
@@ -60,7 +60,7 @@ def test_names_for_what_people_use():
 
 
 def test_a_training_with_names_answers_and_explains(base_bert, tmp_path):
-    with one_thread():
+    with torch_threads(1):
         train(recipe_for(base_bert, {"max_steps": 1}, emoji_names=True), tmp_path / "run")
         predictor = Predictor(tmp_path / "run")
         found = predictor.probabilities(["a day 😭", "a day loudly crying face"])

@@ -13,7 +13,7 @@ import torch
 from html_page import Page
 from model_cases import BY_ID, TINY_BERT, WORDS, asymmetric_, label_names
 from rich.console import Console
-from toolkit_helpers import one_thread, write_csv
+from toolkit_helpers import torch_threads, write_csv
 from torch import nn
 from transformers import (
     BertConfig,
@@ -53,7 +53,7 @@ LABELS = ("anger", "joy", "neutral")
 
 @pytest.fixture(autouse=True)
 def settings(own_verbosity):
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from runtime_sentences import FOREIGN
 from served import running
-from toolkit_helpers import invoke, one_thread, recipe_for, write_csv
+from toolkit_helpers import invoke, recipe_for, torch_threads, write_csv
 from transformers import BertConfig, XmodConfig
 
 from hf_emotion import Predictor, TargetedPredictor, load_dataset_for, load_recipe, train
@@ -135,7 +135,7 @@ class TestPredictions:
             rows = [[text, "joy"] for text in TEXTS] + [[f"so sad {i}", "sadness"] for i in range(20)]
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
         changes, run = {"dataset": "files", "train_fraction": 1, "languages": ["en"]}, tmp_path / "run"
-        with one_thread():
+        with torch_threads(1):
             train(recipe_for(base_bert, {"max_steps": 1}, **changes), run, data_dir=tmp_path)
         check_message(caplog, "2 of 24 texts")  # once for all parts
         predictor = Predictor(run, device="cpu")

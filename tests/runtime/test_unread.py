@@ -11,7 +11,7 @@ import pytest
 from runtime_sentences import FOREIGN
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import ByteLevel
-from toolkit_helpers import one_thread, write_csv
+from toolkit_helpers import torch_threads, write_csv
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
 from hf_emotion import Predictor, TargetedPredictor, load_dataset_for
@@ -192,7 +192,31 @@ class TestLanguages:
 
     def test_other_languages_are_unknown(self, minilm):
         german = ["Ich bin so froh, dass du heute gekommen bist!", "Das Essen schmeckt nach nichts und ist kalt."]
-        texts = [*(FOREIGN[name] for name in ("ar", "ja", "ru", "zh")), *german, "😂😂😂", "😭😭 😭", "👍🏽", "🎉🎊🥳"]
+        more = [
+            "你今天能来我真的太高兴了!",
+            "我很害怕明天的面试。",
+            "会议九点在二楼开始。",
+            "どうして嘘をついたの？ 腹が立つ！",
+            "試験に落ちて悲しい。",
+        ]
+        more += [
+            "Почему никто не сказал мне, что экзамен перенесли?",
+            "Еда совсем без вкуса и холодная.",
+            "شكرا جزيلا على مساعدتك.",
+        ]
+        more += [
+            "Warum hat mir niemand gesagt, dass die Prüfung verschoben wurde?",
+            "Vielen Dank für deine Hilfe, das war sehr freundlich.",
+        ]
+        texts = [
+            *(FOREIGN[name] for name in ("ar", "ja", "ru", "zh")),
+            *german,
+            *more,
+            "😂😂😂",
+            "😭😭 😭",
+            "👍🏽",
+            "🎉🎊🥳",
+        ]
         found = dict(zip(texts, shares(minilm, texts), strict=True))
         assert {text: share for text, share in found.items() if share <= LARGE_SHARE} == {}
 
@@ -209,7 +233,7 @@ UNKNOWN = [0, 1, 6 / 13, 2 / 9]
 
 @pytest.fixture(scope="module")
 def predictor(tiny_run) -> Predictor:
-    with one_thread():
+    with torch_threads(1):
         yield Predictor(tiny_run, device="cpu")
 
 

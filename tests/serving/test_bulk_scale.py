@@ -21,7 +21,7 @@ import pyarrow.parquet
 import pytest
 from endurance import bulk as endurance
 from endurance.small_model import draw_texts
-from toolkit_helpers import one_thread, write_csv, write_jsonl
+from toolkit_helpers import torch_threads, write_csv, write_jsonl
 
 from hf_emotion import Predictor
 from hf_emotion.data.files import read_rows
@@ -39,7 +39,7 @@ PARTS = {"rows_per_part": 50, "progress": False}
 
 @pytest.fixture(autouse=True)
 def single_thread():
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

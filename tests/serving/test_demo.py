@@ -7,7 +7,7 @@ import pytest
 import torch
 from model_cases import ASPECTS, EMOTIONS, LABELS
 from served import TEXT
-from toolkit_helpers import one_thread
+from toolkit_helpers import torch_threads
 from transformers import AutoModelForSequenceClassification
 
 from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
@@ -19,7 +19,7 @@ pytest_plugins = ["served", "toolkit_fixtures"]
 
 @pytest.fixture(autouse=True)
 def settings(own_verbosity):
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow
@@ -20,6 +19,7 @@ import pytest
 import torch
 from endurance import soak
 from endurance.small_model import MAX_LENGTH, draw_texts, save_small_classifier
+from toolkit_helpers import torch_threads
 
 from hf_emotion import Predictor
 from hf_emotion.runtime.sharing import pause
@@ -34,16 +34,6 @@ pytest_plugins = ["endurance.fixtures"]
 @pytest.fixture(scope="module")
 def texts(predictor) -> list[str]:
     return draw_texts(predictor, 100)
-
-
-@contextmanager
-def two_threads():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class Recorder:
@@ -262,7 +252,7 @@ class TestThreads:
     def test_soak(self, caplog, capfd):
         """The smallest form of `python -m tests.endurance.soak`."""
         caplog.set_level(logging.ERROR, "hf_emotion")
-        with two_threads(), pytest.raises(SystemExit) as end:
+        with torch_threads(2), pytest.raises(SystemExit) as end:
             soak.main(["--minutes", "0.1", "--forks", "1" if FORK else "0"])
         found = json.loads(capfd.readouterr().out)
         # Within seconds the allocator is still taking what it will keep: more than the command allows.
@@ -292,7 +282,7 @@ class TestForks:
         torch.manual_seed(0)
         predictor = Predictor(save_small_classifier(tmp_path / "model", hidden_size=256), device="cpu")
         texts = ["happy sad day night " * 6] * 64
-        with two_threads():
+        with torch_threads(2):
             expected = predictor(texts)
             assert self.in_a_child(predictor, texts, expected)
             with BatchingPredictor(predictor) as batching:
@@ -329,7 +319,7 @@ class TestForks:
         onnx.save(model, tmp_path / "product.onnx")
         draw = np.random.default_rng(0)
         inputs = {name: draw.integers(-3, 4, (512, 512)).astype(np.float32) for name in "ab"}
-        with two_threads():
+        with torch_threads(2):
             session = Session(tmp_path / "product.onnx")
         expected = inputs["a"] @ inputs["b"]
         assert np.array_equal(session(inputs)[0], expected)

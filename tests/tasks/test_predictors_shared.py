@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from model_cases import BY_ID, LABEL_NAMES, WORDS
-from toolkit_helpers import assert_close, files_in, one_thread, write_csv, write_jsonl
+from toolkit_helpers import assert_close, files_in, torch_threads, write_csv, write_jsonl
 from transformers import pipeline
 
 import hf_emotion.serving.bulk as bulk
@@ -81,7 +81,7 @@ LABELLED = [name for name in CASES if name != "replies"]
 
 @pytest.fixture(autouse=True)
 def single_thread():
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

@@ -20,7 +20,7 @@ from families import working_in, write_bases_and_corpora
 from huggingface_hub import ModelCard
 from safetensors.numpy import load_file
 from task_cases import REPLIES, TASK_CASES, TaskCase
-from toolkit_helpers import CHECKPOINT, REPORTS, RESULTS, files_in, invoke, one_thread, report_of, travelling
+from toolkit_helpers import CHECKPOINT, REPORTS, RESULTS, files_in, invoke, report_of, torch_threads, travelling
 from typer.testing import CliRunner
 
 from hf_emotion import load_dataset_for, load_recipe, metrics, train
@@ -47,7 +47,7 @@ def workplace(tmp_path_factory):
     """A working directory with tiny base models and corpora, in which all commands run."""
     TASKS.append(dummy_task.TASK)
     try:
-        with working_in(tmp_path_factory.mktemp("tasks")), one_thread():
+        with working_in(tmp_path_factory.mktemp("tasks")), torch_threads(1):
             write_bases_and_corpora()
             yield Path.cwd()
     finally:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toolkit_helpers import files_in, one_thread, recipe_for, write_csv
+from toolkit_helpers import files_in, recipe_for, torch_threads, write_csv
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion import train
@@ -22,7 +22,7 @@ TEXTS = [("so happy today", "positive"), ("so sad", "negative"), ("happy sun", "
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

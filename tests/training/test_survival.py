@@ -14,7 +14,7 @@ import torch
 from endurance import kill_training
 from endurance.fork_server import ForkServer
 from endurance.kill_training import differences, make_training
-from toolkit_helpers import files_in, one_thread, report_of
+from toolkit_helpers import files_in, report_of, torch_threads
 
 import hf_emotion.runs.train as run_module
 from hf_emotion import load_recipe, train
@@ -30,7 +30,7 @@ EPOCH, LAST = 12, 36  # steps
 
 @pytest.fixture(autouse=True)
 def single_thread():
-    with one_thread():
+    with torch_threads(1):
         yield
 
 
@@ -51,7 +51,7 @@ def run(training: Path, output: Path, *overrides: str, resume: bool = False) -> 
 @pytest.fixture(scope="module")
 def reference(training, tmp_path_factory) -> Path:
     """The run folder of a training that nothing interrupted."""
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
+    with torch_threads(1), pytest.MonkeyPatch.context() as patch:
         for name in ("figures.write_plots", "classification.write_reports"):
             patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
         return run(training, tmp_path_factory.mktemp("reference") / "run")
@@ -76,7 +76,7 @@ def terminated_at(step: int):
 def ended_at_17(training, tmp_path_factory) -> Path:
     """A run folder with the checkpoints of steps 12, its best, and 17, at which it got SIGTERM."""
     output = tmp_path_factory.mktemp("ended") / "run"
-    with one_thread(), terminated_at(17), pytest.raises(SystemExit) as end:
+    with torch_threads(1), terminated_at(17), pytest.raises(SystemExit) as end:
         run(training, output)
     assert end.value.code == 143
     assert sorted(path.name for path in (output / "checkpoints").iterdir()) == ["checkpoint-12", "checkpoint-17"]

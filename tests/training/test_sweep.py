@@ -12,9 +12,9 @@ from toolkit_helpers import (
     feelings_rows,
     files_in,
     invoke,
-    one_thread,
     run_report,
     seed_run,
+    torch_threads,
     write_csv,
 )
 from transformers import TrainerControl
@@ -288,7 +288,7 @@ def test_command(tiny_recipe, tmp_path, own_verbosity):
     (tmp_path / "space.yaml").write_text("learning_rate: {low: 1e-5, high: 1e-3, log: true}")
     arguments = ("sweep", tmp_path / "tiny.yaml", "--space", tmp_path / "space.yaml", "-o", tmp_path / "sweep")
     arguments += ("--trials", "2", "--set", "num_train_epochs=1", "--set", "max_eval_rows=40")
-    with one_thread():
+    with torch_threads(1):
         printed = invoke(*arguments)
     result = json.loads((tmp_path / "sweep" / "trials.json").read_text("utf-8"))
     assert f"{result['best']} (best)" in printed and (tmp_path / "sweep" / "sweep.png").is_file()

@@ -30,10 +30,10 @@ from toolkit_helpers import (
     feelings_rows,
     files_in,
     invoke,
-    one_thread,
     recipe_for,
     report_of,
     seed_run,
+    torch_threads,
     travelling,
     write_csv,
 )
@@ -82,7 +82,7 @@ SCORES = {f"{average}_{name}" for average in ("macro", "micro", "weighted") for 
 
 @pytest.fixture(autouse=True)
 def single_thread():
-    with one_thread():
+    with torch_threads(1):
         yield
 
 
@@ -323,7 +323,7 @@ class TestSeeds:
     @pytest.fixture(scope="class")
     def two_seeds(self, tmp_path_factory, recipe, feelings):
         output = tmp_path_factory.mktemp("seeds") / "run"
-        with one_thread():
+        with torch_threads(1):
             train(recipe, output, data_dir=feelings)
         return output
 
@@ -417,7 +417,7 @@ class TestResume:
     @pytest.fixture(scope="class")
     def uninterrupted(self, tmp_path_factory, recipe, feelings):
         output = tmp_path_factory.mktemp("uninterrupted") / "run"
-        with one_thread(), pytest.MonkeyPatch.context() as patch:
+        with torch_threads(1), pytest.MonkeyPatch.context() as patch:
             patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
             train(recipe, output, data_dir=feelings)
         return output

@@ -19,10 +19,10 @@ from toolkit_helpers import (
     dialogues,
     feelings_rows,
     invoke,
-    one_thread,
     recipe_for,
     report_of,
     targeted_recipe,
+    torch_threads,
     write_csv,
 )
 from torch.nn import functional as F
@@ -43,7 +43,7 @@ ONCE = {"num_train_epochs": 1, "per_device_eval_batch_size": 5}
 
 @pytest.fixture(autouse=True)
 def single_thread():
-    with one_thread():
+    with torch_threads(1):
         yield
 
 
@@ -326,7 +326,7 @@ class TestTeachers:
     @pytest.fixture(scope="class")
     def students(self, feelings, base_bert, tmp_path_factory):
         place = tmp_path_factory.mktemp("teachers")
-        with pytest.MonkeyPatch.context() as patch, one_thread():
+        with pytest.MonkeyPatch.context() as patch, torch_threads(1):
             patch.setenv("HF_EMOTION_CACHE", str(place / "cache"))
             own = {"dataset": "files", "dataset_options": {"label_separator": "|"}}
             for name, more in (("teacher", {}), ("student", {"teachers": [str(place / "teacher")]})):

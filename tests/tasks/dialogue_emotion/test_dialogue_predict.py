@@ -300,6 +300,24 @@ class TestFiles:
         ]  # fmt: skip
 
 
+def test_an_interrupted_job_over_rows_with_turns_goes_on(predictor, tmp_path, monkeypatch):
+    source, original, calls = write_jsonl(tmp_path / "in.jsonl", NESTED), predictor.of_items, []
+
+    def of_items(dialogues, *arguments):
+        calls.append(len(dialogues))
+        if len(calls) == 2:
+            raise ZeroDivisionError
+        return original(dialogues, *arguments)
+
+    monkeypatch.setattr(predictor, "of_items", of_items)
+    with pytest.raises(ZeroDivisionError):
+        run_file(predictor, source, tmp_path / "out.jsonl", 2)
+    for name in ("out", "whole"):
+        run_file(predictor, source, tmp_path / f"{name}.jsonl", 2)
+    assert calls == [2, 2, 2, 2, 1, 2, 2, 2, 1]
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
 def test_parts_with_other_columns(predictor, tmp_path, monkeypatch):
     rows = [[row[0], row[1], row[2], row[0]] for row in FLAT]
     source = write_csv(tmp_path / "in.csv", ["dialogue", "speaker", "utterance", "scene"], rows)

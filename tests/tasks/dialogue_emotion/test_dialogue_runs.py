@@ -21,9 +21,9 @@ from toolkit_helpers import (
     dialogues,
     files_in,
     fit,
-    one_thread,
     report_of,
     save_base_bert,
+    torch_threads,
     write_dialogues,
     write_meld,
 )
@@ -63,7 +63,7 @@ FOUR = {"anger": "angry", "joy": "happy", "neutral": "neutral", "sadness": "sad"
 @pytest.fixture(autouse=True)
 def settings(own_verbosity, monkeypatch, tmp_path):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
-    with one_thread():
+    with torch_threads(1):
         yield
 
 
@@ -221,6 +221,13 @@ class TestRunFolder:
             found = probabilities_of(runs[kind], split)
             np.testing.assert_allclose(found, plain_probabilities(runs[kind], conversations), atol=1e-5)
             assert found.std(axis=0).mean() > 1e-4  # an order that is lost would show
+
+    def test_an_utterance_alone_does_not_see_the_others(self, runs):
+        turns = meld_part("test")[0]
+        for kind, run in runs.items():
+            together = plain_probabilities(run, [turns])
+            alone = np.concatenate([plain_probabilities(run, [[turn]]) for turn in turns])
+            assert np.allclose(together, alone, atol=1e-5) == (kind == "utterance")
 
 
 class TestUnlabelled:

@@ -21,11 +21,11 @@ from model_cases import TINY_BERT, WORDS, asymmetric_
 from toolkit_helpers import (
     MAX_LENGTH,
     assert_close,
-    one_thread,
     recipe_for,
     report_of,
     save_base_bert,
     targeted_recipe,
+    torch_threads,
     write_csv,
 )
 from transformers import (
@@ -132,7 +132,7 @@ KINDS = {
 def gated_runs(tmp_path_factory, base_roberta, emotion6) -> dict[str, Path]:
     """Finished run folders: a stock model and ESA whose texts are filtered, and ESA whose embeddings are scaled."""
     folder = tmp_path_factory.mktemp("gated")
-    with one_thread():
+    with torch_threads(1):
         for name, changes in KINDS.items():
             recipe = esa_recipe(base_roberta, {"num_train_epochs": 4}, name=name, **changes)
             train(recipe, folder / name, data_dir=emotion6)

@@ -13,7 +13,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from safetensors.torch import load_file
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
-from toolkit_helpers import FEELINGS, invoke, one_thread, recipe_for, report_of, write_csv, write_meld
+from toolkit_helpers import FEELINGS, invoke, recipe_for, report_of, torch_threads, write_csv, write_meld
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_seed
 
 from hf_emotion import Predictor, load_dataset_for, train
@@ -58,7 +58,7 @@ def test_the_draw():
 def few_run(tmp_path_factory, base_bert, single_label):
     """All methods, two draws."""
     output = tmp_path_factory.mktemp("few") / "run"
-    with one_thread():
+    with torch_threads(1):
         train(few_recipe(base_bert, seeds=[3, 4]), output, data_dir=single_label)
     return output
 

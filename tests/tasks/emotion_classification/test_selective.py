@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from toolkit_helpers import files_in, invoke, one_thread, recipe_for, report_of, write_jsonl
+from toolkit_helpers import files_in, invoke, recipe_for, report_of, torch_threads, write_jsonl
 from transformers import AutoConfig, pipeline
 
 from hf_emotion import Predictor, load_dataset_for, metrics
@@ -24,7 +24,7 @@ pytest_plugins = ["toolkit_fixtures"]
 def quick(monkeypatch):
     """Figures take longer than all else of an analysis."""
     monkeypatch.setattr("hf_emotion.reports.analyze._figures", lambda *arguments: {})
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

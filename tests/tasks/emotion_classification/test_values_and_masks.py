@@ -18,7 +18,7 @@ from model_cases import TINY_BERT
 from safetensors.torch import load_file
 from served import running
 from sklearn.metrics import f1_score
-from toolkit_helpers import MAX_LENGTH, QUICK_ARGUMENTS, assert_close, invoke, one_thread, write_csv
+from toolkit_helpers import MAX_LENGTH, QUICK_ARGUMENTS, assert_close, invoke, torch_threads, write_csv
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, pipeline
 
 from hf_emotion import Predictor, load_dataset_for, metrics
@@ -280,7 +280,7 @@ def data(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def values_run(tmp_path_factory, base_bert, data) -> Path:
     output = tmp_path_factory.mktemp("runs") / "values"
-    with one_thread():
+    with torch_threads(1):
         train(values_recipe(base_bert), output, data_dir=data)
     return output
 
@@ -321,7 +321,7 @@ class TestRuns:
         labels = values_recipe(
             base_bert, model_config={"tie_head": False}, dataset_options=options, abstain={"coverage": 0.5}
         )
-        with one_thread():
+        with torch_threads(1):
             train(labels, tmp_path / "labels", data_dir=tmp_path / "data")
             assert Predictor(tmp_path / "labels").model.config.abstention is not None
             train(values_recipe(tmp_path / "labels"), tmp_path / "values", data_dir=data)
@@ -337,7 +337,7 @@ class TestRuns:
     @pytest.mark.parametrize("model_config", [{}, {"regression_loss": "ordinal"}], ids=["mse", "ordinal"])
     def test_stock_models(self, model_config, base_bert, data, tmp_path, no_plots):
         recipe = values_recipe(base_bert, model_type=None, model_config={"value_range": [0, 3], **model_config})
-        with one_thread():
+        with torch_threads(1):
             report = train(recipe, tmp_path / "run", data_dir=data)
         assert report.summary["test"]["values"]["pearson"]["mean"] > 0.5
         predictor = Predictor(tmp_path / "run")
@@ -379,7 +379,7 @@ class TestRuns:
             config = {} if model_type is None else {"classifier_dropout": 0.0, "tie_head": False}
             config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
             fields = {"model_type": model_type, "model_config": config, "dataset_options": options}
-            with one_thread():
+            with torch_threads(1):
                 train(
                     values_recipe(base_bert, arguments, **fields),
                     tmp_path / f"run-{batch}",
@@ -397,7 +397,7 @@ class TestRuns:
         arguments = {"num_train_epochs": 1, "learning_rate": 0.0, "load_best_model_at_end": False}
         options = {"label_columns": ["joy", "anger"]}
         recipe = values_recipe(base_bert, arguments, model_type=None, model_config={}, dataset_options=options)
-        with one_thread():
+        with torch_threads(1):
             train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
         dev = load_dataset_for("files", tmp_path / "data", **options)["validation"]
         scores, gold = Predictor(tmp_path / "run").probabilities(dev["text"], raw=True), label_matrix(dev)

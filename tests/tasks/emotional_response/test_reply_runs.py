@@ -24,9 +24,9 @@ from toolkit_helpers import (
     cells,
     fit,
     invoke,
-    one_thread,
     report_of,
     save_base_bert,
+    torch_threads,
     write_csv,
     write_jsonl,
     write_meld,
@@ -102,7 +102,7 @@ def rows_of(part: str) -> list[tuple[str, str, str]]:
 @pytest.fixture(autouse=True)
 def settings(own_verbosity, monkeypatch, tmp_path):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
-    with one_thread():
+    with torch_threads(1):
         yield
 
 

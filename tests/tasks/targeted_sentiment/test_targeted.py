@@ -33,7 +33,6 @@ from toolkit_helpers import (
     cells,
     files_in,
     invoke,
-    one_thread,
     places_rows,
     report_of,
     seed_run,
@@ -41,6 +40,7 @@ from toolkit_helpers import (
     sentihood_gold,
     sentihood_sentences,
     targeted_recipe,
+    torch_threads,
     travelling,
     write_csv,
     write_jsonl,
@@ -583,6 +583,21 @@ class TestEvaluate:
 
 
 class TestCompare:
+    def test_significance(self, qacg_run, pair_run):
+        (test,) = json.loads(invoke("compare", pair_run, qacg_run, "--json"))["tests"]
+        first, second = (
+            [
+                SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))] == row["labels"][0]
+                for row in rows_of(run, "test")
+            ]
+            for run in (pair_run, qacg_run)
+        )
+        assert test["only_first"] == sum(a and not b for a, b in zip(first, second, strict=True)) > 0
+        assert test["only_second"] == sum(b and not a for a, b in zip(first, second, strict=True)) > 0
+        means = [report_of(run)["summary"]["test"]["argmax"]["macro_f1"]["mean"] for run in (pair_run, qacg_run)]
+        assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
+        assert test["low"] <= test["difference"] <= test["high"]
+
     def test_metrics_of_the_corpora(self, qacg_run, cg_run):
         hood = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc", "accuracy"]
         food = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
@@ -684,7 +699,7 @@ def files_recipe(aspect_bert):
 def contexts_run(tmp_path_factory, files_recipe, places) -> Path:
     """One stock classifier for each target and aspect of one's own files."""
     output = tmp_path_factory.mktemp("contexts") / "run"
-    with one_thread():
+    with torch_threads(1):
         train(files_recipe, output, data_dir=places)
     return output
 
