@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 # With MiniLM's tokenizer fewer than 0.5 % of GoEmotions' validation comments have a larger share of unknown letters.
 LARGE_SHARE = 0.3
 FRAGMENT = 3  # letters
+MULTILINGUAL = 100_000  # pieces: BERT and RoBERTa for English have 30,000 to 50,000, encoders of many languages 120,000 to 256,000
 
 
 class Counts(NamedTuple):
@@ -90,7 +91,8 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
     - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. A Han, kana or Hangul
       character carries as much as that many letters, so only pieces of one character are fragments. The longest fragmented
-      word does not count: a name or a typing error is not another language.
+      word does not count: a name or a typing error is not another language. A tokenizer of many languages (`MULTILINGUAL`) knows
+      its fragments, so there this does not count.
 
     U+FFFD, which a text read in the wrong encoding is full of, and characters for private use count as unknown where the tokenizer
     drops them. Letters are a to z and all characters beyond ASCII, emoji too. For tokenizers that are not fast it is the share of unknown
@@ -134,6 +136,7 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     # SentencePiece gives a word the punctuation that follows it: only pieces with letters are fragments.
     fragments = np.add.reduceat(letters_before[spans[:, 1]] > letters_before[spans[:, 0]], first)
     broken = ~lost & (fragments > 1) & (size_before[end] - size_before[begin] <= FRAGMENT * fragments)
+    broken &= len(tokenizer) < MULTILINGUAL
     free = np.zeros(count)
     np.maximum.at(free, row, letters * broken)
     total = np.bincount(row, letters, count) + damaged

@@ -153,6 +153,14 @@ class TestShares:
         whole, single = (shares(unigram([*known, "▁"]), [text]) for known in (dict.fromkeys(pieces), characters))
         assert whole == [0] and single[0] > LARGE_SHARE
 
+    def test_fragments_of_a_tokenizer_of_many_languages(self):
+        """It knows them: a language whose words break is none that it cannot read. Unknown characters still count."""
+        pieces = ["▁", "▁na", "go", "de", "▁so", "sai"]
+        wide = unigram([*pieces, *(f"▁piece{i}" for i in range(100_000))])
+        text = "nagode sosai 日"
+        assert shares(unigram(pieces), [text])[0] > LARGE_SHARE
+        assert shares(wide, [text]) == [pytest.approx(1 / 12, abs=1e-4)]
+
     def test_a_tokenizer_that_tells_no_words(self, word_pieces):
         """Then unknown tokens are counted, of all tokens."""
         encoded = word_pieces(["sun 日本", "sun"])
