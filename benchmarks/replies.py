@@ -139,9 +139,13 @@ def measure(
 
 
 def judged(judge: Any, replies: Sequence[str], asked: np.ndarray, emotions: list[str]) -> dict[str, Any]:
-    """What a judge says of replies, among these emotions alone; `hits`: whether each is heard."""
-    probabilities = judge.probabilities(replies)[:, [judge.labels.index(emotion) for emotion in emotions]]
-    figures: dict[str, Any] = reply_metrics(replies, replies, asked, probabilities, label_names=emotions)
+    """What a judge says of replies, among those of these emotions alone that it knows; `hits`: whether each is heard."""
+    names = [emotion for emotion in emotions if emotion in judge.labels]
+    rows = [row for row, emotion in enumerate(asked) if emotions[emotion] in names]
+    asked = np.array([names.index(emotions[asked[row]]) for row in rows])
+    replies = [replies[row] for row in rows]
+    probabilities = judge.probabilities(replies)[:, [judge.labels.index(name) for name in names]]
+    figures: dict[str, Any] = reply_metrics(replies, replies, asked, probabilities, label_names=names)
     return figures | {"hits": probabilities.argmax(axis=1) == asked}
 
 

@@ -76,7 +76,7 @@ def pack(
         save_file(half, folder / ADAPTER, metadata={"format": "pt"})
         write_json(folder / ADAPTER_CONFIG, adapter_config)
         config.name_or_path = ""  # a folder of this machine
-        copied = ["tokenizer.json", "tokenizer_config.json"]
+        copied = ["tokenizer_config.json"]
         if generates := "generation_config.json" in os.listdir(run):
             copied += ["config.json", "generation_config.json", "chat_template.jinja"]
         else:
@@ -84,6 +84,10 @@ def pack(
             write_tokenizer_facts(read_tokenizer(run), folder)
         for name in copied:
             write_text(folder / name, (run / name).read_text(encoding="utf-8"))
+        pieces = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
+        write_text(
+            folder / "tokenizer.json", json.dumps(pieces, ensure_ascii=False, separators=(",", ":"))
+        )  # one line
         if generates:
             settings = json.loads((run / "generation_config.json").read_text(encoding="utf-8"))
             write_json(folder / "generation_config.json", {**settings, **generation})

@@ -31,6 +31,10 @@ def generate(
     top_p: Annotated[
         float | None, typer.Option(min=0, max=1, help="Sample from the likeliest tokens that add up to this.")
     ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=100, help="Sample more freely above 1, less below 1; default: the model's."),
+    ] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a reply; default: 40.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -39,13 +43,16 @@ def generate(
     if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
         raise typer.BadParameter("give contexts with --emotion or --all-emotions, or --input and --output alone.")
     searches = greedy or (num_beams or 1) > 1  # and samples nothing
-    if (searches and (top_k or top_p)) or (greedy and num_beams):
-        raise typer.BadParameter("of --greedy, --num-beams and sampling with --top-k and --top-p give one.")
+    if (searches and (top_k or top_p or temperature)) or (greedy and num_beams):
+        raise typer.BadParameter(
+            "of --greedy, --num-beams and sampling with --top-k, --top-p and --temperature give one."
+        )
     if output is not None and (as_json or output.suffix != ".jsonl"):
         raise typer.BadParameter("--output writes JSON lines: name a .jsonl file, and leave out --json.")
     refuse_files(contexts)
     refuse_existing(output)
-    values = {"top_k": top_k, "top_p": top_p, "num_beams": num_beams, "max_new_tokens": max_new_tokens}
+    values = {"top_k": top_k, "top_p": top_p, "temperature": temperature, "num_beams": num_beams}
+    values |= {"max_new_tokens": max_new_tokens}
     options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if searches:
         options["do_sample"] = False

@@ -145,7 +145,11 @@ def evaluate_replies(
             "seed": seed,
             "intensity": intensity,
             "bertscore_model": bertscore_model,
-            **{key: settings[key] for key in ("do_sample", "top_k", "top_p", "num_beams") if key in settings},
+            **{
+                key: settings[key]
+                for key in ("do_sample", "top_k", "top_p", "temperature", "num_beams")
+                if key in settings
+            },
         },
         "rows": {row: table[row] for row in ("human", always, "model")},
         "published": {} if table_name is None else dict(TABLES[table_name].published),

@@ -35,6 +35,9 @@ class ReplyRequest(Request):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, description="Draw from the most probable tokens that together have this probability."
     )
+    temperature: Annotated[float, Field(ge=0.01, le=100)] | None = Field(
+        None, description="Draw more freely above 1, less below 1."
+    )
     num_beams: Annotated[int, Field(ge=1, le=16)] | None = Field(
         None, description="Beams of beam search, which draws only with `do_sample`."
     )
@@ -61,7 +64,7 @@ def service(predictor: ReplyGenerator) -> Service:
 def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tuple[str, Any]], dict[str, Any]]:
     options = {
         name: value
-        for name in ("do_sample", "top_k", "top_p", "num_beams", "max_new_tokens", "seed")
+        for name in ("do_sample", "top_k", "top_p", "temperature", "num_beams", "max_new_tokens", "seed")
         if (value := getattr(request, name)) is not None
     }
     if "top_p" in options:

@@ -414,7 +414,7 @@ class TestQuickstartReplies:
         return load_dataset_for("quickstart_replies")
 
     def test_counts(self, splits):
-        for split, fewest, most in (("train", 183, 213), ("validation", 20, 20), ("test", 30, 30)):
+        for split, fewest, most in (("train", 358, 391), ("validation", 27, 29), ("test", 30, 30)):
             check_columns(splits[split], QUICKSTART_EMOTIONS)
             counts = collections.Counter(splits[split]["labels"])
             assert sorted(counts) == list(range(12)) and (min(counts.values()), max(counts.values())) == (fewest, most)
@@ -423,8 +423,8 @@ class TestQuickstartReplies:
     def test_a_context_stands_in_one_split_with_an_emotion_once(self, splits):
         rows = [(row["context"], row["labels"]) for dataset in splits.values() for row in dataset]
         replies = {reply.lower() for dataset in splits.values() for reply in dataset["reply"]}
-        assert len(rows) == len(set(rows)) == len(replies) == 3047
-        assert [len(set(splits[split]["context"])) for split in ("train", "validation", "test")] == [232, 20, 30]
+        assert len(rows) == len(set(rows)) == len(replies) == 5225
+        assert [len(set(splits[split]["context"])) for split in ("train", "validation", "test")] == [414, 29, 30]
         assert set(collections.Counter(context for context, _ in rows).values()) == {8, 9, 10, 11, 12}
 
     def test_no_context_nearly_equals_one_of_another_split(self, splits):
