@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Ours beside tools that were built for speed, on the same checkpoint (a stock BERT classifier over MiniLM, made here) and the same texts
-(packaged ones, or GoEmotions'). Each tool lives in an environment of its own, build/peers/NAME, made when it is first needed; all share this
-one's torch. Both sides run in turn, each in its own process.
+Ours beside tools that were built for speed, on the same checkpoint and the same texts. Each tool lives in an environment of its own, made when
+it is first needed in build/peers, or in the folder HF_EMOTION_PEERS; so are the checkpoint, a stock BERT classifier over MiniLM with a new head,
+and the pages for the browser. All Python environments share this one's torch. Both sides run in turn, each in its own process.
 
-    python benchmarks/peers.py service bulk start training --data-dir DATA --pairs 5
+    python -m benchmarks.peers service --data-dir DATA --output benchmarks/peers.json
 
-The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+The rows go into peers.json; `python -m benchmarks.run_all --table` writes RESULTS.md from it.
 """
 
 import argparse
@@ -14,22 +14,23 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from measuring import machine, ratio, recorded, spent
-
+from benchmarks.measuring import machine, ratio, recorded, spent
 from hf_emotion.io.files import write_json
 
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE = ROOT / "build" / "peers"
+PLACE = Path(os.environ.get("HF_EMOTION_PEERS", ROOT / "build" / "peers"))
+NODE_PACKAGES = ("@huggingface/transformers@4.3.2", "onnxruntime-web@1.30.0", "@huggingface/tokenizers@0.2.0")
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
@@ -38,13 +39,15 @@ ENVIRONMENTS = {
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
     "setfit": ("setfit==1.2.0", "transformers<5"),
-    "simpletransformers": ("simpletransformers==0.70.8",),
-    "pysentimiento": ("pysentimiento==0.7.3",),
-    "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
+    "simpletransformers": ("simpletransformers",),
+    "pysentimiento": ("pysentimiento",),
+    "tweetnlp": ("tweetnlp", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
+    "playwright": ("playwright==1.65.2",),
+    "pyabsa": ("pyabsa",),
 }
 # These run beside our versions of all else. The others need older ones, and share torch alone.
-BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
+BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime", "playwright")
 
 
 def python_of(name: str) -> str:
@@ -62,7 +65,7 @@ def python_of(name: str) -> str:
         venv.create(folder, clear=True, symlinks=True)
         site = next(folder.glob("lib/*/site-packages"))
         (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
-        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "-c", constraints]
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "--no-compile", "-c", constraints]
         subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
     return str(folder / "bin" / "python")
@@ -88,17 +91,17 @@ import json, os, sys, time
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 given = json.load(open(sys.argv[1]))
-texts, model, rows = given["texts"], given["model"], given.get("rows")
+globals().update(given)
 {setup}
 for line in sys.stdin:
     start = time.perf_counter()
     answer = run()
-    print(json.dumps([time.perf_counter() - start, answer]), file=out, flush=True)
+    print(json.dumps([time.perf_counter() - start, answer, globals().get("loaded")]), file=out, flush=True)
 """
 
 
 class Worker:
-    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities."""
+    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities, and perhaps `loaded`, bytes."""
 
     def __init__(self, environment: str, setup: str, given: Path, threads: int):
         script = given.with_name(f"{len(list(given.parent.iterdir()))}.py")
@@ -108,8 +111,8 @@ class Worker:
         command = [python_of(environment), script, given]
         self.process = subprocess.Popen(command, **pipes, env={**os.environ, **variables}, cwd=given.parent)
 
-    def run(self) -> tuple[float, Any]:
-        """Seconds, and what `run` returned."""
+    def run(self) -> tuple[float, Any, int | None]:
+        """Seconds, what `run` returned, and `loaded`."""
         print(file=self.process.stdin, flush=True)
         if not (line := self.process.stdout.readline()):
             raise RuntimeError(f"the process ended with {self.process.wait()}")
@@ -142,7 +145,7 @@ def compared(
     **goal: float,
 ) -> list[dict]:
     """Rows of all peers that run, each against the side of ours that `against` names; `sides`: name -> environment, `setup`."""
-    rows, workers, answers = [], {}, {}
+    rows, workers, answers, loaded = [], {}, {}, {}
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         data = Path(name) / "given.json"
         write_json(data, given)
@@ -150,7 +153,7 @@ def compared(
             with failing(side):
                 worker = Worker(environment, setup, data, arguments.threads)
                 stack.callback(worker.close)
-                answers[side] = worker.run()[1]  # which warms it up
+                _, answers[side], loaded[side] = worker.run()  # which warms it up
                 workers[side] = worker
         times: dict[str, list[float]] = {side: [] for side in workers}
         for _ in range(arguments.pairs):
@@ -162,17 +165,36 @@ def compared(
             if answers[peer] and answers[ours]:
                 both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
                 row["largest_difference"] = max(abs(a - b) for a, b in both)
-            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
+            found = [row]
+            if loaded[peer]:
+                sizes = ([loaded[side] / 1e6] for side in (ours, peer))
+                found.append(ratio(work, f"bytes of a first visit: {ours}", *sizes, "MB", at_most=1))
+            rows += [one | {"peer": peer, "versions": versions(sides[peer][0])} for one in found]
     return rows
 
 
-def make_checkpoint(folder: Path) -> str:
-    """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
+def made(name: str, make: Callable[[Path], object]) -> Path:
+    """A folder beside the environments, which `make` fills if it is not there."""
+    if not (place := PLACE / name).is_dir():
+        shutil.rmtree(begun := PLACE / f"{name}.part", ignore_errors=True)
+        begun.mkdir(parents=True)
+        make(begun)
+        begun.rename(place)
+    return place
+
+
+def export(checkpoint: str | Path, *options: str | Path) -> None:
+    subprocess.run([sys.executable, "-m", "hf_emotion", "export", checkpoint, *options], check=True, stdout=sys.stderr)
+
+
+def make_checkpoint(folder: Path) -> None:
+    """A stock BERT classifier with GoEmotions' labels and a new head, in model/, its graph for onnxruntime in model/onnx/, and our exports."""
     import onnx
     import torch
     from onnxruntime.quantization import quantize_dynamic
-    from texts import save_untrained
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from benchmarks.texts import save_untrained
 
     place = save_untrained(folder / "model", "minilm", None)
     tokenizer = AutoTokenizer.from_pretrained(place)
@@ -186,10 +208,9 @@ def make_checkpoint(folder: Path) -> str:
     )  # fmt: skip
     graph = onnx.load(place / "onnx" / "model.onnx")
     del graph.graph.value_info[:]  # the quantizer transposes weights, and infers their shapes anew
-    quantize_dynamic(graph, place / "onnx" / "model_int8.onnx")
-    command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return str(place)
+    quantize_dynamic(graph, place / "onnx" / "model_quantized.onnx")
+    for name, options in {"exported": [], "int8": ["--quantize", "int8"]}.items():
+        export(place, "--output", folder / name, *options)
 
 
 def read_texts(arguments: argparse.Namespace) -> list[str]:
@@ -228,22 +249,22 @@ if __name__ == "__main__":
 """
 
 
-def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
-    from servers import Server, started
+    from benchmarks.servers import Server, started
 
     texts = read_texts(arguments)[:2000]
     flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
-    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), checkpoint]
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), place / "model"]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
-    (folder / "lit.py").write_text(LITSERVE)
+    (place / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
     servers = {  # name -> environment and server
-        "ours, torch": ("ours", Server([*ours, checkpoint, "--log", "errors", "--port"])),
-        "ours, ONNX": ("ours", Server([*ours, folder / "exported", "--log", "errors", "--port"])),
+        "ours, torch": ("ours", Server([*ours, place / "model", "--log", "errors", "--port"])),
+        "ours, ONNX": ("ours", Server([*ours, place / "exported", "--log", "errors", "--port"])),
         "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **asked)),
         "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **asked)),
-        "litserve": ("litserve", Server([python_of("litserve"), folder / "lit.py", checkpoint])),
+        "litserve": ("litserve", Server([python_of("litserve"), place / "lit.py", place / "model"])),
     }
     rows = []
     with ExitStack() as stack:
@@ -273,7 +294,7 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
 
 OURS = """
 from hf_emotion import Predictor
-predictor = Predictor(given.get("exported") if {onnx} else model, device="cpu", **{options})
+predictor = Predictor(exported if {onnx} else model, device="cpu", **{options})
 def run():
     return predictor.probabilities(texts)[:64].tolist()
 """
@@ -301,12 +322,9 @@ def run():
 """
 
 
-def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+def bulk(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """Many texts in batches of 32. Tried for the peers: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
-    from hf_emotion.publishing.export import export_onnx
-
     texts = read_texts(arguments)
-    export_onnx(checkpoint, folder / "int8", quantize="int8", texts=texts[:100])
     bf16, graph = "{'dtype': 'bfloat16'}", "{'file_name': 'onnx/%s.onnx'}"
     sides = {
         "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
@@ -320,7 +338,7 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
         ),
         "CrossEncoder, ONNX int8": (
             "sentence-transformers-onnx",
-            CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8"),
+            CROSS_ENCODER.format(backend="onnx", options=graph % "model_quantized"),
         ),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
@@ -329,7 +347,12 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
     kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
     against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
     against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
-    given = {"texts": texts, "model": checkpoint, "exported": str(folder / "int8"), "what": f"{len(texts):,} texts"}
+    given = {
+        "texts": texts,
+        "model": str(place / "model"),
+        "exported": str(place / "int8"),
+        "what": f"{len(texts):,} texts",
+    }
     return compared("bulk", sides, against, given, arguments, at_least=1.1)
 
 
@@ -355,10 +378,10 @@ print(Classifier(sys.argv[1]).predict(sys.argv[2]))
 """
 
 
-def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+def start(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """Seconds of a whole command that answers for one text, with cached bytecode."""
     text = "I am so happy that you are here today."
-    whole, exported = [checkpoint, text], [str(folder / "exported"), text]
+    whole, exported = [place / "model", text], [place / "exported", text]
     predict = ["-m", "hf_emotion", "predict"]
     sides = {  # name -> environment, command, the side of ours, the goal
         "ours, checkpoint": ("ours", [*predict, *whole], None, None),
@@ -436,7 +459,7 @@ def run():
 """
 
 
-def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+def training(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """One epoch with one label for each text, the first one."""
     from hf_emotion import load_dataset_for
 
@@ -451,11 +474,127 @@ def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> li
         "simpletransformers": ("simpletransformers", SIMPLETRANSFORMERS),
     }
     sides = {name: (environment, code + RUN_TRAINER) for name, (environment, code) in sides.items()}
-    given = {"texts": [], "model": checkpoint, "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
+    given = {"model": str(place / "model"), "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
     return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
 
 
-WORKS = {function.__name__: function for function in (service, bulk, start, training)}
+# Pages with a function `answer` from texts to the labels of each, all of them with their scores. transformers.js puts all texts of a call into one
+# batch, so it gets them sorted, 16 at a time.
+OUR_PAGE = """
+import { load } from "/site/emotion.js";
+const model = await load("/site/");
+globalThis.answer = (texts) => model.predict(texts, { topK: 28 });
+"""
+THEIR_PAGE = """
+import { env, pipeline } from "/transformers.min.js";
+Object.assign(env, { allowLocalModels: true, allowRemoteModels: false, useBrowserCache: false, localModelPath: "/" });
+env.backends.onnx.wasm.wasmPaths = "/ort/";
+const classify = await pipeline("text-classification", "NAME", { dtype: "fp32", device: "wasm" });
+globalThis.answer = async (texts) => {
+  const order = texts.map((_, i) => i).sort((a, b) => texts[a].length - texts[b].length), found = [];
+  for (let start = 0; start < order.length; start += 16) {
+    const rows = order.slice(start, start + 16);
+    (await classify(rows.map((i) => texts[i]), { top_k: 28 })).forEach((one, i) => (found[rows[i]] = one));
+  }
+  return found;
+};
+"""
+# A browser with a page, and a server that packs programs as hosts do.
+BROWSER = """
+import gzip, http.server, pathlib, shutil, threading
+from playwright.sync_api import sync_playwright
+loaded = 0
+KINDS = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm"}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+    def do_GET(self):
+        global loaded
+        file = pathlib.Path(web, self.path.lstrip("/").partition("?")[0])
+        content = file.read_bytes() if file.is_file() else b""
+        self.send_response(200 if file.is_file() else 404)
+        if kind := KINDS.get(file.suffix):
+            content = gzip.compress(content)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", kind or "application/octet-stream")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        loaded += len(content)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+browser = sync_playwright().start().chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+tab = browser.new_page()
+tab.on("console", lambda message: print(message.text))
+tab.on("pageerror", lambda error: print(error))
+tab.set_default_timeout(300_000)
+tab.goto(f"http://127.0.0.1:{server.server_port}/PAGE.html")
+tab.wait_for_function("globalThis.answer")
+def run():
+    found = tab.evaluate("(texts) => answer(texts)", texts)[:64]
+    return [[score for _, score in sorted((one["label"], one["score"]) for one in labels)] for labels in found]
+"""
+
+
+def make_pages(folder: Path) -> None:
+    """Our page of the ready model goemotions, and what transformers.js needs: its graph without the attention, and that with 8-bit products."""
+    import gzip
+
+    import onnx
+    from onnxruntime.quantization import quantize_dynamic
+
+    from hf_emotion.runtime.onnx import MODEL
+    from hf_emotion.runtime.ready import for_prediction
+
+    subprocess.run(
+        ["npm", "install", "--ignore-scripts", "--prefix", folder, *NODE_PACKAGES], check=True, stdout=sys.stderr
+    )
+    modules = folder / "node_modules"
+    export("goemotions", "--web", folder / "site", "--vendor", modules)
+    programs = modules / "@huggingface" / "transformers"
+    shutil.copy(programs / "dist" / "transformers.min.js", folder)
+    runtime = next(one for one in (programs / "node_modules", modules) if (one / "onnxruntime-web").is_dir())
+    shutil.copytree(
+        runtime / "onnxruntime-web" / "dist", folder / "ort", ignore=shutil.ignore_patterns("*.map", "ort.*")
+    )
+    ready = for_prediction("goemotions")
+    for name in ("same", "int8"):
+        place = folder / name
+        (place / "onnx").mkdir(parents=True)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(Path(ready, file), place)
+        config = json.loads(Path(ready, "config.json").read_text(encoding="utf-8"))
+        write_json(place / "config.json", config | {"model_type": "bert"})  # the nearest one that it knows
+        if name == "same":
+            graph = onnx.load_from_string(gzip.decompress((folder / "site" / "model.onnx.gz").read_bytes()))
+        else:
+            graph = onnx.load(Path(ready, MODEL))
+            del graph.graph.value_info[:]
+        for output in [one for one in graph.graph.output if one.name != "logits"]:
+            graph.graph.output.remove(output)
+        if name == "same":
+            onnx.save(graph, place / "onnx" / "model.onnx")
+        else:
+            quantize_dynamic(graph, place / "onnx" / "model.onnx")
+        (folder / f"{name}.html").write_text(f'<script type="module">{THEIR_PAGE.replace("NAME", name)}</script>')
+    (folder / "ours.html").write_text(f'<script type="module">{OUR_PAGE}</script>')
+    shutil.rmtree(modules)
+
+
+def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
+    """
+    The ready model goemotions in headless Chromium, one thread. Tried for transformers.js: our graph without the output that it does not need,
+    8-bit weights and products (its default), texts sorted, in batches of 16.
+    """
+    texts = read_texts(arguments)[:200]
+    names = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}
+    sides = {name: ("playwright", BROWSER.replace("PAGE", page)) for name, page in names.items()}
+    given = {"texts": texts, "web": str(made("web", make_pages)), "what": f"{len(texts)} texts"}
+    rows = compared("browser", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_least=1.1)
+    return [row | {"versions": NODE_PACKAGES[0]} for row in rows]
+
+
+WORKS = {function.__name__: function for function in (service, bulk, start, training, browser)}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -472,13 +611,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = {"works": {}, "not measured": {}, **recorded(arguments.output)}
     for work in arguments.works:
         FAILED.clear()
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            rows = WORKS[work](folder, make_checkpoint(folder), arguments)
+        rows = WORKS[work](made("checkpoint", make_checkpoint), arguments)
         settings = {name: getattr(arguments, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
-        command = f"python benchmarks/peers.py {work}" + " --data-dir DATA" * bool(arguments.data_dir)
+        command = f"python -m benchmarks.peers {work}" + " --data-dir DATA" * bool(arguments.data_dir)
         own = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
-        found["works"][work] = own | {"tried": WORKS[work].__doc__}
+        found["works"][work] = own | {"tried": " ".join(WORKS[work].__doc__.split())}
         kept = {name: why for name, why in found["not measured"].items() if not name.startswith(f"{work}: ")}
         found["not measured"] = kept | {f"{work}: {name}": why for name, why in FAILED.items()}
         write_json(arguments.output, found)
