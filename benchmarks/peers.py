@@ -34,17 +34,17 @@ NODE_PACKAGES = ("@huggingface/transformers@4.3.2", "onnxruntime-web@1.30.0", "@
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),  # its ONNX engine finds no local graph with optimum 2
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
     "setfit": ("setfit==1.2.0", "transformers<5"),
-    "simpletransformers": ("simpletransformers",),
-    "pysentimiento": ("pysentimiento",),
-    "tweetnlp": ("tweetnlp", "transformers<5"),
+    "simpletransformers": ("simpletransformers==0.70.8",),
+    "pysentimiento": ("pysentimiento==0.7.3",),
+    "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
     "playwright": ("playwright==1.65.2",),
-    "pyabsa": ("pyabsa",),
+    "pyabsa": ("pyabsa==2.4.2", "transformers<5", "update_checker<1"),
 }
 # These run beside our versions of all else. The others need older ones, and share torch alone.
 BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime", "playwright")
@@ -65,7 +65,18 @@ def python_of(name: str) -> str:
         venv.create(folder, clear=True, symlinks=True)
         site = next(folder.glob("lib/*/site-packages"))
         (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
-        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "--no-compile", "-c", constraints]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            folder / "bin" / "python",
+            "install",
+            "-q",
+            "--no-compile",
+            "-c",
+            constraints,
+        ]
         subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
     return str(folder / "bin" / "python")
@@ -208,7 +219,9 @@ def make_checkpoint(folder: Path) -> None:
     )  # fmt: skip
     graph = onnx.load(place / "onnx" / "model.onnx")
     del graph.graph.value_info[:]  # the quantizer transposes weights, and infers their shapes anew
-    quantize_dynamic(graph, place / "onnx" / "model_quantized.onnx")
+    # A folder of its own: infinity prefers it to the other one.
+    shutil.copytree(place, folder / "quantized", ignore=shutil.ignore_patterns("*.safetensors", "*.onnx"))
+    quantize_dynamic(graph, folder / "quantized" / "onnx" / "model.onnx")
     for name, options in {"exported": [], "int8": ["--quantize", "int8"]}.items():
         export(place, "--output", folder / name, *options)
 
@@ -253,10 +266,11 @@ def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
     from benchmarks.servers import Server, started
 
-    texts = read_texts(arguments)[:2000]
+    texts = read_texts(arguments)
     flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
-    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), place / "model"]
-    asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), "."]
+    # Its ONNX engine looks for a graph below the current folder.
+    asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}, "folder": place / "model"}
     (place / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
     servers = {  # name -> environment and server
@@ -294,14 +308,14 @@ def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
 
 OURS = """
 from hf_emotion import Predictor
-predictor = Predictor(exported if {onnx} else model, device="cpu", **{options})
+predictor = Predictor({folder}, device="cpu", **{options})
 def run():
     return predictor.probabilities(texts)[:64].tolist()
 """
 CROSS_ENCODER = """
 import torch
 from sentence_transformers import CrossEncoder
-encoder = CrossEncoder(model, device="cpu", backend={backend!r}, model_kwargs={options})
+encoder = CrossEncoder({folder}, device="cpu", backend={backend!r}, model_kwargs={options})
 pairs = [(text, "") for text in texts]  # it reads pairs alone
 def run():
     return encoder.predict(pairs, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
@@ -325,21 +339,16 @@ def run():
 def bulk(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """Many texts in batches of 32. Tried for the peers: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
     texts = read_texts(arguments)
-    bf16, graph = "{'dtype': 'bfloat16'}", "{'file_name': 'onnx/%s.onnx'}"
+    cross, onnx, bf16 = "sentence-transformers", "sentence-transformers-onnx", "{'dtype': 'bfloat16'}"
+    graph = CROSS_ENCODER.format(folder="FOLDER", backend="onnx", options="{'file_name': 'onnx/model.onnx'}")
     sides = {
-        "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
-        "ours, bfloat16": ("ours", OURS.format(onnx=False, options=bf16)),
-        "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
-        "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
-        "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": (
-            "sentence-transformers-onnx",
-            CROSS_ENCODER.format(backend="onnx", options=graph % "model"),
-        ),
-        "CrossEncoder, ONNX int8": (
-            "sentence-transformers-onnx",
-            CROSS_ENCODER.format(backend="onnx", options=graph % "model_quantized"),
-        ),
+        "ours, float32": ("ours", OURS.format(folder="model", options="{}")),
+        "ours, bfloat16": ("ours", OURS.format(folder="model", options=bf16)),
+        "ours, int8": ("ours", OURS.format(folder="exported", options="{}")),
+        "CrossEncoder": (cross, CROSS_ENCODER.format(folder="model", backend="torch", options="{}")),
+        "CrossEncoder, bfloat16": (cross, CROSS_ENCODER.format(folder="model", backend="torch", options=bf16)),
+        "CrossEncoder, ONNX": (onnx, graph.replace("FOLDER", "model")),
+        "CrossEncoder, ONNX int8": (onnx, graph.replace("FOLDER", "quantized")),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
         "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
@@ -347,12 +356,8 @@ def bulk(place: Path, arguments: argparse.Namespace) -> list[dict]:
     kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
     against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
     against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
-    given = {
-        "texts": texts,
-        "model": str(place / "model"),
-        "exported": str(place / "int8"),
-        "what": f"{len(texts):,} texts",
-    }
+    folders = {"model": str(place / "model"), "exported": str(place / "int8"), "quantized": str(place / "quantized")}
+    given = {"texts": texts, **folders, "what": f"{len(texts):,} texts"}
     return compared("bulk", sides, against, given, arguments, at_least=1.1)
 
 
@@ -478,6 +483,91 @@ def training(place: Path, arguments: argparse.Namespace) -> list[dict]:
     return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
 
 
+OUR_PAIRS = """
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
+labels = {"num_labels": 3, "problem_type": "single_label_classification"}
+net = AutoModelForSequenceClassification.from_pretrained(model, ignore_mismatched_sizes=True, **labels)
+aspects = ["price", "quality", "service", "location", "comfort", "speed"]
+net.config.update({"aspects": aspects, "targets": None, "target_texts": None, "auxiliary_sentence": True})
+predictor = TargetedPredictor(net, AutoTokenizer.from_pretrained(model), device="cpu")
+def run():
+    assert len(predictor.probabilities(texts)) == 6 * len(texts)
+"""
+OUR_TERMS = """
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+from hf_emotion.tasks.aspect_extraction.predictor import AspectPredictor
+tags = dict(enumerate(["O", *(f"{part}-{label}" for label in ("positive", "negative", "neutral") for part in "BI")]))
+net = AutoModelForTokenClassification.from_pretrained(
+    model, ignore_mismatched_sizes=True, id2label=tags, label2id={name: i for i, name in tags.items()})
+predictor = AspectPredictor(net, AutoTokenizer.from_pretrained(model), device="cpu")
+def run():
+    assert len(predictor(texts)) == len(texts)
+"""
+# PyABSA reads aspects that stand in the text. It asks for a model of spaCy, which these two do not use.
+PYABSA = """
+import pathlib, spacy
+from transformers import AutoModel, AutoTokenizer
+from pyabsa import AspectPolarityClassification as Sentiment, AspectTermExtraction as Extraction
+from pyabsa.framework.tokenizer_class.tokenizer_class import PretrainedTokenizer
+spacy.blank("en").to_disk("blank")
+tags, labels = ["B-ASP", "I-ASP", "O", "[CLS]", "[SEP]"], ["Negative", "Neutral", "Positive"]
+def build(config, kind, tokenizer_of):
+    own = dict(model=kind, pretrained_bert=model, spacy_model="blank", device="cpu", hidden_dim=384, embed_dim=384,
+        output_dim=3, inputs_cols=getattr(kind, "inputs", []), model_name="bert", label_list=tags, num_labels=len(tags) + 1,
+        index_to_label=dict(enumerate(labels)), label_to_index={name: i for i, name in enumerate(labels)},
+        index_to_IOB_label=dict(enumerate(tags, 1)), IOB_label_to_index={name: i for i, name in enumerate(tags, 1)})
+    for name, value in own.items():
+        setattr(config, name, value)
+    tokenizer = config.tokenizer = tokenizer_of(config)
+    tokenizer.bos_token, tokenizer.eos_token = tokenizer.cls_token, tokenizer.sep_token
+    config.sep_indices = tokenizer.sep_token_id
+    return kind(AutoModel.from_pretrained(model), config).eval(), config, tokenizer
+quiet = {"print_result": False, "eval_batch_size": 32}
+"""
+THEIR_PAIRS = (
+    PYABSA
+    + """
+config = Sentiment.APCConfigManager.get_apc_config_english()
+classifier = Sentiment.SentimentClassifier(build(config, Sentiment.APCModelList.BERT_SPC, PretrainedTokenizer))
+words = [text.replace("[", "").split() for text in texts]
+marked = [" ".join([*own[:i], f"[B-ASP]{own[i]}[E-ASP]", *own[i + 1 :]]) for own in words for i in range(6)]
+def run():
+    assert len(classifier.predict(marked, ignore_error=False, merge_results=False, **quiet)) == 6 * len(texts)
+"""
+)
+THEIR_TERMS = (
+    PYABSA
+    + """
+config = Extraction.ATEPCConfigManager.get_atepc_config_english()
+tokenizer_of = lambda config: AutoTokenizer.from_pretrained(config.pretrained_bert)
+extractor = Extraction.AspectExtractor(build(config, Extraction.ATEPCModelList.BERT_BASE_ATEPC, tokenizer_of))
+def run():
+    extractor.predict(texts, save_result=False, pred_sentiment=False, **quiet)  # which leaves out texts without terms
+"""
+)
+
+
+def targeted(place: Path, arguments: argparse.Namespace) -> list[dict]:
+    """
+    Sentences with six aspects each, and terms found in sentences; all models are MiniLM with a new head. Tried for PyABSA: BERT_SPC and
+    BERT_BASE_ATEPC, its models with the least work beside the encoder, in batches of 32, and terms without their sentiment, which ours give, too.
+    """
+    from hf_emotion import load_dataset_for
+
+    reviews = dict.fromkeys(load_dataset_for("reviews")["train"]["text"])
+    texts = [text for text in reviews if len(text.split()) >= 6][: arguments.rows]
+    given = {"texts": texts, "model": str(place / "model"), "what": f"{len(texts):,} sentences"}
+    sides = {
+        "ours, six aspects": ("ours", OUR_PAIRS),
+        "ours, terms": ("ours", OUR_TERMS),
+        "PyABSA, six aspects": ("pyabsa", THEIR_PAIRS),
+        "PyABSA, terms": ("pyabsa", THEIR_TERMS),
+    }
+    against = {"PyABSA, six aspects": "ours, six aspects", "PyABSA, terms": "ours, terms"}
+    return compared("targeted", sides, against, given, arguments, at_least=1.5)
+
+
 # Pages with a function `answer` from texts to the labels of each, all of them with their scores. transformers.js puts all texts of a call into one
 # batch, so it gets them sorted, 16 at a time.
 OUR_PAGE = """
@@ -586,7 +676,7 @@ def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
     The ready model goemotions in headless Chromium, one thread. Tried for transformers.js: our graph without the output that it does not need,
     8-bit weights and products (its default), texts sorted, in batches of 16.
     """
-    texts = read_texts(arguments)[:200]
+    texts = read_texts(arguments)
     names = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}
     sides = {name: ("playwright", BROWSER.replace("PAGE", page)) for name, page in names.items()}
     given = {"texts": texts, "web": str(made("web", make_pages)), "what": f"{len(texts)} texts"}
@@ -594,28 +684,40 @@ def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
     return [row | {"versions": NODE_PACKAGES[0]} for row in rows]
 
 
-WORKS = {function.__name__: function for function in (service, bulk, start, training, browser)}
+# Work -> what measures it, texts, pairs. With them all take about half an hour on two cores.
+WORKS = {
+    "service": (service, 2000, 3),
+    "bulk": (bulk, 3000, 3),
+    "start": (start, 1, 5),
+    "targeted": (targeted, 1000, 3),
+    "training": (training, 2000, 3),
+    "browser": (browser, 150, 3),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("works", nargs="+", choices=WORKS, metavar="WORK")
     parser.add_argument("--data-dir", help="folder with GoEmotions; default: packaged texts")
-    parser.add_argument("--rows", type=int, default=20_000, help="texts at most (default: %(default)s)")
+    parser.add_argument("--rows", type=int, help="texts at most; default: what takes some minutes")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128], help="of the service")
-    parser.add_argument("--seconds", type=float, default=10, help="of each server in each round")
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5, help="of each server in each round")
+    parser.add_argument("--pairs", type=int, help="measurements of each side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "peers.json")
     arguments = parser.parse_args(argv)
     found = {"works": {}, "not measured": {}, **recorded(arguments.output)}
     for work in arguments.works:
         FAILED.clear()
-        rows = WORKS[work](made("checkpoint", make_checkpoint), arguments)
-        settings = {name: getattr(arguments, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
+        measure, rows, pairs = WORKS[work]
+        own = argparse.Namespace(
+            **vars(arguments) | {"rows": arguments.rows or rows, "pairs": arguments.pairs or pairs}
+        )
+        rows = measure(made("checkpoint", make_checkpoint), own)
+        settings = {name: getattr(own, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
         command = f"python -m benchmarks.peers {work}" + " --data-dir DATA" * bool(arguments.data_dir)
-        own = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
-        found["works"][work] = own | {"tried": " ".join(WORKS[work].__doc__.split())}
+        record = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
+        found["works"][work] = record | {"tried": " ".join(measure.__doc__.split())}
         kept = {name: why for name, why in found["not measured"].items() if not name.startswith(f"{work}: ")}
         found["not measured"] = kept | {f"{work}: {name}": why for name, why in FAILED.items()}
         write_json(arguments.output, found)
