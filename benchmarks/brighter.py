@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Figures of each language for runs on BRIGHTER, and what masking is worth.
+Figures of each language for runs on BRIGHTER.
 
     python -m benchmarks.brighter languages runs/brighter_laa runs/brighter_intensity --output benchmarks/brighter.json
-    python -m benchmarks.brighter masking brighter/laa --data-dir DATA --output benchmarks/brighter_masking.json
 
 `languages` reads the predictions of the best seed. "common": macro-F1 on the test part at the run's thresholds, tuned on the validation rows
 of all its languages. "own": at thresholds tuned on the validation rows of the language alone. Both are means over the emotions that were
@@ -11,27 +10,19 @@ annotated in the language. Runs of intensities give Pearson's r, the mean over t
 """
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow.parquet
 import typer
-from datasets import DatasetDict
 
 from benchmarks.study.transfer import transfer
 from hf_emotion import Predictor, metrics
-from hf_emotion.data.splits import UNANNOTATED
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
 from hf_emotion.reports.finished_runs import Predictions, read_predictions
 from hf_emotion.run_report import RunReport
-from hf_emotion.runs.train import train
-from hf_emotion.tasks.emotion_classification.brighter import UNSEEN
-from hf_emotion.tasks.loading import load_dataset_for, load_split
-from hf_emotion.tasks.rows import label_matrix
-from hf_emotion.training.recipe_checks import load_recipe
 
 
 app = typer.Typer(help="Figures of runs on BRIGHTER.")
@@ -102,46 +93,6 @@ def languages(runs: list[Path], output: Output) -> None:
         found[run.name] = {**facts, "over_seeds": over_seeds, "mean": means, "languages": own}
         print(run.name, json.dumps(found[run.name], indent=1))
     write_json(output, found)
-
-
-@app.command()
-def unseen(run: Path, output: Output, data_dir: Path | None = None, rows: int = 1000) -> None:
-    """Measure a run on the languages that nobody trained on, at its own thresholds; at most `rows` texts for each."""
-    predictor, found = Predictor(run), {}
-    for code in UNSEEN:
-        part = load_split("brighter", "test", data_dir, languages=[code], labels=predictor.labels)
-        part = part.shuffle(seed=0).select(range(min(rows, len(part))))
-        scores = predictor.of_rows(part, progress=True)
-        figures = metrics.goemotions(label_matrix(part), scores, predictor.thresholds, predictor.labels)
-        found[code] = {"rows": len(part), "macro_f1": figures["macro_f1"], "micro_f1": figures["micro_f1"]}
-        print(code, found[code])
-    write_json(output, found)
-
-
-@app.command()
-def masking(
-    name: str,
-    output: Output,
-    data_dir: Path | None = None,
-    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
-) -> None:
-    """Train a recipe with the labels that were not annotated masked, and with them counted as absent; measure both with them masked."""
-    recipe = load_recipe(name, set_ or [])
-    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
-    absent = DatasetDict({**splits, "train": splits["train"].remove_columns([UNANNOTATED])})
-    found = {}
-    for kind, rows in (("masked", splits), ("absent", absent)):
-        with tempfile.TemporaryDirectory() as folder:
-            report = train(recipe, Path(folder) / "run", splits=rows)
-            test = report.summary["test"]
-            names = report.best.figures("test")["tuned"]["per_label"]
-            found[kind] = {
-                "macro_f1": test["tuned"]["macro_f1"]["mean"],
-                "fixed_macro_f1": test["fixed"]["macro_f1"]["mean"],
-                "per_label": {label: own["f1"] for label, own in names.items()},
-            }
-        print(kind, found[kind])
-    write_json(output, {"base_model": recipe.base_model, "rows": len(splits["train"]), **found})
 
 
 # Written for this measurement: anger, and joy, that rises.

@@ -102,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for value in arguments.values or values:
                 sides = sides_at(value)
                 training = len(sides) == 2
-                times = interleaved(list(sides.values()), arguments.pairs, warm_up=1, keep_memory=training)
+                warm_up = int(sweep not in ("file", "workers"))  # each of them is a process of its own
+                times = interleaved(list(sides.values()), arguments.pairs, warm_up, keep_memory=training)
                 work = f"{sweep} {value}: {' against '.join(sides)}"
                 rows.append(ratio("growth", work, *times) if training else result("growth", work, *times, unit="s"))
             command = f"growth.py {sweep} --pairs {arguments.pairs}"

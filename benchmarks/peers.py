@@ -219,9 +219,11 @@ def make_checkpoint(folder: Path) -> None:
     )  # fmt: skip
     graph = onnx.load(place / "onnx" / "model.onnx")
     del graph.graph.value_info[:]  # the quantizer transposes weights, and infers their shapes anew
-    # A folder of its own: infinity prefers it to the other one.
     shutil.copytree(place, folder / "quantized", ignore=shutil.ignore_patterns("*.safetensors", "*.onnx"))
     quantize_dynamic(graph, folder / "quantized" / "onnx" / "model.onnx")
+    # infinity's ONNX engine finds a local graph beside the config alone.
+    shutil.copytree(place, folder / "graph", ignore=shutil.ignore_patterns("*.safetensors", "onnx"))
+    (folder / "graph" / "model.onnx").symlink_to("../model/onnx/model.onnx")
     for name, options in {"exported": [], "int8": ["--quantize", "int8"]}.items():
         export(place, "--output", folder / name, *options)
 
@@ -269,15 +271,15 @@ def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
     texts = read_texts(arguments)
     flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
     infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), "."]
-    # Its ONNX engine looks for a graph below the current folder.
-    asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}, "folder": place / "model"}
+    asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
+    torch, onnx = asked | {"folder": place / "model"}, asked | {"folder": place / "graph"}
     (place / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
     servers = {  # name -> environment and server
         "ours, torch": ("ours", Server([*ours, place / "model", "--log", "errors", "--port"])),
         "ours, ONNX": ("ours", Server([*ours, place / "exported", "--log", "errors", "--port"])),
-        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **asked)),
-        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **asked)),
+        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **torch)),
+        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **onnx)),
         "litserve": ("litserve", Server([python_of("litserve"), place / "lit.py", place / "model"])),
     }
     rows = []
@@ -468,8 +470,8 @@ def training(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """One epoch with one label for each text, the first one."""
     from hf_emotion import load_dataset_for
 
-    name, place = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
-    part = load_dataset_for(name, place)["train"]
+    name, data_dir = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
+    part = load_dataset_for(name, data_dir)["train"]
     rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
     rows = rows[: arguments.rows]
     sides = {
@@ -580,6 +582,11 @@ import { env, pipeline } from "/transformers.min.js";
 Object.assign(env, { allowLocalModels: true, allowRemoteModels: false, useBrowserCache: false, localModelPath: "/" });
 env.backends.onnx.wasm.wasmPaths = "/ort/";
 const classify = await pipeline("text-classification", "NAME", { dtype: "fp32", device: "wasm" });
+const tokenize = classify.tokenizer;
+classify.tokenizer = (...given) => {
+  const inputs = tokenize(...given);
+  return { ...inputs, pooling_mask: inputs.attention_mask };
+};
 globalThis.answer = async (texts) => {
   const order = texts.map((_, i) => i).sort((a, b) => texts[a].length - texts[b].length), found = [];
   for (let start = 0; start < order.length; start += 16) {
@@ -619,7 +626,7 @@ tab.on("console", lambda message: print(message.text))
 tab.on("pageerror", lambda error: print(error))
 tab.set_default_timeout(300_000)
 tab.goto(f"http://127.0.0.1:{server.server_port}/PAGE.html")
-tab.wait_for_function("globalThis.answer")
+tab.wait_for_function("Boolean(globalThis.answer)")
 def run():
     found = tab.evaluate("(texts) => answer(texts)", texts)[:64]
     return [[score for _, score in sorted((one["label"], one["score"]) for one in labels)] for labels in found]
@@ -674,7 +681,7 @@ def make_pages(folder: Path) -> None:
 def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
     """
     The ready model goemotions in headless Chromium, one thread. Tried for transformers.js: our graph without the output that it does not need,
-    8-bit weights and products (its default), texts sorted, in batches of 16.
+    8-bit weights and products (its default), texts sorted, in batches of 16. Its scores lack the temperature of the model.
     """
     texts = read_texts(arguments)
     names = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}

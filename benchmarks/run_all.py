@@ -112,7 +112,7 @@ ran on: results.json, peers.json; epyc and avx2 are other machines.
 def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
     """RESULTS.md: what has a goal in peers.json and results.json, the worst row of each goal."""
     machines: dict[str, str] = {}
-    behind: list[str] = []
+    behind: dict[str, None] = {}
 
     def lines(heads: Sequence[str], rows: list[tuple[tuple[str, ...], dict, dict]]) -> list[str]:
         """(cells, row, machine) of each row; of those with equal cells and goal the worst."""
@@ -127,7 +127,7 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
             place = machines.setdefault(kind, "ABCDEFGH"[len(machines)])
             value, worst = figure(row), row["work"] + f" (of {len(each)})" * (len(each) > 1)
             if row["met"] is False:
-                behind.append(f"{', '.join(cells[:-1])}: {value}")
+                behind[": ".join(cells[:-1])] = None
                 value = f"**{value}**"
             found.append([*cells, worst, value, place])
         texts = [f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |" for cells in found]
@@ -135,21 +135,15 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
 
     page = [LEGEND]
     if works := peers.get("works"):
-        others = [
-            ((work, f"{row['peer']} ({row['versions']})"), row, own["machine"])
-            for work, own in works.items()
-            for row in own["rows"]
-        ]
+        others = [((work, row["peer"]), row, own["machine"]) for work, own in works.items() for row in own["rows"]]
         page += ["## Beside other tools", "", *lines(["work", "peer"], others)]
         page += [f"Behind the goal: {'; '.join(behind) or 'nothing'}.", ""]
         page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
-        page += [f"- `{own['command']}`: {own['tried']}" for own in works.values()] + [""]
-    page += [
-        "## Beside stock transformers, and beside ourselves",
-        "",
-        "`python -m benchmarks.run_all NAME --full`",
-        "",
-    ]
+        for own in works.values():
+            found = dict.fromkeys(row["versions"] for row in own["rows"])
+            page.append(f"- `{own['command']}` ({'; '.join(found)}). {own['tried']}")
+        page.append("")
+    page.append("## Beside stock transformers, and beside ourselves\n\n`python -m benchmarks.run_all NAME --full`\n")
     own = [((row["topic"],), row, one["machine"]) for one in results.values() for row in one["rows"]]
     page += lines(["work"], sorted(own, key=lambda row: TOPICS.index(row[0][0])))
     page += [WORDS, "Machines: " + "; ".join(f"{letter}: {kind}" for kind, letter in machines.items()) + ".", ""]
