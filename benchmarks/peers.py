@@ -265,7 +265,7 @@ if __name__ == "__main__":
 
 
 def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
-    """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
+    """One text a request. Tried: batches of up to 64, litserve's wait of 2 ms, infinity's two engines."""
     from benchmarks.servers import Server, started
 
     texts = read_texts(arguments)
@@ -339,7 +339,7 @@ def run():
 
 
 def bulk(place: Path, arguments: argparse.Namespace) -> list[dict]:
-    """Many texts in batches of 32. Tried for the peers: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
+    """Many texts in batches of 32. Tried: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
     texts = read_texts(arguments)
     cross, onnx, bf16 = "sentence-transformers", "sentence-transformers-onnx", "{'dtype': 'bfloat16'}"
     graph = CROSS_ENCODER.format(folder="FOLDER", backend="onnx", options="{'file_name': 'onnx/model.onnx'}")
@@ -467,7 +467,7 @@ def run():
 
 
 def training(place: Path, arguments: argparse.Namespace) -> list[dict]:
-    """One epoch with one label for each text, the first one."""
+    """One epoch, the first label of each text alone. Tried: at most 50 tokens, no checkpoints, no evaluation, no progress bars."""
     from hf_emotion import load_dataset_for
 
     name, data_dir = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
@@ -552,8 +552,8 @@ def run():
 
 def targeted(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """
-    Sentences with six aspects each, and terms found in sentences; all models are MiniLM with a new head. Tried for PyABSA: BERT_SPC and
-    BERT_BASE_ATEPC, its models with the least work beside the encoder, in batches of 32, and terms without their sentiment, which ours give, too.
+    Sentences with six aspects each, and terms found in sentences. Tried for PyABSA: its models with the least work beside the encoder, batches
+    of 32, and terms without their sentiment, which ours give, too.
     """
     from hf_emotion import load_dataset_for
 
@@ -680,8 +680,8 @@ def make_pages(folder: Path) -> None:
 
 def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
     """
-    The ready model goemotions in headless Chromium, one thread. Tried for transformers.js: our graph without the output that it does not need,
-    8-bit weights and products (its default), texts sorted, in batches of 16. Its scores lack the temperature of the model.
+    The ready model goemotions in headless Chromium, one thread. Tried for transformers.js: our graph without
+    the attention; 8-bit products, its default; texts sorted, in batches of 16.
     """
     texts = read_texts(arguments)
     names = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}

@@ -118,7 +118,7 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
         """(cells, row, machine) of each row; of those with equal cells and goal the worst."""
         groups: dict[tuple, list[tuple[dict, dict]]] = {}
         for cells, row, setting in rows:
-            if row["target"]:
+            if row["target"] and row["unit"]:  # what has no unit is not a speed
                 groups.setdefault((*cells, row["target"]), []).append((row, setting))
         found = [[*heads, "goal", "the worst", "measured", "on"]]
         for cells, each in groups.items():
@@ -138,13 +138,18 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
         others = [((work, row["peer"]), row, own["machine"]) for work, own in works.items() for row in own["rows"]]
         page += ["## Beside other tools", "", *lines(["work", "peer"], others)]
         page += [f"Behind the goal: {'; '.join(behind) or 'nothing'}.", ""]
+        page += ["What was tried to make the others fast: `python -m benchmarks.peers WORK --data-dir DATA`", ""]
         page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
-        for own in works.values():
+        for work, own in works.items():
             found = dict.fromkeys(row["versions"] for row in own["rows"])
-            page.append(f"- `{own['command']}` ({'; '.join(found)}). {own['tried']}")
+            page.append(f"- {work} ({'; '.join(found)}). {own['tried']}")
         page.append("")
-    page.append("## Beside stock transformers, and beside ourselves\n\n`python -m benchmarks.run_all NAME --full`\n")
+    page.append(
+        "## Beside stock transformers, and beside ourselves\n\nOf a work that misses a goal the missed ones alone are shown. `python -m benchmarks.run_all NAME --full`\n"
+    )
     own = [((row["topic"],), row, one["machine"]) for one in results.values() for row in one["rows"]]
+    missed = {cells for cells, row, _ in own if row["met"] is False}
+    own = [one for one in own if one[1]["met"] is False or one[0] not in missed]
     page += lines(["work"], sorted(own, key=lambda row: TOPICS.index(row[0][0])))
     page += [WORDS, "Machines: " + "; ".join(f"{letter}: {kind}" for kind, letter in machines.items()) + ".", ""]
     return "\n".join(page)

@@ -212,14 +212,14 @@ def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatc
     medians["start_of_the_program"] = [0.4]
     run_all.main(["start_of_the_program", "--results", str(results)])
     table = (tmp_path / "RESULTS.md").read_text().splitlines()
-    assert "| many texts | ≥ 2.2 | work 2.0 / x (of 2) | **2.000× [2.000, 2.000]** | B |" in table
+    assert "| many texts | ≥ 2.2 | work 2.0 / x | **2.000× [2.000, 2.000]** | B |" in table
     assert "| start of the program | ≤ 0.3 | work 0.4 / x | **0.400× [0.400, 0.400]** | B |" in table
     tool = "| service | litserve |"
     assert f"{tool} ≥ 1.2 | work 1.1 / x (of 2) | **1.100× [1.100, 1.100]** | A |" in table
     assert f"{tool} ≤ 1 | work 0.9 / x | 0.900× [0.900, 0.900] | A |" in table
     assert "Behind the goal: service: litserve." in table
     assert "Not measured: bulk: x (it ended with 1)." in table
-    assert "- `python -m benchmarks.peers service` (litserve 0.2.19). Tried: batches." in table
+    assert "- service (litserve 0.2.19). Tried: batches." in table
 
 
 def test_the_committed_table_is_up_to_date_and_short():
