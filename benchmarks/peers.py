@@ -454,7 +454,8 @@ import pandas
 from simpletransformers.classification import ClassificationModel
 def train(place):
     options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
-        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True}
+        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True,
+        "config": {"problem_type": "single_label_classification"}}
     classifier = ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options)
     classifier.train_model(pandas.DataFrame(rows, columns=["text", "labels"]))
 """
