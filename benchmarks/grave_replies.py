@@ -2,7 +2,7 @@
 """
 What a generator replies to contexts of self-harm, violence and abuse in joy, amusement and anger, and whether a probe could hear them.
 
-    python benchmarks/grave_replies.py replies --output benchmarks/grave_replies.json
+    python -m benchmarks.grave_replies replies --output benchmarks/grave_replies.json
 
 The probe is a logistic regression over the hidden state of a layer at the last token of the input. It learns from the contexts `train` and
 `harmless_train` of benchmarks/grave_contexts.json and the training contexts of quickstart_replies; the layer, and the threshold, at which
