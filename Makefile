@@ -85,7 +85,7 @@ nightly: endurance
 	$(BIN)/python tests/compatibility.py build/compatibility
 	mkdir -p build/nightly
 	$(BIN)/python tests/behaviour_record.py record build/nightly/behaviour.json
-	$(BIN)/python benchmarks/run_all.py --results build/nightly/results.json
+	$(BIN)/python -m benchmarks.run_all --results build/nightly/results.json
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -108,11 +108,11 @@ docs: .venv/docs
 # Small sizes; writes build/bench/RESULTS.md, so that the committed figures stay.
 bench: .venv/installed
 	mkdir -p build/bench
-	$(BIN)/python benchmarks/run_all.py --results build/bench/results.json
+	$(BIN)/python -m benchmarks.run_all --results build/bench/results.json
 
 # Writes benchmarks/RESULTS.md. DATA: the folder with the corpora. CHECKPOINT and TARGETED: trained models for emotions and for aspects.
 bench-full: .venv/installed
-	$(BIN)/python benchmarks/run_all.py --full $(if $(DATA),--data-dir "$(DATA)") \
+	$(BIN)/python -m benchmarks.run_all --full $(if $(DATA),--data-dir "$(DATA)") \
 	  $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)") $(if $(TARGETED),--targeted "$(TARGETED)")
 
 # Lists the runs of benchmarks/study.yaml with their minutes, runs those that are not on record, and writes the tables anew. LIST=1 only

@@ -3,7 +3,7 @@
 A page of `hf-emotion export MODEL --web FOLDER --vendor NODE_MODULES` in headless Chromium: bytes, seconds, memory, and its answers against
 Python's over the texts of a corpus. Needs playwright and Chromium.
 
-    python benchmarks/browser.py goemotions FOLDER --dataset goemotions --data-dir DATA --output benchmarks/browser.json
+    python -m benchmarks.browser goemotions FOLDER --dataset goemotions --data-dir DATA --output benchmarks/browser.json
 """
 
 import argparse
@@ -18,9 +18,9 @@ import threading
 import time
 from pathlib import Path
 
-from measuring import machine, recorded
 from playwright.sync_api import sync_playwright
 
+from benchmarks.measuring import machine, recorded
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
 from hf_emotion.runtime.onnx import MODEL

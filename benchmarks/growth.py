@@ -3,7 +3,7 @@
 How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text, threads that share a
 predictor, rows of a file, and Ray's workers. docs/pictures/speed.py draws those beside a peer from benchmarks/results.json.
 
-    python benchmarks/growth.py labels tokens --pairs 5 --output benchmarks/results.json
+    python -m benchmarks.growth labels tokens --pairs 5 --output benchmarks/results.json
 """
 
 import argparse
@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from measuring import interleaved, keep, machine, ratio, recorded, result, spent
-from predicting import small_model, write_texts
-from texts import WORDS, save_untrained, synthetic_texts
-from training import inputs_for, pair, step_of
 
+from benchmarks.measuring import interleaved, keep, machine, ratio, recorded, result, spent
+from benchmarks.predicting import small_model, write_texts
+from benchmarks.texts import WORDS, save_untrained, synthetic_texts
+from benchmarks.training import inputs_for, pair, step_of
 from hf_emotion import Predictor
 from hf_emotion.io.files import write_json
 
@@ -102,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for value in arguments.values or values:
                 sides = sides_at(value)
                 training = len(sides) == 2
-                times = interleaved(list(sides.values()), arguments.pairs, warm_up=1, keep_memory=training)
+                warm_up = int(sweep not in ("file", "workers"))  # each of them is a process of its own
+                times = interleaved(list(sides.values()), arguments.pairs, warm_up, keep_memory=training)
                 work = f"{sweep} {value}: {' against '.join(sides)}"
                 rows.append(ratio("growth", work, *times) if training else result("growth", work, *times, unit="s"))
             command = f"growth.py {sweep} --pairs {arguments.pairs}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Ours beside tools that were built for speed, on the same checkpoint (a stock BERT classifier over MiniLM, made here) and the same texts
-(packaged ones, or GoEmotions'). Each tool lives in an environment of its own, build/peers/NAME, made when it is first needed; all share this
-one's torch. Both sides run in turn, each in its own process.
+Ours beside tools that were built for speed, on the same checkpoint and the same texts. Each tool lives in an environment of its own, made when
+it is first needed in build/peers, or in the folder HF_EMOTION_PEERS; so are the checkpoint, a stock BERT classifier over MiniLM with a new head,
+and the pages for the browser. All Python environments share this one's torch. Both sides run in turn, each in its own process.
 
-    python benchmarks/peers.py service bulk start training --data-dir DATA --pairs 5
+    python -m benchmarks.peers service --data-dir DATA --output benchmarks/peers.json
 
-The rows go into peers.json; `run_all.py --table` writes RESULTS.md from it.
+The rows go into peers.json; `python -m benchmarks.run_all --table` writes RESULTS.md from it.
 """
 
 import argparse
@@ -14,26 +14,27 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from measuring import machine, ratio, recorded, spent
-
+from benchmarks.measuring import machine, ratio, recorded, spent
 from hf_emotion.io.files import write_json
 
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE = ROOT / "build" / "peers"
+PLACE = Path(os.environ.get("HF_EMOTION_PEERS", ROOT / "build" / "peers")).resolve()
+NODE_PACKAGES = ("@huggingface/transformers@4.3.2", "onnxruntime-web@1.30.0", "@huggingface/tokenizers@0.2.0")
 TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
 # Environment -> what pip installs there, the tool itself first.
 ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),  # its ONNX engine finds no local graph with optimum 2
+    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),
     "litserve": ("litserve==0.2.19",),
     "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
     "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
@@ -42,9 +43,11 @@ ENVIRONMENTS = {
     "pysentimiento": ("pysentimiento==0.7.3",),
     "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
     "onnxruntime": ("onnxruntime==1.31.1",),
+    "playwright": ("playwright==1.65.2",),
+    "pyabsa": ("pyabsa==2.4.2", "transformers<5", "update_checker<1"),
 }
 # These run beside our versions of all else. The others need older ones, and share torch alone.
-BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime")
+BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime", "playwright")
 
 
 def python_of(name: str) -> str:
@@ -62,7 +65,18 @@ def python_of(name: str) -> str:
         venv.create(folder, clear=True, symlinks=True)
         site = next(folder.glob("lib/*/site-packages"))
         (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
-        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "-c", constraints]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            folder / "bin" / "python",
+            "install",
+            "-q",
+            "--no-compile",
+            "-c",
+            constraints,
+        ]
         subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
     return str(folder / "bin" / "python")
@@ -88,17 +102,17 @@ import json, os, sys, time
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 given = json.load(open(sys.argv[1]))
-texts, model, rows = given["texts"], given["model"], given.get("rows")
+globals().update(given)
 {setup}
 for line in sys.stdin:
     start = time.perf_counter()
     answer = run()
-    print(json.dumps([time.perf_counter() - start, answer]), file=out, flush=True)
+    print(json.dumps([time.perf_counter() - start, answer, globals().get("loaded")]), file=out, flush=True)
 """
 
 
 class Worker:
-    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities."""
+    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities, and perhaps `loaded`, bytes."""
 
     def __init__(self, environment: str, setup: str, given: Path, threads: int):
         script = given.with_name(f"{len(list(given.parent.iterdir()))}.py")
@@ -108,8 +122,8 @@ class Worker:
         command = [python_of(environment), script, given]
         self.process = subprocess.Popen(command, **pipes, env={**os.environ, **variables}, cwd=given.parent)
 
-    def run(self) -> tuple[float, Any]:
-        """Seconds, and what `run` returned."""
+    def run(self) -> tuple[float, Any, int | None]:
+        """Seconds, what `run` returned, and `loaded`."""
         print(file=self.process.stdin, flush=True)
         if not (line := self.process.stdout.readline()):
             raise RuntimeError(f"the process ended with {self.process.wait()}")
@@ -142,7 +156,7 @@ def compared(
     **goal: float,
 ) -> list[dict]:
     """Rows of all peers that run, each against the side of ours that `against` names; `sides`: name -> environment, `setup`."""
-    rows, workers, answers = [], {}, {}
+    rows, workers, answers, loaded = [], {}, {}, {}
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         data = Path(name) / "given.json"
         write_json(data, given)
@@ -150,7 +164,7 @@ def compared(
             with failing(side):
                 worker = Worker(environment, setup, data, arguments.threads)
                 stack.callback(worker.close)
-                answers[side] = worker.run()[1]  # which warms it up
+                _, answers[side], loaded[side] = worker.run()  # which warms it up
                 workers[side] = worker
         times: dict[str, list[float]] = {side: [] for side in workers}
         for _ in range(arguments.pairs):
@@ -162,17 +176,36 @@ def compared(
             if answers[peer] and answers[ours]:
                 both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
                 row["largest_difference"] = max(abs(a - b) for a, b in both)
-            rows.append(row | {"peer": peer, "versions": versions(sides[peer][0])})
+            found = [row]
+            if loaded[peer]:
+                sizes = ([loaded[side] / 1e6] for side in (ours, peer))
+                found.append(ratio(work, f"bytes of a first visit: {ours}", *sizes, "MB", at_most=1))
+            rows += [one | {"peer": peer, "versions": versions(sides[peer][0])} for one in found]
     return rows
 
 
-def make_checkpoint(folder: Path) -> str:
-    """A stock BERT classifier with GoEmotions' labels and a new head, in model/, and its graph for onnxruntime in model/onnx/."""
+def made(name: str, make: Callable[[Path], object]) -> Path:
+    """A folder beside the environments, which `make` fills if it is not there."""
+    if not (place := PLACE / name).is_dir():
+        shutil.rmtree(begun := PLACE / f"{name}.part", ignore_errors=True)
+        begun.mkdir(parents=True)
+        make(begun)
+        begun.rename(place)
+    return place
+
+
+def export(checkpoint: str | Path, *options: str | Path) -> None:
+    subprocess.run([sys.executable, "-m", "hf_emotion", "export", checkpoint, *options], check=True, stdout=sys.stderr)
+
+
+def make_checkpoint(folder: Path) -> None:
+    """A stock BERT classifier with GoEmotions' labels and a new head, in model/, its graph for onnxruntime in model/onnx/, and our exports."""
     import onnx
     import torch
     from onnxruntime.quantization import quantize_dynamic
-    from texts import save_untrained
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from benchmarks.texts import save_untrained
 
     place = save_untrained(folder / "model", "minilm", None)
     tokenizer = AutoTokenizer.from_pretrained(place)
@@ -186,10 +219,13 @@ def make_checkpoint(folder: Path) -> str:
     )  # fmt: skip
     graph = onnx.load(place / "onnx" / "model.onnx")
     del graph.graph.value_info[:]  # the quantizer transposes weights, and infers their shapes anew
-    quantize_dynamic(graph, place / "onnx" / "model_int8.onnx")
-    command = [sys.executable, "-m", "hf_emotion", "export", place, "--output", folder / "exported"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return str(place)
+    shutil.copytree(place, folder / "quantized", ignore=shutil.ignore_patterns("*.safetensors", "*.onnx"))
+    quantize_dynamic(graph, folder / "quantized" / "onnx" / "model.onnx")
+    # infinity's ONNX engine finds a local graph beside the config alone.
+    shutil.copytree(place, folder / "graph", ignore=shutil.ignore_patterns("*.safetensors", "onnx"))
+    (folder / "graph" / "model.onnx").symlink_to("../model/onnx/model.onnx")
+    for name, options in {"exported": [], "int8": ["--quantize", "int8"]}.items():
+        export(place, "--output", folder / name, *options)
 
 
 def read_texts(arguments: argparse.Namespace) -> list[str]:
@@ -228,22 +264,23 @@ if __name__ == "__main__":
 """
 
 
-def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
-    """One text a request. Tried for the peers: batches of up to 64, litserve's wait of 2 ms, infinity's engines torch and optimum."""
-    from servers import Server, started
+def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
+    """One text a request. Tried: batches of up to 64, litserve's wait of 2 ms, infinity's two engines."""
+    from benchmarks.servers import Server, started
 
-    texts = read_texts(arguments)[:2000]
+    texts = read_texts(arguments)
     flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
-    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), checkpoint]
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), "."]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
-    (folder / "lit.py").write_text(LITSERVE)
+    torch, onnx = asked | {"folder": place / "model"}, asked | {"folder": place / "graph"}
+    (place / "lit.py").write_text(LITSERVE)
     ours = [sys.executable, "-m", "hf_emotion", "serve"]
     servers = {  # name -> environment and server
-        "ours, torch": ("ours", Server([*ours, checkpoint, "--log", "errors", "--port"])),
-        "ours, ONNX": ("ours", Server([*ours, folder / "exported", "--log", "errors", "--port"])),
-        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **asked)),
-        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **asked)),
-        "litserve": ("litserve", Server([python_of("litserve"), folder / "lit.py", checkpoint])),
+        "ours, torch": ("ours", Server([*ours, place / "model", "--log", "errors", "--port"])),
+        "ours, ONNX": ("ours", Server([*ours, place / "exported", "--log", "errors", "--port"])),
+        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **torch)),
+        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **onnx)),
+        "litserve": ("litserve", Server([python_of("litserve"), place / "lit.py", place / "model"])),
     }
     rows = []
     with ExitStack() as stack:
@@ -273,14 +310,14 @@ def service(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> lis
 
 OURS = """
 from hf_emotion import Predictor
-predictor = Predictor(given.get("exported") if {onnx} else model, device="cpu", **{options})
+predictor = Predictor({folder}, device="cpu", **{options})
 def run():
     return predictor.probabilities(texts)[:64].tolist()
 """
 CROSS_ENCODER = """
 import torch
 from sentence_transformers import CrossEncoder
-encoder = CrossEncoder(model, device="cpu", backend={backend!r}, model_kwargs={options})
+encoder = CrossEncoder({folder}, device="cpu", backend={backend!r}, model_kwargs={options})
 pairs = [(text, "") for text in texts]  # it reads pairs alone
 def run():
     return encoder.predict(pairs, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
@@ -301,27 +338,19 @@ def run():
 """
 
 
-def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
-    """Many texts in batches of 32. Tried for the peers: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
-    from hf_emotion.publishing.export import export_onnx
-
+def bulk(place: Path, arguments: argparse.Namespace) -> list[dict]:
+    """Many texts in batches of 32. Tried: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
     texts = read_texts(arguments)
-    export_onnx(checkpoint, folder / "int8", quantize="int8", texts=texts[:100])
-    bf16, graph = "{'dtype': 'bfloat16'}", "{'file_name': 'onnx/%s.onnx'}"
+    cross, onnx, bf16 = "sentence-transformers", "sentence-transformers-onnx", "{'dtype': 'bfloat16'}"
+    graph = CROSS_ENCODER.format(folder="FOLDER", backend="onnx", options="{'file_name': 'onnx/model.onnx'}")
     sides = {
-        "ours, float32": ("ours", OURS.format(onnx=False, options="{}")),
-        "ours, bfloat16": ("ours", OURS.format(onnx=False, options=bf16)),
-        "ours, int8": ("ours", OURS.format(onnx=True, options="{}")),
-        "CrossEncoder": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options="{}")),
-        "CrossEncoder, bfloat16": ("sentence-transformers", CROSS_ENCODER.format(backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": (
-            "sentence-transformers-onnx",
-            CROSS_ENCODER.format(backend="onnx", options=graph % "model"),
-        ),
-        "CrossEncoder, ONNX int8": (
-            "sentence-transformers-onnx",
-            CROSS_ENCODER.format(backend="onnx", options=graph % "model_int8"),
-        ),
+        "ours, float32": ("ours", OURS.format(folder="model", options="{}")),
+        "ours, bfloat16": ("ours", OURS.format(folder="model", options=bf16)),
+        "ours, int8": ("ours", OURS.format(folder="exported", options="{}")),
+        "CrossEncoder": (cross, CROSS_ENCODER.format(folder="model", backend="torch", options="{}")),
+        "CrossEncoder, bfloat16": (cross, CROSS_ENCODER.format(folder="model", backend="torch", options=bf16)),
+        "CrossEncoder, ONNX": (onnx, graph.replace("FOLDER", "model")),
+        "CrossEncoder, ONNX int8": (onnx, graph.replace("FOLDER", "quantized")),
         "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
         "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
         "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
@@ -329,7 +358,8 @@ def bulk(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[d
     kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
     against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
     against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
-    given = {"texts": texts, "model": checkpoint, "exported": str(folder / "int8"), "what": f"{len(texts):,} texts"}
+    folders = {"model": str(place / "model"), "exported": str(place / "int8"), "quantized": str(place / "quantized")}
+    given = {"texts": texts, **folders, "what": f"{len(texts):,} texts"}
     return compared("bulk", sides, against, given, arguments, at_least=1.1)
 
 
@@ -355,10 +385,10 @@ print(Classifier(sys.argv[1]).predict(sys.argv[2]))
 """
 
 
-def start(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
+def start(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """Seconds of a whole command that answers for one text, with cached bytecode."""
     text = "I am so happy that you are here today."
-    whole, exported = [checkpoint, text], [str(folder / "exported"), text]
+    whole, exported = [place / "model", text], [place / "exported", text]
     predict = ["-m", "hf_emotion", "predict"]
     sides = {  # name -> environment, command, the side of ours, the goal
         "ours, checkpoint": ("ours", [*predict, *whole], None, None),
@@ -424,7 +454,8 @@ import pandas
 from simpletransformers.classification import ClassificationModel
 def train(place):
     options = {"num_train_epochs": 1, "train_batch_size": 32, "max_seq_length": 50, "no_save": True, "silent": True,
-        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True}
+        "use_multiprocessing": False, "overwrite_output_dir": True, "output_dir": place, "reprocess_input_data": True,
+        "config": {"problem_type": "single_label_classification"}}
     classifier = ClassificationModel("bert", model, num_labels=28, use_cuda=False, args=options)
     classifier.train_model(pandas.DataFrame(rows, columns=["text", "labels"]))
 """
@@ -436,12 +467,12 @@ def run():
 """
 
 
-def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> list[dict]:
-    """One epoch with one label for each text, the first one."""
+def training(place: Path, arguments: argparse.Namespace) -> list[dict]:
+    """One epoch, the first label of each text alone. Tried: at most 50 tokens, no checkpoints, no evaluation, no progress bars."""
     from hf_emotion import load_dataset_for
 
-    name, place = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
-    part = load_dataset_for(name, place)["train"]
+    name, data_dir = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
+    part = load_dataset_for(name, data_dir)["train"]
     rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
     rows = rows[: arguments.rows]
     sides = {
@@ -451,34 +482,220 @@ def training(folder: Path, checkpoint: str, arguments: argparse.Namespace) -> li
         "simpletransformers": ("simpletransformers", SIMPLETRANSFORMERS),
     }
     sides = {name: (environment, code + RUN_TRAINER) for name, (environment, code) in sides.items()}
-    given = {"texts": [], "model": checkpoint, "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
+    given = {"model": str(place / "model"), "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
     return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
 
 
-WORKS = {function.__name__: function for function in (service, bulk, start, training)}
+OUR_PAIRS = """
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
+labels = {"num_labels": 3, "problem_type": "single_label_classification"}
+net = AutoModelForSequenceClassification.from_pretrained(model, ignore_mismatched_sizes=True, **labels)
+aspects = ["price", "quality", "service", "location", "comfort", "speed"]
+net.config.update({"aspects": aspects, "targets": None, "target_texts": None, "auxiliary_sentence": True})
+predictor = TargetedPredictor(net, AutoTokenizer.from_pretrained(model), device="cpu")
+def run():
+    assert len(predictor.probabilities(texts)) == 6 * len(texts)
+"""
+OUR_TERMS = """
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+from hf_emotion.tasks.aspect_extraction.predictor import AspectPredictor
+tags = dict(enumerate(["O", *(f"{part}-{label}" for label in ("positive", "negative", "neutral") for part in "BI")]))
+net = AutoModelForTokenClassification.from_pretrained(
+    model, ignore_mismatched_sizes=True, id2label=tags, label2id={name: i for i, name in tags.items()})
+predictor = AspectPredictor(net, AutoTokenizer.from_pretrained(model), device="cpu")
+def run():
+    assert len(predictor(texts)) == len(texts)
+"""
+# PyABSA reads aspects that stand in the text. It asks for a model of spaCy, which these two do not use.
+PYABSA = """
+import pathlib, spacy
+from transformers import AutoModel, AutoTokenizer
+from pyabsa import AspectPolarityClassification as Sentiment, AspectTermExtraction as Extraction
+from pyabsa.framework.tokenizer_class.tokenizer_class import PretrainedTokenizer
+spacy.blank("en").to_disk("blank")
+tags, labels = ["B-ASP", "I-ASP", "O", "[CLS]", "[SEP]"], ["Negative", "Neutral", "Positive"]
+def build(config, kind, tokenizer_of):
+    own = dict(model=kind, pretrained_bert=model, spacy_model="blank", device="cpu", hidden_dim=384, embed_dim=384,
+        output_dim=3, inputs_cols=getattr(kind, "inputs", []), model_name="bert", label_list=tags, num_labels=len(tags) + 1,
+        index_to_label=dict(enumerate(labels)), label_to_index={name: i for i, name in enumerate(labels)},
+        index_to_IOB_label=dict(enumerate(tags, 1)), IOB_label_to_index={name: i for i, name in enumerate(tags, 1)})
+    for name, value in own.items():
+        setattr(config, name, value)
+    tokenizer = config.tokenizer = tokenizer_of(config)
+    tokenizer.bos_token, tokenizer.eos_token = tokenizer.cls_token, tokenizer.sep_token
+    config.sep_indices = tokenizer.sep_token_id
+    return kind(AutoModel.from_pretrained(model), config).eval(), config, tokenizer
+quiet = {"print_result": False, "eval_batch_size": 32}
+"""
+THEIR_PAIRS = (
+    PYABSA
+    + """
+config = Sentiment.APCConfigManager.get_apc_config_english()
+classifier = Sentiment.SentimentClassifier(build(config, Sentiment.APCModelList.BERT_SPC, PretrainedTokenizer))
+words = [text.replace("[", "").split() for text in texts]
+marked = [" ".join([*own[:i], f"[B-ASP]{own[i]}[E-ASP]", *own[i + 1 :]]) for own in words for i in range(6)]
+def run():
+    assert len(classifier.predict(marked, ignore_error=False, merge_results=False, **quiet)) == 6 * len(texts)
+"""
+)
+THEIR_TERMS = (
+    PYABSA
+    + """
+config = Extraction.ATEPCConfigManager.get_atepc_config_english()
+tokenizer_of = lambda config: AutoTokenizer.from_pretrained(config.pretrained_bert)
+extractor = Extraction.AspectExtractor(build(config, Extraction.ATEPCModelList.BERT_BASE_ATEPC, tokenizer_of))
+def run():
+    extractor.predict(texts, save_result=False, pred_sentiment=False, **quiet)  # which leaves out texts without terms
+"""
+)
+
+
+def targeted(place: Path, arguments: argparse.Namespace) -> list[dict]:
+    """
+    Sentences with six aspects each, and terms found in sentences. Tried for PyABSA: its models with the least work beside the encoder, batches
+    of 32, and terms without their sentiment, which ours give, too.
+    """
+    from hf_emotion import load_dataset_for
+
+    reviews = dict.fromkeys(load_dataset_for("reviews")["train"]["text"])
+    texts = [text for text in reviews if len(text.split()) >= 6][: arguments.rows]
+    given = {"texts": texts, "model": str(place / "model"), "what": f"{len(texts):,} sentences"}
+    sides = {
+        "ours, six aspects": ("ours", OUR_PAIRS),
+        "ours, terms": ("ours", OUR_TERMS),
+        "PyABSA, six aspects": ("pyabsa", THEIR_PAIRS),
+        "PyABSA, terms": ("pyabsa", THEIR_TERMS),
+    }
+    against = {"PyABSA, six aspects": "ours, six aspects", "PyABSA, terms": "ours, terms"}
+    return compared("targeted", sides, against, given, arguments, at_least=1.5)
+
+
+# A browser with a page of pages/, whose `answer` gives all labels of texts with their scores, and a server that packs programs as hosts do.
+BROWSER = """
+import gzip, http.server, pathlib, shutil, threading
+from playwright.sync_api import sync_playwright
+loaded = 0
+KINDS = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm"}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+    def do_GET(self):
+        global loaded
+        file = pathlib.Path(web, self.path.lstrip("/").partition("?")[0])
+        content = file.read_bytes() if file.is_file() else b""
+        self.send_response(200 if file.is_file() else 404)
+        if kind := KINDS.get(file.suffix):
+            content = gzip.compress(content)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", kind or "application/octet-stream")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        loaded += len(content)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+browser = sync_playwright().start().chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+tab = browser.new_page()
+tab.on("console", lambda message: print(message.text))
+tab.on("pageerror", lambda error: print(error))
+tab.set_default_timeout(300_000)
+tab.goto(f"http://127.0.0.1:{server.server_port}/PAGE.html")
+tab.wait_for_function("Boolean(globalThis.answer)")
+def run():
+    found = tab.evaluate("(texts) => answer(texts)", texts)[:64]
+    return [[score for _, score in sorted((one["label"], one["score"]) for one in labels)] for labels in found]
+"""
+
+
+def make_pages(folder: Path) -> None:
+    """Our page of the ready model goemotions, and what transformers.js needs: its graph without the attention, and that with 8-bit products."""
+    import gzip
+
+    import onnx
+    from onnxruntime.quantization import quantize_dynamic
+
+    from hf_emotion.runtime.onnx import MODEL
+    from hf_emotion.runtime.ready import for_prediction
+
+    subprocess.run(
+        ["npm", "install", "--ignore-scripts", "--prefix", folder, *NODE_PACKAGES], check=True, stdout=sys.stderr
+    )
+    modules, pages = folder / "node_modules", Path(__file__).with_name("pages")
+    export("goemotions", "--web", folder / "site", "--vendor", modules)
+    programs = modules / "@huggingface" / "transformers"
+    shutil.copy(programs / "dist" / "transformers.min.js", folder)
+    runtime = next(one for one in (programs / "node_modules", modules) if (one / "onnxruntime-web").is_dir())
+    shutil.copytree(
+        runtime / "onnxruntime-web" / "dist", folder / "ort", ignore=shutil.ignore_patterns("*.map", "ort.*")
+    )
+    ready = for_prediction("goemotions")
+    for name in ("same", "int8"):
+        place = folder / name
+        (place / "onnx").mkdir(parents=True)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(Path(ready, file), place)
+        config = json.loads(Path(ready, "config.json").read_text(encoding="utf-8"))
+        write_json(place / "config.json", config | {"model_type": "bert"})  # the nearest one that it knows
+        packed = (folder / "site" / "model.onnx.gz").read_bytes()
+        graph = onnx.load_from_string(gzip.decompress(packed)) if name == "same" else onnx.load(Path(ready, MODEL))
+        for output in [one for one in graph.graph.output if one.name != "logits"]:
+            graph.graph.output.remove(output)
+        del graph.graph.value_info[:]
+        write = onnx.save if name == "same" else quantize_dynamic
+        write(graph, place / "onnx" / "model.onnx")
+        (folder / f"{name}.html").write_text((pages / "theirs.html").read_text().replace("NAME", name))
+    shutil.copy(pages / "ours.html", folder)
+    shutil.rmtree(modules)
+
+
+def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
+    """
+    The ready model goemotions in headless Chromium, one thread. Tried for transformers.js: our graph without
+    the attention; 8-bit products, its default; texts sorted, in batches of 16.
+    """
+    texts = read_texts(arguments)
+    names = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}
+    sides = {name: ("playwright", BROWSER.replace("PAGE", page)) for name, page in names.items()}
+    given = {"texts": texts, "web": str(made("web", make_pages)), "what": f"{len(texts)} texts"}
+    rows = compared("browser", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_least=1.1)
+    return [row | {"versions": NODE_PACKAGES[0]} for row in rows]
+
+
+# Work -> what measures it, texts, pairs: about 25 minutes for all on two cores.
+WORKS = {
+    "service": (service, 2000, 3),
+    "bulk": (bulk, 3000, 3),
+    "start": (start, 1, 5),
+    "targeted": (targeted, 500, 3),
+    "training": (training, 800, 3),
+    "browser": (browser, 150, 3),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("works", nargs="+", choices=WORKS, metavar="WORK")
     parser.add_argument("--data-dir", help="folder with GoEmotions; default: packaged texts")
-    parser.add_argument("--rows", type=int, default=20_000, help="texts at most (default: %(default)s)")
+    parser.add_argument("--rows", type=int, help="texts at most; default: what takes some minutes")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128], help="of the service")
-    parser.add_argument("--seconds", type=float, default=10, help="of each server in each round")
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5, help="of each server in each round")
+    parser.add_argument("--pairs", type=int, help="measurements of each side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "peers.json")
     arguments = parser.parse_args(argv)
     found = {"works": {}, "not measured": {}, **recorded(arguments.output)}
     for work in arguments.works:
         FAILED.clear()
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            rows = WORKS[work](folder, make_checkpoint(folder), arguments)
-        settings = {name: getattr(arguments, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
-        command = f"python benchmarks/peers.py {work}" + " --data-dir DATA" * bool(arguments.data_dir)
-        own = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
-        found["works"][work] = own | {"tried": WORKS[work].__doc__}
+        measure, rows, pairs = WORKS[work]
+        own = argparse.Namespace(
+            **vars(arguments) | {"rows": arguments.rows or rows, "pairs": arguments.pairs or pairs}
+        )
+        rows = measure(made("checkpoint", make_checkpoint), own)
+        settings = {name: getattr(own, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
+        command = f"python -m benchmarks.peers {work}" + " --data-dir DATA" * bool(arguments.data_dir)
+        record = {"command": command, "settings": settings, "machine": machine(arguments.threads), "rows": rows}
+        found["works"][work] = record | {"tried": " ".join(measure.__doc__.split())}
         kept = {name: why for name, why in found["not measured"].items() if not name.startswith(f"{work}: ")}
         found["not measured"] = kept | {f"{work}: {name}": why for name, why in FAILED.items()}
         write_json(arguments.output, found)

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from datasets import ClassLabel, Dataset
-from measuring import interleaved, ratio, result, spent
-from texts import save_untrained, synthetic_texts
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
 
+from benchmarks.measuring import interleaved, ratio, result, spent
+from benchmarks.texts import save_untrained, synthetic_texts
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.tasks.targeted_sentiment import TASK

@@ -4,7 +4,7 @@ Generators of replies side by side: how often judges hear the emotion that was a
 the replies are, and the perplexity per token of the human replies. Each generator replies to the same contexts in every emotion, with
 several seeds; the standard errors are those over the contexts, of the mean over the seeds.
 
-    python benchmarks/replies.py modulated=replies guided=replies lora=RUN prompt control --guided guided=1.5 \
+    python -m benchmarks.replies modulated=replies guided=replies lora=RUN prompt control --guided guided=1.5 \
         --judge goemotions=goemotions --judge e5=RUN --output benchmarks/replies.json --replies build/replies
 
 `prompt` is the language model without a training, told the emotion in words. `control` is the same without words, with a vector for each
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
-from measuring import machine, recorded
 
+from benchmarks.measuring import machine, recorded
 from hf_emotion import EmotionModulatedForCausalLM, ReplyGenerator, load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.inference import load_predictor

@@ -2,7 +2,7 @@
 """
 What readers hear who see replies and their contexts, shuffled, without the emotions asked for: their accuracy, and how far they agree.
 
-    python benchmarks/reply_reading.py KEY READER1 READER2 --output benchmarks/replies.json
+    python -m benchmarks.reply_reading KEY READER1 READER2 --output benchmarks/replies.json
 
 KEY is a JSON list of {context, emotion, reply} in the order that the readers saw; a reader's file is a JSON object {"1": emotion, ...}.
 """
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from measuring import recorded
 from sklearn.metrics import cohen_kappa_score
 
+from benchmarks.measuring import recorded
 from hf_emotion.io.files import write_json
 
 

@@ -3,9 +3,9 @@
 Runs benchmarks in turn, each in a process of its own, keeps their rows in a results.json, and writes RESULTS.md beside it from that file and
 peers.json.
 
-    python benchmarks/run_all.py                            # all, small sizes: make bench
-    python benchmarks/run_all.py many_texts replies --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
-    python benchmarks/run_all.py --table                    # only writes RESULTS.md anew
+    python -m benchmarks.run_all                            # all, small sizes: make bench
+    python -m benchmarks.run_all many_texts replies --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
+    python -m benchmarks.run_all --table                    # only writes RESULTS.md anew
 """
 
 import argparse
@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from measuring import figure, keep, machine, recorded
-
+from benchmarks.measuring import figure, keep, machine, recorded
 from hf_emotion.io.files import write_json, write_text
 
 
@@ -47,7 +46,7 @@ def run_one(name: str, arguments: argparse.Namespace) -> list[dict]:
 
     torch.set_num_threads(arguments.threads)
     module, sizes = ("training", TRAINING) if name in TRAINING else ("predicting", PREDICTING)
-    function = getattr(importlib.import_module(module), name)
+    function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
     inputs = {
         "data_dir": arguments.data_dir,
         "checkpoint": arguments.checkpoint,
@@ -83,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in names:
         own = arguments.results.with_name(f"{name}.part.json")
         print(f"\n{name}", flush=True)
-        if subprocess.call([sys.executable, __file__, name, *options, "--here", str(own)]):
+        if subprocess.call([sys.executable, "-m", "benchmarks.run_all", name, *options, "--here", str(own)]):
             failed.append(name)
             continue
         shown = ["--full"] * arguments.full + ["--data-dir DATA"] * bool(arguments.data_dir)
@@ -100,53 +99,57 @@ def main(argv: Sequence[str] | None = None) -> None:
 LEGEND = """\
 # Speed
 
-Medians of paired ratios with quartiles in brackets; both sides run in turn in one command. "≤": our time (memory) divided by
-the other's. "≥": how many times as fast as the other. **Bold**: behind the goal. Where several rows have one goal, the worst is shown.
+Each figure is the median of paired runs, with the quartiles in brackets; both sides run in turn in one command. A goal with "≤": our time (memory,
+bytes) divided by the other's. With "≥": how many times as fast we are. **Bold**: we are behind the goal. Of rows with one goal the worst is shown.
 """
 WORDS = """\
 *base*, *minilm*: size of the encoder (12 layers of width 768, 6 of 384). *8x64*: 8 texts of 64 tokens. *backward*: forward and backward pass;
 *step*: with AdamW. Classifiers run beside the stock BERT or RoBERTa of transformers. Where the time goes: NOTES.md. All rows, and what they
-ran on: results.json, peers.json (also the settings that were tried for the peers); epyc and avx2 are other machines.
+ran on: results.json, peers.json; epyc and avx2 are other machines.
 """
 
 
 def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
     """RESULTS.md: what has a goal in peers.json and results.json, the worst row of each goal."""
     machines: dict[str, str] = {}
+    behind: dict[str, None] = {}
 
     def lines(heads: Sequence[str], rows: list[tuple[tuple[str, ...], dict, dict]]) -> list[str]:
-        """(cells, row, machine) of each row; of those with equal first cells and goal the worst."""
+        """(cells, row, machine) of each row; of those with equal cells and goal the worst."""
         groups: dict[tuple, list[tuple[dict, dict]]] = {}
         for cells, row, setting in rows:
-            if row["target"]:
+            if row["target"] and row["unit"]:  # what has no unit is not a speed
                 groups.setdefault((*cells, row["target"]), []).append((row, setting))
-        found = [[*heads, "goal", "rows", "the worst", "measured", "on"]]
+        found = [[*heads, "goal", "the worst", "measured", "on"]]
         for cells, each in groups.items():
             row, setting = max(each, key=lambda one: _distance(one[0]))
             kind = setting["machine"].partition(", load")[0].replace("(R)", "") + ")"
             place = machines.setdefault(kind, "ABCDEFGH"[len(machines)])
-            value = f"**{figure(row)}**" if row["met"] is False else figure(row)
-            found.append([*cells, str(len(each)), row["work"], value, place])
+            value, worst = figure(row), row["work"] + f" (of {len(each)})" * (len(each) > 1)
+            if row["met"] is False:
+                behind[": ".join(cells[:-1])] = None
+                value = f"**{value}**"
+            found.append([*cells, worst, value, place])
         texts = [f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |" for cells in found]
         return [texts[0], "|---" * len(found[0]) + "|", *texts[1:], ""]
 
     page = [LEGEND]
     if works := peers.get("works"):
-        page += ["## Beside other tools", "", "`python benchmarks/peers.py WORK`", ""]
-        others = [
-            ((work, f"{row['peer']} ({row['versions']})"), row, own["machine"])
-            for work, own in works.items()
-            for row in own["rows"]
-        ]
-        page += lines(["WORK", "peer"], others)
+        others = [((work, row["peer"]), row, own["machine"]) for work, own in works.items() for row in own["rows"]]
+        page += ["## Beside other tools", "", *lines(["work", "peer"], others)]
+        page += [f"Behind the goal: {'; '.join(behind) or 'nothing'}.", ""]
+        page += ["What was tried to make the others fast: `python -m benchmarks.peers WORK --data-dir DATA`", ""]
         page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
-    page += [
-        "## Beside stock transformers, and beside ourselves",
-        "",
-        "`python benchmarks/run_all.py NAME --full`",
-        "",
-    ]
+        for work, own in works.items():
+            found = dict.fromkeys(row["versions"] for row in own["rows"])
+            page.append(f"- {work} ({'; '.join(found)}). {own['tried']}")
+        page.append("")
+    page.append(
+        "## Beside stock transformers, and beside ourselves\n\nOf a work that misses a goal the missed ones alone are shown. `python -m benchmarks.run_all NAME --full`\n"
+    )
     own = [((row["topic"],), row, one["machine"]) for one in results.values() for row in one["rows"]]
+    missed = {cells for cells, row, _ in own if row["met"] is False}
+    own = [one for one in own if one[1]["met"] is False or one[0] not in missed]
     page += lines(["work"], sorted(own, key=lambda row: TOPICS.index(row[0][0])))
     page += [WORDS, "Machines: " + "; ".join(f"{letter}: {kind}" for kind, letter in machines.items()) + ".", ""]
     return "\n".join(page)

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Server:
     command: list[str | os.PathLike]
     route: str = "/predict"
     body: Callable[[str], dict] = lambda text: {"inputs": text}
+    folder: Path | None = None  # where the command runs
     port: int = 0
     per_request: list[float] = field(default_factory=list)
     slow: list[float] = field(default_factory=list)  # 95th percentile
@@ -44,7 +46,9 @@ def started(server: Server, threads: int) -> Iterator[None]:
         server.port = free.getsockname()[1]
     variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
     command = [*server.command, str(server.port)]
-    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command, env=variables, cwd=server.folder, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         while True:
             with contextlib.suppress(urllib.error.URLError, ConnectionError):

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 from hf_emotion.modeling import EmotionModulatedForCausalLM, GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
-from measuring import interleaved, ratio, result
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig
+
+from benchmarks.measuring import interleaved, ratio, result
 
 
 NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")

@@ -245,6 +245,37 @@ def speed(name: str) -> str:
     return "\n".join(parts)
 
 
+def scale(name: str) -> str:
+    """Rates of bulk prediction on the machines on record, and what follows for a million rows and for 100 million a day."""
+    rows = []
+    for file, kind in {"results": "AMX", "epyc/results": "AVX-512", "avx2/results": "AVX2"}.items():
+        measured: dict[str, tuple[int, float]] = {}  # numbers -> texts, seconds; of two rows that with more texts
+        for run in _record(file).values():
+            for row in run["rows"]:
+                if match := re.match(r"(\d+) .*: (Predictor in (\w+) against float32|Predictor against)", row["work"]):
+                    both = (
+                        {"float32": row["ours"]}
+                        if match[3] is None
+                        else {"float32": row["peer"], match[3]: row["ours"]}
+                    )
+                    for dtype, seconds in both.items():
+                        measured[dtype] = max(measured.get(dtype, (0, 0.0)), (int(match[1]), seconds))
+                    machine = run["machine"]["machine"].partition(" (2 CPUs")[0].replace("(R)", "") + f", {kind}"
+        for dtype, (texts, seconds) in measured.items():
+            rate = texts / seconds
+            shown = [f"{rate:,.0f}", f"{1e6 / rate / 3600:.2f}", f"{1e8 / 86_400 / rate:.1f}"]
+            rows.append([machine, dtype, f"{texts:,}", *shown])
+    header = [
+        "two cores of",
+        "numbers",
+        "texts measured",
+        "texts per second",
+        "hours per million",
+        "machines for 100 million a day",
+    ]
+    return "\n".join(_table(header, rows))
+
+
 def _record(name: str) -> dict:
     file = ROOT / "benchmarks" / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
@@ -257,6 +288,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "packaged-recipes": packaged_recipes,
     "public-names": public_names,
     "recipe-fields": recipe_fields,
+    "scale": scale,
     "speed": speed,
     "study-table": study_table,
 }
