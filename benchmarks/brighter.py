@@ -20,6 +20,7 @@ import pyarrow.parquet
 import typer
 from datasets import DatasetDict
 
+from benchmarks.measuring import recorded
 from benchmarks.study.transfer import transfer
 from hf_emotion import Predictor, metrics
 from hf_emotion.data.splits import UNANNOTATED
@@ -76,8 +77,8 @@ def of_values(run: Path, report: RunReport) -> dict[str, Any]:
 
 @app.command()
 def languages(runs: list[Path], output: Output) -> None:
-    """Measure finished runs in each of their languages."""
-    found = {}
+    """Measure finished runs in each of their languages; entries of other runs stay in the file."""
+    found = recorded(output)
     for run in runs:
         report = RunReport.read(run)
         values = (run / "values.parquet").is_file()
