@@ -161,7 +161,9 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
 
 def test_what_a_page_from_a_disk_reads_comes_with_the_packages(folders, tmp_path, monkeypatch):
     path = next(iter(RUNTIMES["wasm"].values()))["path"]
-    monkeypatch.setattr(browser_module, "_vendored", lambda modules: {path: ("vendor/a.js.gz", b"program")})
+    monkeypatch.setattr(
+        browser_module, "_vendored", lambda modules: {path: ("vendor/a.js.gz", gzip.compress(b"program"))}
+    )
     output, texts = tmp_path / "page", write_texts(tmp_path)
     with torch_threads(1):
         printed = invoke("export", folders["text"], "--web", output, "--vendor", tmp_path, "--texts", texts)
