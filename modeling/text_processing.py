@@ -34,7 +34,7 @@ def is_unicode(text: str) -> bool:
 
 
 def is_readable(text) -> TypeGuard[str]:
-    """Whether `text` is a string with at least one visible character and without halves of characters."""
+    """Whether `text` is a string with at least one visible character, in valid Unicode."""
     seen = isinstance(text, str) and any(not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf") for c in text)
     return seen and is_unicode(text)
 
@@ -42,7 +42,7 @@ def is_readable(text) -> TypeGuard[str]:
 def check_text(text) -> None:
     """ValueError unless `text` is readable, see `is_readable`."""
     if not is_readable(text):
-        wanted = "a string with a character that can be seen, and without halves of characters"
+        wanted = "at least one visible character, in valid Unicode"
         raise ValueError(f"a text must be a string that is not empty, got {text!r}: write {wanted}.")
 
 
@@ -335,7 +335,7 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
     elif isinstance(turn, tuple) and len(turn) == 2:
         speaker, utterance = turn
     if not is_readable(utterance):
-        wanted = "(speaker, utterance), a dictionary with these keys, or an utterance, not empty and without halves of characters"
+        wanted = "(speaker, utterance), a dictionary with these keys, or an utterance, with a visible character and in valid Unicode"
         raise ValueError(f"turn {number} must be {wanted}; got {turn!r}.")
     return speaker, utterance
 

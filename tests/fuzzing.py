@@ -618,7 +618,7 @@ def cli_point(root: Path) -> EntryPoint:
     there = "model targeted dialogue replies base empty texts.csv bad.csv rows.jsonl recipe.yaml damaged.yaml nothing dialogues"
     there += " model/config.json model/model.safetensors"
     paths = st.sampled_from([str(root / name) for name in there.split()])
-    # What a terminal can pass: no NUL; bytes that are not UTF-8 as halves of characters.
+    # What a terminal can pass: no NUL; bytes that are not UTF-8 as lone surrogates.
     arguments = texts.map(lambda text: text.replace("\0", "")[:2000])
     words = st.one_of(
         arguments,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion export`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,8 +58,15 @@ def export(
             return
         rows = [[name, f"{100 * share:.2f} %"] for name, share in done["agreement"].items()]
         print_table(["weights", f"same labels ({done['texts']} texts)"], rows)
-        size = sum(count for name, count in done["files"].items() if not name.startswith("file/"))
-        print(f"{done['storage']}: {size / 1e6:.1f} MB for a web server\n\nopen {web / 'index.html'}")
+        on_disk = sum(count for name, count in done["files"].items() if name.startswith("file/"))
+        size = sum(done["files"].values()) - on_disk
+        print(f"{done['storage']}: {size / 1e6:.1f} MB for a web server")
+        if vendor is None:
+            print(f"\npython -m http.server -d {shlex.quote(str(web))}")
+        else:
+            print(
+                f"file/: {on_disk / 1e6:.1f} MB more, to open the page from a disk alone\n\nopen {web / 'index.html'}"
+            )
         return
     if vendor is not None:
         raise typer.BadParameter("--vendor goes with --web.")

@@ -120,5 +120,5 @@ def serve_here(
     from ..serving.service import build
     from ..serving.web import run
 
-    logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
+    logging.getLogger("hf_emotion.serve").setLevel(logging.WARNING if settings.log == "errors" else logging.INFO)
     run(build(settings), host, port, settings.timeout, max_connections, show)

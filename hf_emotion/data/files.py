@@ -139,7 +139,7 @@ def all_rows(
 ) -> Iterator[tuple[int, Row]]:
     """
     As `read_rows`, but a malformed row is a `MalformedRow` and no error, unless the end of the row cannot be found (quotes,
-    encoding). `half_characters` lets halves of characters through. `separator`: for CSV; None: the usual one for the ending.
+    encoding). `half_characters` lets lone surrogates through. `separator`: for CSV; None: the usual one for the ending.
     `encoding`: of a text file; None: UTF-8.
     """
     path = as_path(path)

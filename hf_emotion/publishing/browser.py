@@ -59,7 +59,6 @@ def export_web(
     dataset: str | None = None,
     data_dir: str | Path | None = None,
     options: dict[str, Any] | None = None,
-    on_disk: bool = True,
 ) -> Exported:
     """
     Write a folder with a page that answers in the browser, for emotions of texts and for aspects. `emotion.js` there is for other pages.
@@ -70,9 +69,9 @@ def export_web(
     Args:
         checkpoint: a ready model's name, a local folder or a Hub id.
         output: a new or empty folder.
-        vendor: the `node_modules` folder to copy onnxruntime-web and @huggingface/tokenizers from; default: the page loads them from a CDN.
+        vendor: the `node_modules` folder to copy onnxruntime-web and @huggingface/tokenizers from; default: the page loads them from a CDN. With
+            them the folder `file` holds all content once more, for a page opened from a disk (file://).
         texts: what to compare on. Default: the first 2,000 texts of the validation part of `dataset`, else packaged texts.
-        on_disk: also write what a page opened from a disk (file://) needs, in a folder of its own.
 
     Raises:
         ModuleNotFoundError: the extra `onnx` is not installed.
@@ -112,7 +111,7 @@ def export_web(
         }
         for path, content in [*files.values(), (FACTS, json.dumps(facts).encode()), *programs.values()]:
             _write(folder / path, content)
-            if on_disk:
+            if programs:
                 script = f"(globalThis.hfEmotionFiles ??= {{}})[{json.dumps(path)}] = '{base64.b64encode(content).decode()}';\n"
                 _write(folder / ON_DISK / f"{path}.js", script.encode())
         _write_page(folder, name, vendor is not None)
@@ -125,7 +124,7 @@ def write_space(source: Path, folder: Path, repo_id: str, licence: str | None) -
     if (source / FACTS).is_file() and (source / "index.html").is_file():
         shutil.copytree(source, folder, ignore=shutil.ignore_patterns(ON_DISK, ".*"))
     else:
-        export_web(str(source), folder, on_disk=False)
+        export_web(str(source), folder)
     if licence is None and (source / "README.md").is_file():
         licence = ModelCard.load(source / "README.md", ignore_metadata_errors=True).data.license
     fields = {

@@ -97,6 +97,6 @@ def check_windows(documents: Sequence[int] | np.ndarray, count: int) -> None:
 
 def _refuse(number: int, count: int, size: str, limits: Limits) -> None:
     raise ValueError(
-        f"text {number + 1} of {count} has {size}, and a text of `inputs` must have {limits.windows} windows at most: send it in parts; "
-        "--max-windows of the service says how many windows are read of a text, and its rest is cut."
+        f"text {number + 1} of {count} has {size}, and a text of `inputs` must have {limits.windows} windows at most: send it in parts, "
+        "or start the service with --max-windows N to read the first N windows of each text."
     )

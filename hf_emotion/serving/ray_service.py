@@ -81,8 +81,10 @@ def _builder(settings: Settings) -> Any:
 
     def application() -> Any:
         from .service import build
+        from .web import log_with_time
 
-        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        logging.basicConfig(level=logging.WARNING)
+        log_with_time()
         logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
         return build(settings)
 

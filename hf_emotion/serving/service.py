@@ -24,7 +24,7 @@ try:
     from starlette.exceptions import HTTPException
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
 
 from ..inference import open_checkpoint
 from ..io.version import __version__
@@ -32,11 +32,11 @@ from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.results import Label
-from ..tasks.service import Name, Service, Text, Texts
+from ..tasks.service import Name, Service, Text, Texts, check_texts
 from .fingerprint import fingerprint
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
-from .web import PAGE, Counters, Guard, problem
+from .web import OPEN, PAGE, Counters, Guard, problem
 
 
 MOST_SHOWN = 500  # characters of what a message quotes
@@ -119,16 +119,22 @@ class PageRequest(BaseModel):
     method: Name | None = Field(None, description="For `/page/heat-map`: how to find what the model looked at.")
 
 
+# By their types, so that an error is of the one that was meant.
+_list_or_text = Discriminator(lambda given: "list" if isinstance(given, list) else "text")
+OneText = Annotated[Text, Tag("text")]
+OneOrPair = Annotated[OneText | Annotated[list[Text], Field(min_length=1, fail_fast=True), Tag("list")], _list_or_text]
+
+
 class TextEmbeddingsRequest(BaseModel):
     """A request as text-embeddings-inference takes it."""
 
-    inputs: (
-        Text
-        | Annotated[
-            list[Text | Annotated[list[Text], Field(min_length=1, fail_fast=True)]],
-            Field(min_length=1, fail_fast=True),
-        ]
-    ) = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
+    model_config = ConfigDict(extra="forbid")
+
+    inputs: Annotated[
+        OneText | Annotated[list[OneOrPair], Field(min_length=1, fail_fast=True), Tag("list")],
+        _list_or_text,
+        BeforeValidator(check_texts),
+    ] = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
     raw_scores: bool = Field(False, description="Logits instead of probabilities.")
     truncate: bool | None = Field(None, description="Cut long texts. Default: they are read whole, in windows.")
     # "right" is understood too; in the schema one spelling, because generated clients make a name of each
@@ -140,12 +146,16 @@ class TextEmbeddingsRequest(BaseModel):
 class InferenceParameters(BaseModel):
     """Parameters of the Inference API."""
 
+    model_config = ConfigDict(extra="forbid")
+
     top_k: Annotated[int, Field(ge=1)] | None = None
     function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
 
 
 class InferenceRequest(BaseModel):
     """A request as the Inference API takes it."""
+
+    model_config = ConfigDict(extra="forbid")
 
     inputs: Texts
     parameters: InferenceParameters = InferenceParameters()
@@ -187,6 +197,8 @@ def build(settings: Settings) -> FastAPI:
     _routes_of_tasks(app, models, settings, counters)
     _routes_of_others(app, models, settings)
     _routes_of_the_page(app, models, settings)
+    if settings.api_key is not None:
+        _describe_key(app)
     app.add_middleware(Guard, settings=settings, counters=counters)
     if settings.cors_origins:
         from fastapi.middleware.cors import CORSMiddleware
@@ -200,6 +212,22 @@ def build(settings: Settings) -> FastAPI:
     return app
 
 
+def _describe_key(app: FastAPI) -> None:
+    """Say in the OpenAPI document which routes need the key."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = made()
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                if method != "get" or path not in OPEN:
+                    operation["security"] = [{"key": []}]
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
 class Problem(BaseModel):
     """An error: what is wrong, where, and what to do."""
 
@@ -208,11 +236,12 @@ class Problem(BaseModel):
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The request or its text cannot be read"},
     401: {"model": Problem, "description": "No key, or a wrong one"},
     408: {"model": Problem, "description": "The body did not come in time"},
     413: {"model": Problem, "description": "The body is too large"},
     415: {"model": Problem, "description": "The body is compressed"},
-    422: {"model": Problem, "description": "A field is wrong"},
+    422: {"model": Problem, "description": "The body is not JSON, or a field is wrong"},
     429: {"model": Problem, "description": "Too many requests wait: try again later"},
     503: {"model": Problem, "description": "The service is ending, or all connections are busy"},
     504: {"model": Problem, "description": "No answer in time"},
@@ -228,16 +257,23 @@ def no_such_model(models: dict[str, "Model"], name: str) -> Response:
     return wrong("model", f"`model` must be one of {', '.join(models)}, got {name!r}.")
 
 
+def _said(one: Any) -> str:
+    """What an error of pydantic or fastapi says."""
+    if one["type"] == "json_invalid":
+        return f"the body is not JSON: {one['ctx']['error']} (character {one['loc'][-1] + 1})"
+    # Of pydantic: "Extra inputs are not permitted", which readers would take for `inputs`.
+    return "there is no such field" if one["type"] == "extra_forbidden" else one["msg"][:MOST_SHOWN]
+
+
 def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong_field(request: Request, error: RequestValidationError) -> Response:
         # Without the input itself, which may be long and is known to who sent it.
-        detail = [
-            {"loc": list(one["loc"]), "msg": one["msg"][:MOST_SHOWN], "type": one["type"]}
-            for one in error.errors()[:20]
-        ]
+        detail = [{"loc": list(one["loc"]), "msg": _said(one), "type": one["type"]} for one in error.errors()[:20]]
         first = detail[0]
-        message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        message = first["msg"]
+        if first["type"] != "json_invalid":
+            message = f"{'.'.join(map(str, first['loc']))}: {message}"
         if first["loc"] == ["body"] and "json" not in request.headers.get("content-type", ""):
             message = f"{message}: send JSON, with the header Content-Type: application/json"
         return problem(422, message, detail)
@@ -247,6 +283,10 @@ def _answer_errors(app: FastAPI) -> None:
         if error.status_code == 400 and (cause := error.__cause__) is not None:  # fastapi's, for what is not even text
             what = f"{type(cause).__name__}: {str(cause)[:MOST_SHOWN]}"
             return problem(400, f"the body cannot be read as JSON in UTF-8 ({what})")
+        if error.status_code == 404:
+            return problem(
+                404, f"there is no {request.url.path[:MOST_SHOWN]}, but {', '.join(app.openapi()['paths'])}."
+            )
         return problem(error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)
@@ -267,11 +307,22 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
     async def ready() -> Any:
         return {"status": "ready"} if app.state.ready else problem(503, "the service is ending")
 
-    @app.get("/metrics", tags=["process"], summary="Counters for Prometheus", response_class=Response)
+    @app.get(
+        "/metrics",
+        tags=["process"],
+        summary="Counters for Prometheus",
+        response_class=Response,
+        responses={401: PROBLEMS[401]},
+    )
     async def metrics() -> Response:
         return Response(counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/v1/models", tags=["models"], summary="The models and what they answer")
+    @app.get(
+        "/v1/models",
+        tags=["models"],
+        summary="The models and what they answer",
+        responses={401: PROBLEMS[401]},
+    )
     def list_models() -> dict[str, list[dict[str, Any]]]:
         return {"models": [model.about() for model in models.values()]}
 

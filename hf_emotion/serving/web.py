@@ -18,6 +18,7 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
 import h11
 import uvicorn
@@ -37,6 +38,7 @@ AT_ONCE = 8  # of these are accepted in one turn of the event loop
 MAX_CONNECTIONS = 1000
 CLOSE = b"connection", b"close"
 READ_ON, MOST_READ_ON = 5.0, 2**26  # seconds and bytes
+MOST_OF_A_PATH = 100  # characters in the log
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PAGE = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
 
@@ -175,7 +177,9 @@ class Guard:
             self.counters.seconds.labels(route).observe(seconds)
             if self.settings.log != "errors":
                 shown = f" {bytes(read).decode(errors='replace')!r}" if read else ""
-                logger.info("%s %s %d %.1f ms%s", scope["method"], route, status, seconds * 1000, shown)
+                # A counter for each path that somebody makes up would fill the memory; the log may name it.
+                path = quote(scope["path"])[:MOST_OF_A_PATH] if route == "other" else route
+                logger.info("%s %s %d %.1f ms%s", scope["method"], path, status, seconds * 1000, shown)
 
     def _allowed(self, scope: Any, headers: dict[bytes, bytes]) -> bool:
         if self.key is None or (scope["method"] in ("GET", "HEAD") and scope["path"] in OPEN):
@@ -258,6 +262,7 @@ class Server(uvicorn.Server):
             ws="none",
             backlog=AT_ONCE,
             timeout_graceful_shutdown=int(timeout) + 1,
+            log_config=None,  # its lines are ours, with the time
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -282,6 +287,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         self.config.app.state.ready = False  # type: ignore[union-attr]
+        connections: list[Any] = list(self.server_state.connections)
+        logger.info("ending: %d requests in flight", sum(not one.idle for one in connections))
         await self._wait_until(lambda: not self.server_state.connections, 0.02)
         # A connection that waits to be accepted when its socket closes is reset. A timer runs after all that was accepted before it.
         await self._wait_until(lambda: not select.select(sockets or [], [], [], 0)[0], 0.001)
@@ -289,11 +296,20 @@ class Server(uvicorn.Server):
             server.close()
         await self._wait_until(lambda: not self.server_state.connections, 0.02)
         await super().shutdown(sockets)
+        logger.info("ended")
 
     async def _wait_until(self, done: Callable[[], bool], pause: float) -> None:
         end = time.monotonic() + self.GRACE
         while not (done() or self.force_exit) and time.monotonic() < end:
             await asyncio.sleep(pause)
+
+
+def log_with_time() -> None:
+    """Begin every line of the log with the time: ISO 8601, UTC."""
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(formatter)
 
 
 def allowed_connections(most: int) -> int:
@@ -332,6 +348,7 @@ def run(
     show: Callable[[str], Any] | None = None,
 ) -> None:
     """Serve an application until SIGINT or SIGTERM. `show` gets the address, in a thread of its own. OSError: the port is not free."""
+    log_with_time()
     listening = listen(host, port)
     url = url_of(host, listening.getsockname()[1])
     print(f"{url} (Ctrl+C ends it)", flush=True)

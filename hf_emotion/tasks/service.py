@@ -22,8 +22,15 @@ def check_readable(text: str) -> str:
     return text
 
 
+def check_texts(texts: Any) -> Any:
+    """What was given, if it is a text or a list; a validator for fields."""
+    if not isinstance(texts, str | list):
+        raise PydanticCustomError("texts", "write a text or a list of texts")
+    return texts
+
+
 def _several(texts: Any) -> Any:
-    return [texts] if isinstance(texts, str) else texts
+    return [texts] if isinstance(check_texts(texts), str) else texts
 
 
 Text = Annotated[str, AfterValidator(check_readable)]

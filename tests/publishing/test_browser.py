@@ -136,8 +136,6 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
     for entry in facts["files"].values():
         content = (output / entry["name"]).read_bytes()
         assert len(content) == entry["bytes"]
-        script = (output / "file" / f"{entry['name']}.js").read_text()
-        assert base64.b64decode(re.search("'(.*)'", script)[1]) == content
         plain = gzip.decompress(content) if entry["name"].endswith(".gz") else content
         assert entry["integrity"] == "sha384-" + base64.b64encode(hashlib.sha384(plain).digest()).decode()
     for role, entry in facts["runtimes"]["wasm"].items():
@@ -161,13 +159,28 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|localStorage|cookie|eval\(", html)
 
 
+def test_what_a_page_from_a_disk_reads_comes_with_the_packages(folders, tmp_path, monkeypatch):
+    path = next(iter(RUNTIMES["wasm"].values()))["path"]
+    monkeypatch.setattr(
+        browser_module, "_vendored", lambda modules: {path: ("vendor/a.js.gz", gzip.compress(b"program"))}
+    )
+    output, texts = tmp_path / "page", write_texts(tmp_path)
+    with torch_threads(1):
+        printed = invoke("export", folders["text"], "--web", output, "--vendor", tmp_path, "--texts", texts)
+    assert f"open {output / 'index.html'}" in printed and "file/: " in printed and "http.server" not in printed
+    for name in ("model.onnx.gz", "tokenizer.json", FACTS, "vendor/a.js.gz"):
+        script = (output / "file" / f"{name}.js").read_text()
+        assert base64.b64decode(re.search("'(.*)'", script)[1]) == (output / name).read_bytes()
+
+
 def test_a_static_space(folders, tmp_path):
     output = tmp_path / "page"
     with torch_threads(1):
-        invoke("export", folders["text"], "--web", output, "--texts", write_texts(tmp_path))
+        printed = invoke("export", folders["text"], "--web", output, "--texts", write_texts(tmp_path))
+    assert f"python -m http.server -d {output}\n" in printed and not (output / "file").exists()
     lines = invoke("push", output, "--repo-id", "me/page", "--space", "--license", "CC0-1.0", "--dry-run")
     names = {line.split()[-1] for line in lines.splitlines() if line[:1] == " "} - {"files"}
-    assert names == {name for name in files_in(output) if not name.startswith("file/")} | {"README.md"}
+    assert names == {*files_in(output), "README.md"}
     browser_module.write_space(output, tmp_path / "space", "me/page", "CC0-1.0")
     header = (tmp_path / "space" / "README.md").read_text().split("---\n")[1]
     assert 'sdk: "static"' in header and 'license: "cc0-1.0"' in header and 'title: "page"' in header

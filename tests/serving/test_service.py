@@ -23,6 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
@@ -37,12 +38,14 @@ from hf_emotion.runtime.remote import Client
 from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings, read_key
+from hf_emotion.serving.web import OPEN, Server
 from hf_emotion.tasks import TASKS, task_of_pipeline
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor as Remote
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
 
+ROOT = Path(__file__).parents[2]
 TEXTS = ["I am so happy today", "not sad !", "so sad today , not happy", "I am not sad"]
 CROSS = {"Method": "POST", "Headers": "authorization"}
 TURNS = [("Ana", "I am so happy today"), ("Ben", "not sad !")]
@@ -233,7 +236,9 @@ class TestOthersRoutes:
         document = send(service, "/openapi.json")[1]
         for task in TASKS:
             if task.predictor_class is not None:
-                body = document["paths"][f"/v1/{task.name}"]["post"]["requestBody"]["content"]["application/json"]
+                route = document["paths"][f"/v1/{task.name}"]["post"]
+                assert {"400", "408", "413", "415"} <= route["responses"].keys() and "security" not in route
+                body = route["requestBody"]["content"]["application/json"]
                 assert send(service, f"/v1/{task.name}", body["examples"]["example"]["value"])[0] == 200
         for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(document)):
             assert name in document["components"]["schemas"]
@@ -265,6 +270,11 @@ class TestRefusals:
             ("emotional-response", {"inputs": "so", "max_new_tokens": 1000}, "max_new_tokens"),
             ("/predict", {"inputs": []}, "inputs"),
             ("/predict", {"inputs": [["so"], []]}, "inputs"),
+            ("/predict", {"inputs": [["so"], [" "]]}, "visible"),
+            ("/predict", {"inputs": "so happy", "topk": 1}, "body.topk: there is no such field"),
+            ("/", {"inputs": "so happy", "topk": 1}, "body.topk: there is no such field"),
+            ("/", {"inputs": "so happy", "parameters": {"topk": 1}}, "body.parameters.topk: there is no such field"),
+            *((path, {"inputs": 5}, "body.inputs: write a text or a list of texts") for path in ("/", "/predict")),
             ("/page/table", {"model": "replies", "text": "so", "emotions": EMOTIONS[:1] * 257}, "emotions"),
         ],
     )
@@ -291,6 +301,11 @@ class TestRefusals:
         seconds = 2 if "a" in body["inputs"] else 5
         assert status == 422 and len(json.dumps(answer)) < 5000 and time.monotonic() - begin < seconds
         assert "a" not in body["inputs"] or "256" in json.dumps(answer)
+
+    def test_a_path_that_is_not_there(self, service):
+        status, answer, _ = send(service, "/v1/summarization", {"inputs": "so happy"})
+        assert status == 404 and "/v1/summarization" in answer["error"]
+        assert all(f"/v1/{task.name}" in answer["error"] for task in TASKS if task.predictor_class)
 
     def test_bodies_of_other_kinds(self, service):
         body = b'{"inputs": ["so happy"]}'
@@ -323,6 +338,9 @@ class TestRefusals:
             assert [send(address, path)[0] for path in ("/health", "/ready", "/")] == [200] * 3
             key = {"Authorization": "Bearer s3cret"}
             assert send(address, "/predict", {"inputs": "so happy"}, **key)[0] == 200
+            paths = send(address, "/openapi.json", **key)[1]["paths"]
+            assert paths["/"]["post"]["security"] == paths["/metrics"]["get"]["security"] == [{"key": []}]
+            assert "security" not in paths["/ready"]["get"]
             assert "s3cret" not in repr(app.user_middleware) + send(address, "/metrics", **key)[1]
 
     def test_large_bodies(self, folders):
@@ -400,6 +418,7 @@ class TestHttp:
             (b"GET / HTTP/1.1\r\n\r\n", "Host"),
             (POST % (3, b"\xff\xfe\xff"), "UTF-8"),
             (POST % (200_000, b"[" * 200_000), "JSON"),
+            (POST % (5, b"hello"), "the body is not JSON: Expecting value (character 1)"),
         ],
     )
     def test_a_bad_request_tells_why(self, service, sent, cause):
@@ -573,8 +592,18 @@ class TestUnderLoad:
                 send(address, "/predict", {"inputs": TEXTS[0]})
             assert ("POST /predict 200" in caplog.text, TEXTS[0] in caplog.text) == (line, text)
 
+    def test_a_path_that_somebody_made_up_is_logged_and_not_counted(self, folders, caplog):
+        caplog.set_level("INFO", logger="hf_emotion.serve")
+        with running([folders["text"]], api_key="k", max_body_bytes=9) as (address, _):
+            key = {"Authorization": "Bearer k"}
+            assert send(address, "/made%0Aup/" + "x" * 5000, {"inputs": "a"})[0] == 401
+            assert send(address, "/predict", {"inputs": TEXTS[0]}, **key)[0] == 413
+            counters = send(address, "/metrics", **key)[1]
+        assert "POST /made%0Aup/xxx" in caplog.text and "x" * 100 not in caplog.text and "made" not in counters
+        assert "POST /predict 413" in caplog.text and 'requests_total{route="other",status="413"}' in counters
+
     def test_a_process_with_few_files_loses_no_request_at_sigterm(self, tmp_path):
-        command = f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve goemotions --port 0 --log errors"
+        command = f"ulimit -n 100; exec {sys.executable} -m hf_emotion serve goemotions --port 0"
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with (tmp_path / "log").open("w") as log:
             process = subprocess.Popen(
@@ -611,6 +640,10 @@ class TestUnderLoad:
                 time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
+            time_of_day = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
+            *_, last = lines = (tmp_path / "log").read_text().splitlines()
+            assert re.fullmatch(time_of_day + "ended", last)
+            assert sum(bool(re.fullmatch(time_of_day + r"ending: \d requests in flight", line)) for line in lines) == 1
             ended.set()
             for thread in threads:
                 thread.join()
@@ -817,9 +850,39 @@ def rounded(value, digits: int = 5):
 
 def test_the_example_of_the_documents():
     """Its request, sent to the ready model, gives the answer that stands there."""
-    page = (Path(__file__).parents[2] / "docs" / "how_to" / "serve.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how_to" / "serve.md").read_text(encoding="utf-8")
     request = json.loads(re.search(r"-d '(\{.*?\})'", page)[1])
     shown = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
     with running(["goemotions"]) as (address, _):
         found = send(address, "/v1/emotion-classification", request)[1]
     assert {**found, "results": [rounded(one, 3) for one in found["results"]]} == shown
+
+
+def test_the_manifest_of_the_documents():
+    """A pod answers while Kubernetes still sends it requests, ends before it is killed, and may do nothing but serve."""
+    page = (ROOT / "docs" / "how_to" / "serve.md").read_text(encoding="utf-8")
+    deployment, service = yaml.safe_load_all(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    sleep, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert sleep == "sleep"
+    assert pod["terminationGracePeriodSeconds"] > float(seconds) + Settings.timeout + 1 + 3 * Server.GRACE
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    allowed = container["securityContext"]
+    assert allowed == {
+        **{"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True},
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")} <= OPEN
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_docker_gets_what_the_dockerfile_copies_and_nothing_else():
+    lines = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = {
+        name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]
+    }
+    first, *others = [
+        line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] != "#"
+    ]
+    assert first == "*" and {line[1:] for line in others if line[0] == "!"} == copied

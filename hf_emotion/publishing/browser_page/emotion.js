@@ -116,7 +116,7 @@ async function fromScript(base, name) {
   script.src = new URL(`file/${name}.js`, base);
   await new Promise((resolve, reject) => {
     script.onload = resolve;
-    script.onerror = () => reject(new Error("no such file"));
+    script.onerror = () => reject(new Error("a page exported without --vendor needs a server: python -m http.server"));
     document.head.append(script);
   });
   script.remove();
