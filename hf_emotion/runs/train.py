@@ -31,6 +31,7 @@ from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import at_most, class_counts, duplicates_between_splits, few_of
 from ..training.check_data import check_data, task_of_training
+from ..training.given_splits import complete
 from ..training.recipe_checks import check_parts
 from ..training.seeds import train_seed
 from ..training.survive import check_same_data, explained, remove_leftovers
@@ -59,13 +60,15 @@ def train(
         output: the run folder, default `runs/NAME`; must be new or empty, unless `resume`.
         data_dir: local folder with the corpora, see `load_dataset_for`.
         resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept, and so is a finished run.
-        splits: train, validation and, if there is one, test part, to use instead of the recipe's `dataset`; columns as
-            `load_dataset_for` has them.
+        splits: the parts train and, if there are any, validation and test, to use instead of the recipe's `dataset`. Texts have the columns
+            `text` and `labels` (or `label`): `ClassLabel` or strings, or lists of them if a row may have several; `load_dataset_for` lists the
+            columns of the other tasks. Without `id` the rows are numbered; without a validation part a tenth of the training part is set
+            aside.
         test: whether to measure the test part, too.
 
     Raises:
         FileExistsError: `output` holds something and `resume` is not set; another process trains in it.
-        ValueError: `resume` with another recipe than the one in `output`.
+        ValueError: `resume` with another recipe than the one in `output`; `splits` that lack a column.
         OSError, MemoryError, FloatingPointError: no disk space, no memory, a training that diverged; the message says what to do.
         SystemExit: with code 143: the process got SIGTERM during the training; the checkpoint is written.
     """
@@ -107,13 +110,13 @@ def _train(
         recipe = check_parts(own_task.over_base_model(recipe))
     recipe_file = output / "recipe.yaml"
     if splits is not None:
-        splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # given splits take no options
+        recipe = dataclasses.replace(recipe, dataset_options={})  # given splits take no options
     if main_process:
         check_output(output, recipe_file.name, recipe.to_yaml().__eq__, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     else:
-        _check_given(splits)
+        splits = complete(splits.copy())
     if not test:
         splits.pop("test", None)
     for part in ("train", "validation"):
@@ -164,16 +167,6 @@ def _train(
         _finish(recipe, output, folders, report, splits)
         remove_leftovers(output)  # only when all is written: --resume needs the checkpoints
     return report
-
-
-def _check_given(splits: DatasetDict) -> None:
-    """ValueError unless the labels of all parts have names, the same in the same order."""
-    kinds = {part: rows.features["labels"] for part, rows in splits.items() if "labels" in rows.features}
-    names = [getattr(getattr(kind, "feature", kind), "names", None) for kind in kinds.values()]
-    if any(own is None or own != names[0] for own in names):
-        raise ValueError(
-            f"`labels` of all `splits` must be `ClassLabel`, or lists of them, with the same names in the same order; got {kinds}."
-        )
 
 
 def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:

@@ -264,7 +264,7 @@ class Task(Generic[P]):
         name: name of the task and of its pipeline.
         reads: what a model reads and a corpus holds, a word in the plural ("texts").
         corpora: its corpora. The rows of one's own files may belong to a more special task, see `columns`.
-        columns: columns that all its rows have and rows of more general tasks lack.
+        columns: columns that all its rows have, besides `id` and the labels; rows of more general tasks lack some.
         labelled: whether the rows have labels.
         selects_labels: whether its models choose labels (and do not write in a given emotion).
         model_types: the model types that recipes may name.

@@ -78,7 +78,7 @@ def _check_validation(rows: int, labels: int) -> None:
     if rows < needed:
         logger.warning(
             "the validation part has %d rows, too few to choose an epoch or thresholds by, or to trust its figures: it should have at "
-            "least %d. Set more aside (`--set dataset_options.validation_fraction=...`), or add a validation file.",
+            "least %d. Give it more rows, or set more of a file aside (`--set dataset_options.validation_fraction=...`).",
             rows,
             needed,
         )

@@ -87,7 +87,7 @@ class TestValidationPart:
         assert len(messages) == small
         for message in messages:
             assert f"{rows} rows" in message and "20" in message
-            assert "validation_fraction" in message and "validation file" in message
+            assert "validation_fraction" in message and "more rows" in message
 
     def test_fewer_rows_than_labels(self, tmp_path, caplog):
         for split, rows in (("train", 60), ("validation", 25)):

@@ -598,10 +598,8 @@ class TestInputs:
     def test_a_part_that_is_missing(self, tmp_path, base_bert, feelings, single_label):
         recipe = feelings_recipe(base_bert)
         splits = load_dataset_for("files", feelings, label_separator="|")
-        for part, kept in (("validation", ["train", "test"]), ("train", ["validation"])):
-            given = DatasetDict({name: splits[name] for name in kept})
-            with pytest.raises(ValueError, match=f"needs rows in the part '{part}'; the corpus has"):
-                train(recipe, tmp_path / "run", splits=given)
+        with pytest.raises(ValueError, match="needs rows in the part 'train'; the corpus has"):
+            train(recipe, tmp_path / "run", splits=DatasetDict(validation=splits["validation"]))
         recipe = dataclasses.replace(recipe, dataset_options={"validation_fraction": 0.0})
         with pytest.raises(ValueError, match="needs rows in the part 'validation'"):
             train(recipe, tmp_path / "run", data_dir=single_label)

@@ -37,7 +37,7 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
     name = "aspect-extraction"
     reads = "texts with terms"
     corpora = CORPORA
-    columns = frozenset({"words"})
+    columns = frozenset({"text", "words"})
     headline = ("pair_f1", "term_f1", "polarity_accuracy")
     recipe_fields = frozenset({"languages"})
     stock = True

@@ -44,7 +44,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
     name = "targeted-sentiment"
     reads = "texts with aspects"
     corpora = (*CORPORA, OWN_FILES)
-    columns = frozenset({"aspect", "auxiliary", "context_id"})
+    columns = frozenset({"text", "aspect", "auxiliary", "context_id"})
     model_types = ("cg-bert", "qacg-bert")
     headline = (
         "aspect_macro_f1",

@@ -378,7 +378,7 @@ class TestOtherRuns:
         np.testing.assert_allclose(found, own, atol=1e-6)
 
     def test_given_splits_are_used_and_left_alone(self, base_roberta, emotion6, tmp_path, no_plots):
-        splits = load_dataset_for("emotion6", emotion6)
+        splits = load_dataset_for("emotion6", emotion6).remove_columns("id")
         given = DatasetDict({"train": splits["train"].select(range(24)), "validation": splits["test"]})
         before = {split: (dataset, dataset[:]) for split, dataset in given.items()}
         recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, train_fraction=0.5, **KINDS["esa_tfidf"])
@@ -388,7 +388,7 @@ class TestOtherRuns:
             assert given[split] is dataset and dataset[:] == content
         assert report["rows"] == {"train": 12, "validation": 21}
         stored = predictions(tmp_path / "run")
-        assert stored["split"] == ["validation"] * 21 and stored["id"] == splits["test"]["id"][:]
+        assert stored["split"] == ["validation"] * 21 and stored["id"] == [f"validation-{i + 1}" for i in range(21)]
         gate = json.loads((tmp_path / "run" / "tfidf_gate.json").read_text(encoding="utf-8"))
         drawn = splits["train"].select(range(24)).shuffle(seed=0).select(range(12))["text"]
         assert gate["idf"] == pytest.approx(hand_idf(list(drawn)), abs=1e-6)
