@@ -256,7 +256,7 @@ def summarize(
         return found
 
     ordered = sorted(sizes.index, key=lambda cell: (groups.index(cell[0]), cell[1]))
-    shares = [one for cell in ordered for one in measured(*cell, [sizes.index.get_loc(cell)])]
+    shares = [one for key in ordered for one in measured(key[0], key[1], [sizes.index.get_loc(key)])]
     if counts is not None and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
         notes.append(
             f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom (oftener) than any "
