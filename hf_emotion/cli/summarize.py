@@ -31,7 +31,10 @@ def summarize(
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
     ] = "week",
     time_format: Annotated[str | None, typer.Option(help="Form of the times, such as %d/%m/%Y.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label to show; repeatable. Default: all.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="A label to show; repeatable. Default: all. Of aspects and terms also `negative`."),
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
@@ -68,7 +71,10 @@ def summarize(
         require("matplotlib", "the page of a summary", "plots")
         read = [Path(source).resolve() for source in (file, reference) if source is not None]
         if taken := [path for path in beside if path.resolve() in read]:
-            raise typer.BadParameter(f"--output would replace {taken[0]}, which is read: choose another name.")
+            raise typer.BadParameter(
+                f"beside the page {page}, {table.name} and {values.name} are written, and {taken[0]} is read: give the page another name, such as "
+                f"{page.with_stem(page.stem + '_page')}."
+            )
         for path in beside * (not overwrite):
             refuse_existing(path)
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
@@ -95,7 +101,7 @@ def summarize(
         print_json(summary.to_dict())
         return
     if output is not None:
-        print(f"{summary.rows} rows: {', '.join(map(str, beside))}")
+        print(f"{summary.rows} texts: {', '.join(map(str, beside))}")
     else:
         _show(summary)
     for note in summary.notes:
@@ -116,20 +122,26 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> None:
 
 
 def _show(summary: "Summary") -> None:
-    """The largest shares, and the clear differences."""
-    names = [(key, name) for key, name in (("group", summary.by), ("period", summary.every)) if name]
-    plain = ["plain"] * summary.corrected
-    cells = [
-        [
-            *(one["label"], *(one[key] for key, _ in names), summary.shown(one["share"])),
-            *(summary.interval(one), *(summary.shown(one[name]) for name in plain), str(one["rows"])),
+    """The largest shares, over all periods first, and the clear differences."""
+    plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
+    tables = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
+    if summary.time:
+        tables.insert(0, (summary.together, by))
+    for shares, names in tables:
+        cells = [
+            [
+                *(one["label"], *(one[key] for key, _ in names), summary.shown(one["share"])),
+                *(summary.interval(one), *(summary.shown(one[name]) for name in plain), str(one["rows"])),
+            ]
+            for one in shares[:SHOWN]
         ]
-        for one in summary.largest[:SHOWN]
-    ]
-    columns = ["label", *(name for _, name in names), summary.measure, "95 % interval", *plain, "rows"]
-    print_table(columns, cells)
-    if len(cells) < len(summary.shares):
-        print(f"the {SHOWN} largest of {len(summary.shares)}; --output report.html or --json gives all")
+        print_table(
+            ["label", *(str(name) for _, name in names), summary.measure, "95 % interval", *plain, "texts"], cells
+        )
+        if len(cells) < len(shares):
+            print(f"the first {SHOWN} of {len(shares)}; --output report.html or --json gives all")
+    if summary.complaints:
+        print("The most complained about come first.")
     for one in summary.clear[:8]:
         size = f"{summary.shown(one['difference'], '+')} against {one['second']}"
         print(

@@ -21,7 +21,7 @@ from ..runtime.batching import as_texts
 from ..runtime.names import METRICS
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready, ready_models
-from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, UNREAD, VALUE
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, UNREAD, VALUE
 
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
 TERMS, TRUNCATED = PLACES[0], UNREAD[0]
+NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 
 
 @dataclass
@@ -43,12 +44,13 @@ class Summary:
     What `summarize` found. All fields are ready for JSON.
 
     Attributes:
-        rows, skipped: rows with a prediction, and without one (or without a time).
+        rows, skipped: texts with a prediction, and without one (or without a time). A text with a row for each of its terms is one.
         labels: C names.
         by, time, every: as they were asked for.
         method: what the column `share` holds: "probabilistic" or "adjusted" counts, "plain" ones without a correction, or the "mean" of values.
         shares: for each group, period and label "group", "period", "label", "rows", "share", "low", "high", of labels "chosen", and for each
             method METHOD, METHOD_low, METHOD_high.
+        overall: with a time, the same over all periods; else empty.
         differences: of each group to all other rows, or of each period to the one before: "label", "first", "second", "difference" of the
             shares with "low" and "high", and "p_value", "p_holm" of `tested`.
         tested: what the p-values test.
@@ -71,6 +73,7 @@ class Summary:
     typical: dict[str, dict[str, list[str]]] = field(default_factory=dict, repr=False)
     drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
+    overall: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -84,8 +87,26 @@ class Summary:
 
     @property
     def largest(self) -> list[dict[str, Any]]:
-        """The shares, the largest first, unknown ones last."""
-        return sorted(self.shares, key=lambda one: (one["share"] != one["share"], -one["share"]))
+        """
+        The shares, the largest first, unknown ones last; over time the periods in their order, of what is largest over all of them.
+        Of aspects and terms the negative ones come first.
+        """
+        order = {(one["label"], one["group"]): place for place, one in enumerate(self.together)}
+        return sorted(self.shares, key=lambda one: order[one["label"], one["group"]])
+
+    @property
+    def together(self) -> list[dict[str, Any]]:
+        """The shares over all periods, in the order of `largest`."""
+
+        def place(one: dict[str, Any]) -> tuple:
+            return not one["label"].endswith(NEGATIVE), one["share"] != one["share"], -one["share"]
+
+        return sorted(self.overall or self.shares, key=place)
+
+    @property
+    def complaints(self) -> bool:
+        """Whether there are negative aspects or terms."""
+        return any(label.endswith(NEGATIVE) for label in self.labels)
 
     @property
     def corrected(self) -> bool:
@@ -142,7 +163,7 @@ def summarize(
         by: the column of the groups, or one value for each row.
         time: the column of the times, or one value for each row.
         every: the period of time that is one row of the result.
-        labels: those to show; default: all.
+        labels: those to show; default: all. Of aspects and terms also a sentiment for all of them: "negative".
         reference: data of the same form, to find drift.
         texts: how many typical texts of a group and label are kept.
         text_column: default: "text" or "utterance", where there is one.
@@ -169,11 +190,15 @@ def summarize(
             groups = groups.astype(str).where(groups.notna() & (groups != ""), "(none)")
         if time is not None:
             periods = _periods(periods, every, time_format, on_bad_rows)
-        about = (
-            frame[[]].assign(group=groups, period=periods, text=texts).loc[rows.chosen.index].dropna(subset=["period"])
-        )
+        whole = frame[[]].assign(group=groups, period=periods, text=texts)
+        about = whole.loc[rows.chosen.index].dropna(subset=["period"])
         if about.empty:
             raise ValueError("there is no row with a prediction: nothing is summarized.")
+        if prefix + TERMS in frame:  # rows of one text; files that were joined repeat the numbers
+            keys = [frame[prefix + ROW], *(whole[name] for name in whole)]
+            first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
+            chosen = rows.chosen.loc[about.index].groupby(first[about.index]).any()
+            return _Rows(chosen, None, about=about.loc[chosen.index], skipped=first.nunique() - len(chosen))
         scores = None if rows.scores is None else rows.scores.loc[about.index]
         return _Rows(rows.chosen.loc[about.index], scores, rows.values, about, len(frame) - len(about))
 
@@ -184,7 +209,12 @@ def summarize(
     notes: list[str] = []
     methods, counts = _methods(rows, model, notes)
     method, names = methods[-1], list(rows.chosen)
-    wanted = list(dict.fromkeys(labels or names))
+    if not names:
+        raise ValueError("no text has a label: nothing is summarized.")
+    ends = {
+        label: [name for name in names if name == label or name.endswith(f"/{label}")] for label in labels or names
+    }
+    wanted = list(dict.fromkeys(name for label, found in ends.items() for name in found or [label]))
     if unknown := sorted(set(wanted) - set(names)):
         raise ValueError(f"no label {unknown}; the labels are {names}.")
     columns = [names.index(label) for label in wanted]
@@ -199,11 +229,11 @@ def summarize(
     in_groups = sizes.groupby(level="group").sum().sort_values(ascending=False, kind="stable")
     groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
     if rows.skipped:
-        notes.append(
-            f"{rows.skipped} rows are left out: they have no prediction (no term), or no time that can be read."
-        )
-    if by and (tiny := int((in_groups < 30).sum())):
-        notes.append(f"{tiny} of {len(in_groups)} groups have fewer than 30 rows: their intervals are wide.")
+        notes.append(f"{rows.skipped} texts are left out: they have no prediction, or no time that can be read.")
+    pairs_of = f"pairs of group and {every}" if by else f"{every}s"
+    for asked, name, texts_in in ((by, "groups", in_groups), (time, pairs_of, sizes)):
+        if asked and (tiny := int((texts_in < 30).sum())):
+            notes.append(f"{tiny} of {len(texts_in)} {name} have fewer than 30 texts: their intervals are wide.")
     streams = itertools.count(1)
 
     def observed(cells: Any) -> Observed:
@@ -211,9 +241,9 @@ def summarize(
         size, *values = (part[cells].sum(axis=0) for part in sums)
         return Observed(int(size), *values)
 
-    shares: list[dict[str, Any]] = []
-    for group, period in sorted(sizes.index, key=lambda cell: (groups.index(cell[0]), cell[1])):
-        seen, stream = observed([sizes.index.get_loc((group, period))]), next(streams)
+    def measured(group: Any, period: str, cells: Any) -> list[dict[str, Any]]:
+        """The shares of all labels in these groups and periods together."""
+        seen, stream, found = observed(cells), next(streams), []
         values: dict[str, np.ndarray] = {}
         for name in methods:
             samples = estimates(seen, counts, name, stream)
@@ -222,7 +252,11 @@ def summarize(
         for label, column in zip(wanted, columns, strict=True):
             own = {"group": group, "period": period, "label": label, "rows": seen.rows}
             own |= {} if rows.values else {"chosen": int(seen.chosen[column])}
-            shares.append(own | {name: float(value[column]) for name, value in values.items()})
+            found.append(own | {name: float(value[column]) for name, value in values.items()})
+        return found
+
+    ordered = sorted(sizes.index, key=lambda cell: (groups.index(cell[0]), cell[1]))
+    shares = [one for key in ordered for one in measured(key[0], key[1], [sizes.index.get_loc(key)])]
     if counts is not None and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
         notes.append(
             f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom (oftener) than any "
@@ -252,18 +286,19 @@ def summarize(
     least = 0.0
     for rank, one in enumerate(sorted(differences, key=lambda one: one["p_value"])):  # Holm, 1979
         one["p_holm"] = least = max(least, min(1.0, one["p_value"] * (len(differences) - rank)))
-    tested = "Fisher's exact test, two-sided: whether equally many rows of both get the label"
+    tested = "Fisher's exact test, two-sided: whether equally many texts of both get the label"
     if rows.values:
         tested = "z-test, two-sided: whether the mean value of both is the same"
     tested += (
         f"; p_holm: with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, the test "
         "sees that, too."
     )
-    period = every if time else None
+    of_group, period = sizes.index.get_level_values("group"), every if time else None
+    overall = [one for group in groups for one in measured(group, "", of_group == group)] if time else []
     found = Summary(len(rows.about), rows.skipped, wanted, by, time, period, method, shares, differences, tested)
     found.typical = _typical(rows, differences, groups, wanted, texts)
     found.drift = None if past is None else _drift(rows, past)
-    found.notes = notes
+    found.notes, found.overall = notes, overall
     return found
 
 
@@ -441,9 +476,11 @@ def _joined(frame: "pandas.DataFrame", prefix: str) -> _Rows:
         cells = cells[cells != ""]
     separator = "|"
     if prefix + TERMS in frame:  # a row for each term, or for a text without a term
+        _check_column(list(frame), prefix + ROW)
         separator = "\0"
-        pairs = frame[prefix + TERMS].map(joined).str.lower() + "/" + cells
-        cells = pairs[cells != ""].where(lambda own: own.isin(own.value_counts().index[:MOST_TERMS]), "")
+        cells = (frame[prefix + TERMS].map(joined).str.lower() + "/" + cells).where(cells != "", "")
+        once = cells[(cells != "") & ~frame[[prefix + ROW]].assign(pair=cells).duplicated()]
+        cells = cells.where(cells.isin(once.value_counts().index[:MOST_TERMS]), "")
     codes, distinct = pandas.factorize(cells)
     if len(distinct) == 1 < len(cells) and "|" in distinct[0]:
         raise ValueError(

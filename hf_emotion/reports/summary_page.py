@@ -42,6 +42,7 @@ def page(summary: "Summary") -> str:
         summary=summary,
         charts=_charts(summary, groups),
         rows=summary.largest[:ROWS_SHOWN],
+        overall=summary.together[:ROWS_SHOWN] if summary.time else [],
         large_drift=LARGE_DRIFT,
         colours=COLOURS,
         legend=list(zip(groups, COLOURS, strict=False)) if summary.time and summary.by else [],

@@ -83,7 +83,8 @@ def predict_file(
     """
     Predict every row of a CSV, TSV, JSONL, Parquet or Excel file; the output has its columns, `predicted_labels` and
     `predicted_scores` (lists; in CSV joined by "|"), `truncated`, `unknown` and `predicted_language`; see `hf_emotion.runtime.unread`.
-    For terms it has a row for each term, with `predicted_terms`, `predicted_starts` and `predicted_ends`, too.
+    For terms it has a row for each term, with `source_row` (the text's row in the source, from 1), `predicted_terms`, `predicted_starts` and
+    `predicted_ends`, too.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
     Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list.

@@ -23,7 +23,7 @@ from ..io.files import as_text, finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
 from ..runtime.unread import LARGE_SHARE, Counts, Readable
-from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, SCORES, UNREAD, VALUE
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
@@ -144,8 +144,13 @@ class Added:
 
     @cached_property  # each row is asked for them
     def names(self) -> list[str]:
-        """The names in the output."""
+        """The names of the predictions in the output."""
         return [self.prefix + name for name in self.schema.names]
+
+    @cached_property
+    def written(self) -> list[str]:
+        """All new columns of the output."""
+        return [self.prefix + ROW] * self.places + self.names
 
 
 @dataclass
@@ -272,7 +277,7 @@ def check_columns(
                 else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
             )
             raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}")
-    if taken := [name for name in added.names if name in row]:
+    if taken := [name for name in added.written if name in row]:
         raise ValueError(
             f"{where}: the file has a column {taken[0]!r} already: rename it, or put a `prefix` (--prefix) before new ones."
         )
@@ -311,7 +316,9 @@ def unread_counts(table: pyarrow.Table) -> Counts:
 def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     """Write rows with their predictions in the format that the ending of `target` names; with `places` a row for each find."""
     if layout.added.places:
-        rows = itertools.chain.from_iterable(_each_find(row, layout.added.prefix) for row in rows)
+        prefix = layout.added.prefix
+        numbered = (row | {prefix + ROW: number} for number, row in enumerate(rows, 1))
+        rows = itertools.chain.from_iterable(_each_find(row, prefix) for row in numbered)
     kind = FORMATS[ending(target)]
     if kind == "jsonl":
         with open_file(target, "w", encoding="utf-8", newline="\n") as file:
@@ -322,7 +329,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             delimiter = layout.separator or default_separator(target)
-            names = [*layout.columns, *layout.added.names]
+            names = [*layout.columns, *layout.added.written]
             cell = (
                 (lambda value: as_text(value) if isinstance(value, str) else value)
                 if layout.escaped
@@ -338,6 +345,8 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     else:
         schema = layout.schema
         assert schema is not None  # from `check_rows`
+        if layout.added.places:
+            schema = schema.append(pyarrow.field(layout.added.prefix + ROW, pyarrow.int64()))
         for name, prediction in zip(layout.added.names, layout.added.schema, strict=True):
             schema = schema.append(prediction.with_name(name))
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
@@ -373,7 +382,7 @@ def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             value.data_type = "s"
         return value
 
-    names = [*layout.columns, *layout.added.names]
+    names = [*layout.columns, *layout.added.written]
     sheet.append([cell(name) for name in names])
     for number, row in enumerate(rows, 1):
         if number > MOST_ROWS:

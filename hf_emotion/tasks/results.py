@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
 LABELS, SCORES, ALL_SCORES = "predicted_labels", "predicted_scores", "all_scores"
 PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
+ROW = "source_row"  # beside them: the number of the text's row in the input, from 1
 PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
 
 

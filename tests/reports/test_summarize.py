@@ -86,10 +86,35 @@ class TestShares:
 
     def test_terms_are_counted_with_their_sentiment(self):
         labels = ["positive", "negative", "positive", ""]
-        found = summarize(joined(labels, predicted_terms=["Pizza", "pizza", "staff", ""]))
+        found = summarize(joined(labels, predicted_terms=["Pizza", "pizza", "staff", ""], source_row=[1, 2, 2, 3]))
         counted = {one["label"]: one["chosen"] for one in found.shares}
         assert counted == dict.fromkeys(("pizza/positive", "pizza/negative", "staff/positive"), 1)
-        assert (found.rows, found.skipped) == (3, 1)  # a text without a term is none
+        assert (found.rows, found.skipped) == (3, 0)  # a text without a term counts, too
+
+    def test_a_term_counts_once_for_each_text(self):
+        """One customer who says it 400 times is one; two files that were joined have two texts of a number."""
+        rows = [*[(1, "slow, slow", "service", "a")] * 400, (1, "slow, slow", "tea", "a"), (2, "slow", "service", "b")]
+        rows += [(3, "hm", "", "b"), (1, "of another file", "service", "b")]
+        number, text, terms, who = zip(*rows, strict=True)
+        frame = joined(["negative" if term else "" for term in terms], predicted_terms=terms)
+        frame = frame.assign(source_row=number, text=text, who=who).sample(frac=1, random_state=0)
+        found = summarize(frame, by="who")
+        counted = {(one["label"], one["group"]): (one["chosen"], one["rows"]) for one in found.shares}
+        service, tea = "service/negative", "tea/negative"
+        assert counted == {(service, "a"): (1, 1), (service, "b"): (2, 3), (tea, "a"): (1, 1), (tea, "b"): (0, 3)}
+        assert found.rows == 4 and "4 texts" in found.to_html()
+        with pytest.raises(ValueError, match="no column 'source_row'"):
+            summarize(frame.drop(columns="source_row"))
+        with pytest.raises(ValueError, match="no text has a label"):
+            summarize(frame[frame["text"] == "hm"])
+
+    def test_complaints_come_first(self):
+        food = ["positive", "positive", "positive", "negative"]
+        frame = pd.DataFrame({"decision_food": food, "decision_room": ["negative", "negative", "none", "none"]})
+        ordered = [one["label"] for one in summarize(frame).largest]
+        assert ordered == ["room/negative", "food/negative", "food/positive"]
+        assert summarize(frame, labels=["negative"]).labels == ["food/negative", "room/negative"]
+        assert "most complained about" in summarize(frame).to_html()
 
     def test_means_of_values(self):
         drawn = np.random.default_rng(0).normal(1.5, 0.5, 200)
@@ -152,6 +177,17 @@ class TestGroupsAndTime:
         assert [(one["first"], one["second"]) for one in found.differences] == [*zip(weeks[1:], weeks, strict=False)]
         (month,) = summarize(frame, time="day", every="month", labels=["joy"]).shares
         assert month["period"] == "2026-11-01"
+
+    def test_shares_over_all_periods_come_first(self):
+        days = ["2026-11-02"] * 40 + ["2026-11-09"] * 60
+        found = summarize(FRAME, by="who", time=days, labels=["joy"])
+        assert [(one["group"], one["rows"], one["chosen"]) for one in found.overall] == [("a", 50, 40), ("b", 50, 0)]
+        ordered = [(one["group"], one["period"]) for one in found.largest]
+        assert ordered == [("a", "2026-11-02"), ("a", "2026-11-09"), ("b", "2026-11-09")]
+        assert "1 of 3 pairs of group and week have fewer than 30 texts" in " ".join(found.notes)
+        page = found.to_html()
+        assert page.index("Shares over all periods") < page.index("All shares")
+        assert not summarize(FRAME, by="who").overall
 
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
@@ -243,7 +279,7 @@ class TestWrongInput:
         found = summarize(FRAME.assign(who=["a"] + ["b"] * 99), "model", by="who", labels=["joy"])
         (one,) = [share for share in found.shares if share["group"] == "a"]
         assert one["rows"] == 1 and one["high"] - one["low"] > 0.5
-        assert any("fewer than 30 rows" in note for note in found.notes)
+        assert any("fewer than 30 texts" in note for note in found.notes)
 
     def test_a_table_without_predictions(self):
         with pytest.raises(ValueError, match=r"no predictions .* only the columns \['text'\]: give the `model`"):
@@ -280,7 +316,8 @@ class TestPageAndCommand:
         assert isinstance(again.exception, FileExistsError)
         assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
         arguments[-1] = str(tmp_path / "in.html")  # its table would replace the file that is read
-        assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 2
+        done = CliRunner().invoke(app, [*arguments, "--overwrite"])
+        assert done.exit_code == 2 and "in_page.html" in done.output
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)

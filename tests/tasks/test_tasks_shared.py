@@ -349,7 +349,7 @@ def test_a_file_gets_the_answers_of_its_texts(case, run_of, tmp_path):
     rows = json_lines(output.read_text(encoding="utf-8"))
     texts = json_lines(invoke(case.command, run, *case.lines, *case.options, "--json"))
     if case.key == "terms":  # a row for each
-        texts = [text | term for text in texts for term in text["terms"]]
+        texts = [text | term | {"row": number} for number, text in enumerate(texts, 1) for term in text["terms"]]
     assert len(rows) == len(texts)
     for row, text in zip(rows, texts, strict=True):
         assert all(row[name] == text[name] for name in ("truncated", "unknown"))
@@ -359,6 +359,7 @@ def test_a_file_gets_the_answers_of_its_texts(case, run_of, tmp_path):
         elif case.key == "terms":
             places = [row[f"predicted_{name}"] for name in ("labels", "terms", "starts", "ends")]
             assert places == [[text[name]] for name in ("label", "term", "start", "end")]
+            assert row["source_row"] == text["row"]
         elif case.key == "label":
             assert row["predicted_labels"] == [text["label"]]
         elif case.key == "sentiments":
