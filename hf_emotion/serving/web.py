@@ -331,7 +331,7 @@ def listen(host: str, port: int) -> socket.socket:
         server = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
         )
-        # asyncio sets it only on sockets that it made. Without it a response waits 40 ms for the client's delayed acknowledgement of its head.
+        # asyncio sets it on its own sockets alone. Without it a response waits up to 40 ms for the client to acknowledge its head.
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return server
     except OSError as error:

@@ -38,7 +38,7 @@ from hf_emotion.runtime.remote import Client
 from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings, read_key
-from hf_emotion.serving.web import OPEN, Server
+from hf_emotion.serving.web import OPEN, Server, listen
 from hf_emotion.tasks import TASKS, task_of_pipeline
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor as Remote
 
@@ -886,3 +886,9 @@ def test_docker_gets_what_the_dockerfile_copies_and_nothing_else():
         line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] != "#"
     ]
     assert first == "*" and {line[1:] for line in others if line[0] == "!"} == copied
+
+
+def test_a_response_does_not_wait_until_the_client_acknowledges_its_head():
+    with listen("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
+        with server.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
