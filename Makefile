@@ -59,7 +59,7 @@ ready: .venv/installed
 	  rm -rf "$(READY)/$$name"; \
 	  $(BIN)/hf-emotion train ready/$$name --output "$(READY)/$$name" $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
 	done
-	@echo 'build/ready holds the new models; copy them to hf_emotion/ready to ship them, all but replies (docs/tasks/emotional_response.md says why).'
+	@echo 'build/ready holds the new models; copy them to hf_emotion/ready to ship them.'
 
 # What one runs before a commit. -rs lists what is skipped, and why.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2

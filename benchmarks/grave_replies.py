@@ -4,8 +4,8 @@ What a generator replies to contexts of self-harm, violence and abuse in joy, am
 
     python -m benchmarks.grave_replies replies --output benchmarks/grave_replies.json
 
-The contexts are those of benchmarks/grave_contexts.json: `test`, and `harmless`, everyday messages with the same words. Two readers
-said of each reply to `test` whether it jokes, is glad, angry at the person, or advises what harms: `bad` of a reply holds their names.
+The contexts are those of benchmarks/grave_contexts.json: `test`, and `harmless`, everyday messages with the same words. In the record two
+readers said which replies to `test` are bad: glad, joking, angry at the person, blaming, or harmful.
 """
 
 import argparse

@@ -27,7 +27,7 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Random seed for the sampling.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
     num_beams: Annotated[int | None, typer.Option(min=1, help="Beam search with so many beams, no sampling.")] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens; default: 10.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[
         float | None, typer.Option(min=0, max=1, help="Sample from the likeliest tokens that add up to this.")
     ] = None,
@@ -54,8 +54,8 @@ def generate(
     values = {"top_k": top_k, "top_p": top_p, "temperature": temperature, "num_beams": num_beams}
     values |= {"max_new_tokens": max_new_tokens}
     options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    if searches:
-        options["do_sample"] = False
+    if searches or top_k or top_p or temperature:
+        options["do_sample"] = not searches
     if top_p is not None and top_k is None:
         options["top_k"] = 0  # otherwise the checkpoint's own `top_k` would cut first
     quiet()

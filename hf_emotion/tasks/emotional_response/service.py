@@ -67,6 +67,8 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tup
         for name in ("do_sample", "top_k", "top_p", "temperature", "num_beams", "max_new_tokens", "seed")
         if (value := getattr(request, name)) is not None
     }
+    if not options.keys().isdisjoint(("top_k", "top_p", "temperature")):
+        options.setdefault("do_sample", True)
     if "top_p" in options:
         options.setdefault("top_k", 0)  # else the checkpoint's would cut first
     if options.get("num_beams", 1) > 1:
