@@ -159,7 +159,9 @@ class TestPredictor:
 
     @pytest.mark.parametrize("turn", ["", ("Ann", ""), ("Ann", None), {"speaker": "Ann"}, ("a", "b", "c")])
     def test_what_is_no_turn(self, predictor, turn):
-        message = r"turn 2 must be \(speaker, utterance\), a dictionary .*an utterance, with a visible character.*; got "
+        message = (
+            r"turn 2 must be \(speaker, utterance\), a dictionary .*an utterance, with a visible character.*; got "
+        )
         with pytest.raises(ValueError, match=message):
             predictor([["a day", turn]])
 
