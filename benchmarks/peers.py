@@ -65,18 +65,8 @@ def python_of(name: str) -> str:
         venv.create(folder, clear=True, symlinks=True)
         site = next(folder.glob("lib/*/site-packages"))
         (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            folder / "bin" / "python",
-            "install",
-            "-q",
-            "--no-compile",
-            "-c",
-            constraints,
-        ]
+        python = folder / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", python, *"install -q --no-compile -c".split(), constraints]
         subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
         (folder / "installed").touch()
     return str(folder / "bin" / "python")

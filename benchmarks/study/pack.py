@@ -85,9 +85,8 @@ def pack(
         for name in copied:
             write_text(folder / name, (run / name).read_text(encoding="utf-8"))
         pieces = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
-        write_text(
-            folder / "tokenizer.json", json.dumps(pieces, ensure_ascii=False, separators=(",", ":"))
-        )  # one line
+        in_one_line = json.dumps(pieces, ensure_ascii=False, separators=(",", ":"))
+        write_text(folder / "tokenizer.json", in_one_line)
         if generates:
             settings = json.loads((run / "generation_config.json").read_text(encoding="utf-8"))
             write_json(folder / "generation_config.json", {**settings, **generation})

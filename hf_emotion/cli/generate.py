@@ -2,7 +2,7 @@
 """`hf-emotion generate`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,16 +51,19 @@ def generate(
         raise typer.BadParameter("--output writes JSON lines: name a .jsonl file, and leave out --json.")
     refuse_files(contexts)
     refuse_existing(output)
-    values = {"top_k": top_k, "top_p": top_p, "temperature": temperature, "num_beams": num_beams}
-    values |= {"max_new_tokens": max_new_tokens}
-    options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    if searches or top_k or top_p or temperature:
-        options["do_sample"] = not searches
-    if top_p is not None and top_k is None:
-        options["top_k"] = 0  # otherwise the checkpoint's own `top_k` would cut first
+    values = {
+        "do_sample": False if greedy else None,
+        "top_k": top_k,
+        "top_p": top_p,
+        "temperature": temperature,
+        "num_beams": num_beams,
+        "max_new_tokens": max_new_tokens,
+    }
     quiet()
     from .. import ReplyGenerator
+    from ..tasks.emotional_response.predictor import decoding
 
+    options = decoding({name: value for name, value in values.items() if value is not None})
     generator = ReplyGenerator(checkpoint)
     if input_ is not None and output is not None:
         from ..data.files import read_rows

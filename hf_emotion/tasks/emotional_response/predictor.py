@@ -104,7 +104,7 @@ class ReplyGenerator:
                 which wait for each other.
             progress: show a progress bar.
             generate_kwargs: arguments of `generate` (`do_sample`, `top_k`, `num_beams`, `max_new_tokens`, ...); default: the
-                checkpoint's, which sample from the 10 most probable tokens, up to 40.
+                checkpoint's. After a training they sample from the 10 most probable tokens, up to 40; `replies` samples none.
 
         Returns:
             N replies; with `num_return_sequences` > 1, N lists of replies.
@@ -272,6 +272,18 @@ class ReplyGenerator:
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}
+
+
+def decoding(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `generate` completed as they are meant: an option of drawing draws, and beams do not, whatever the checkpoint does."""
+    options = dict(options)
+    if not options.keys().isdisjoint(("top_k", "top_p", "temperature")):
+        options.setdefault("do_sample", True)
+    if "top_p" in options:
+        options.setdefault("top_k", 0)  # else the checkpoint's would cut first
+    if options.get("num_beams", 1) > 1:
+        options.setdefault("do_sample", False)
+    return options
 
 
 def _only_while_wanted(tokens: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:

@@ -11,7 +11,7 @@ from pydantic import Field
 from ..results import Readable
 from ..service import Name, Request, Service, Texts
 from .page import EXAMPLES, page
-from .predictor import ReplyGenerator
+from .predictor import ReplyGenerator, decoding
 from .results import Reply, ReplyResult
 
 
@@ -67,12 +67,7 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tup
         for name in ("do_sample", "top_k", "top_p", "temperature", "num_beams", "max_new_tokens", "seed")
         if (value := getattr(request, name)) is not None
     }
-    if not options.keys().isdisjoint(("top_k", "top_p", "temperature")):
-        options.setdefault("do_sample", True)
-    if "top_p" in options:
-        options.setdefault("top_k", 0)  # else the checkpoint's would cut first
-    if options.get("num_beams", 1) > 1:
-        options.setdefault("do_sample", False)  # else the beams would draw, as the checkpoint does
+    options = decoding(options)
     if "seed" in options:
         options["alone"] = next(_alone)
     emotions = request.emotions or predictor.emotions
