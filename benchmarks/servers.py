@@ -83,6 +83,7 @@ async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, sec
             failures += not answer.startswith(b"HTTP/1.1 200")
             latencies.append(time.perf_counter() - start)
         writer.close()
+        await writer.wait_closed()
 
     start = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(clients)))
