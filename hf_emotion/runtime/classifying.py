@@ -81,7 +81,8 @@ def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None, raw
 
 def encoded_logits(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
     """(N, C) float32, before the temperature and the sigmoid or the softmax."""
-    predictor.model.eval()  # it may be in training
+    if predictor.model.training:
+        predictor.model.eval()
     if encoded.documents is not None:
         return _document_logits(predictor, encoded, encoded.documents, bar)
     output = np.empty((len(encoded), predictor.model.config.num_labels), dtype=np.float32)

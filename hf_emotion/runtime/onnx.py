@@ -110,6 +110,7 @@ class OnnxClassifier:
     """
 
     takes_arrays = True
+    training = False
     device = SimpleNamespace(type="cpu")
 
     def __init__(self, folder: str | Path):

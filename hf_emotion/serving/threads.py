@@ -18,7 +18,9 @@ from ..runtime.sharing import NotWanted, shared
 
 
 SHARED = 16_384  # characters of inputs that share a batch: a call with more is computed alone, and others go between its batches
-PATIENCE = 0.1  # seconds that a call has the model for itself
+PATIENCE = (
+    0.1  # seconds that a call has the model for itself, and that a batch waits at most for the callers of the last one
+)
 
 
 @dataclass
@@ -88,7 +90,8 @@ class BatchingPredictor:
         Args:
             predictor: `Predictor`, `TargetedPredictor` or `DialoguePredictor`: a list of inputs -> a result for each.
             max_batch_size: inputs (texts, dialogues) in one call of the predictor; a larger call stays whole.
-            batch_wait_timeout: seconds to wait for more inputs before a batch that is not full runs.
+            batch_wait_timeout: seconds to wait for more inputs before a batch that is not full runs. A batch with fewer calls than the
+                last one waits a quarter of that one's time, at most 0.1 s.
             max_queue_size: inputs that may wait.
         """
         if min(max_batch_size, max_queue_size) < 1 or batch_wait_timeout < 0:
@@ -105,6 +108,7 @@ class BatchingPredictor:
         self._changed = threading.Condition()
         self._waiting: deque[_Call] = deque()
         self._size = 0  # inputs in `_waiting`
+        self._last, self._patience = 0, 0.0  # calls in the last batch, seconds in which they may come back
         self._thread: threading.Thread | None = None
         self.alive = True  # until the thread ends by an error; the next call begins a new one
 
@@ -187,7 +191,11 @@ class BatchingPredictor:
     def _work(self) -> None:
         try:
             while calls := self._next_batch():
+                begin = time.monotonic()
                 self._answer(calls)
+                # Who has an answer often asks again at once. If the next batch did not wait for them, two halves of the callers
+                # would take turns, each in half a batch.
+                self._last, self._patience = len(calls), min(PATIENCE, (time.monotonic() - begin) / 4)
         except BaseException as error:
             with self._changed:
                 self.alive = False
@@ -219,8 +227,11 @@ class BatchingPredictor:
             while True:
                 while not self._waiting and not self._closed:
                     self._changed.wait()
-                end = time.monotonic() + self.batch_wait_timeout
-                while self._size < self.max_batch_size and not self._closed and (rest := end - time.monotonic()) > 0:
+                begin = time.monotonic()
+                while self._size < self.max_batch_size and not self._closed:
+                    patience = self._patience if len(self._waiting) < self._last else 0.0
+                    if (rest := begin + max(self.batch_wait_timeout, patience) - time.monotonic()) <= 0:
+                        break
                     self._changed.wait(rest)
                 if self._waiting or self._closed:  # else all calls were cancelled meanwhile
                     break
@@ -243,11 +254,13 @@ class BatchingPredictor:
 
     def _run(self, calls: list[_Call], between: bool) -> None:
         begin = time.monotonic()
+        # Calls that share a batch are short: others that went before their end would make them wait longer than those that come last.
+        alone = len(calls) == 1 and not between
 
         def pause(for_others: bool) -> None:
             if not any(call.wanted() for call in calls):
                 raise NotWanted
-            if for_others and not between and time.monotonic() - begin > PATIENCE:
+            if for_others and alone and time.monotonic() - begin > PATIENCE:
                 with self._changed:
                     others = self._take(short=True)
                 self._answer(others, between=True)

@@ -97,6 +97,23 @@ class TestBatches:
             assert [future.result(10) for future in futures] == [[0], [2], [4]]
         assert [inputs for inputs, _ in recorder.batches] == [[0, 1, 2]]
 
+    def test_waits_a_moment_for_the_callers_of_the_last_batch(self):
+        batches = []
+
+        def slow(inputs):
+            batches.append(inputs)
+            time.sleep(0.4)
+            return inputs
+
+        with BatchingPredictor(slow) as batching:
+            for numbers, pause_between in (([1, 2, 3], 0.15), ([4, 5], 0.02), ([6], 0), ([7, 8], 0.25)):
+                futures = []
+                for number in numbers:
+                    futures.append(batching.submit([number]))
+                    time.sleep(pause_between)
+                wait(futures)
+        assert batches == [[1], [2, 3], [4, 5], [6], [7], [8]]
+
     def test_a_single_string_and_nothing(self, recorder):
         with BatchingPredictor(recorder) as batching:
             assert batching("ab") == ["abab"]
@@ -220,6 +237,23 @@ class TestLongCalls:
         assert [future.result(10) for future in short] == [[2], [5]]
         assert not long.done()
         assert long.result(10) == other.result(10) == [len(self.LONG)]
+
+    def test_calls_that_share_a_batch_are_not_interrupted(self, monkeypatch):
+        monkeypatch.setattr(threads, "PATIENCE", 0)
+        ended = []
+
+        def predict(inputs):
+            for _ in range(20):
+                time.sleep(0.01)
+                pause()
+            ended.append(inputs)
+            return inputs
+
+        with BatchingPredictor(predict, max_batch_size=2, batch_wait_timeout=10) as batching:
+            first = [batching.submit([1]), batching.submit([2])]
+            time.sleep(0.1)
+            wait([*first, batching.submit([3]), batching.submit([4])])
+        assert ended == [[1, 2], [3, 4]]
 
     @pytest.mark.parametrize("how", ["cancelled", "expired"])
     def test_it_ends_when_nobody_waits_for_it(self, slow, how):

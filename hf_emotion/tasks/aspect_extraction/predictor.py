@@ -154,7 +154,8 @@ class AspectPredictor:
             return self._run(encoded, bar, raw)
 
     def _run(self, encoded: "EncodedTexts", bar: Any, raw: bool = False) -> np.ndarray:
-        self.model.eval()  # it may be in training
+        if self.model.training:
+            self.model.eval()
         temperature = 1.0 if raw else text_processing.temperature_of(self.model.config)
         starts = np.cumsum([0, *map(len, encoded.words)])
         output = np.zeros((starts[-1], len(self.labels)), np.float32)

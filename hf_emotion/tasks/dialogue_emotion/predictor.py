@@ -202,7 +202,8 @@ class DialoguePredictor:
         return EncodedDialogues(vectors, rows, speaker_ids, unread.take(each))
 
     def _run(self, encoded: "EncodedDialogues", progress: bool, raw: bool = False) -> np.ndarray:
-        self.model.eval()  # it may be in training
+        if self.model.training:
+            self.model.eval()
         temperature = 1.0 if raw else text_processing.temperature_of(self.model.config)
         rows, speaker_ids = encoded.rows, encoded.speaker_ids
         starts = np.cumsum([0, *map(len, rows)])
