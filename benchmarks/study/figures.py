@@ -4,6 +4,12 @@ Writes numbers in documents from JSON records. In a page of the book a comment a
 
     macro-F1 0.538<!--= benchmarks/reproduction/goemotions/laa_ce-minilm-e18770-seed-42.json metrics.validation.fixed.macro_f1 -->
 
+A comment with two equals signs says once what the sources after it have in common; a mark that names no path of a record is put in place of
+its `{}`:
+
+    <!--== benchmarks/brighter.json brighter_laa.languages.{} .2f -->
+    | Hindi | 0.76<!--=hin.common--> | 0.77<!--=hin.own--> |
+
 REPRODUCTION.md is read as a file, so it has no comments: a YAML file names the words around each of its numbers, see `_bound`.
 
 `python -m benchmarks.study figures FILE...` writes the numbers anew.
@@ -92,13 +98,19 @@ def _line(document: Path, text: str, position: int) -> str:
 def _marked(document: Path) -> tuple[Path, list[_Place], list[str]]:
     """The numbers of a page with marks, and faults."""
     text = document.read_text(encoding="utf-8")
-    places, faults = [], []
+    places, faults, common = [], [], "{}"
     for match in _FIGURE.finditer(text):
-        if match["mark"] is not None and match["number"] is None:
+        if match["mark"] is None:
+            continue
+        if match["source"].startswith("="):
+            common = match["source"][1:]
+        elif match["number"] is None:
             where = _line(document, text, match.start("mark"))
             faults.append(f"{where}: `{match['mark']}` must follow a number, without a space between them.")
-        elif match["mark"] is not None:
-            places.append(_Place(*match.span("number"), match["source"]))
+        else:
+            named = re.match(r"\s*\S+/\S+\.json\s", match["source"])
+            source = match["source"] if named else common.replace("{}", match["source"].strip())
+            places.append(_Place(*match.span("number"), source))
     return document, places, faults
 
 

@@ -48,6 +48,8 @@ def test_numbers_are_written_from_the_records(tmp_path, study):
         ("**0.1 ± 0.2", "laa-seed-42.json seeds mean.1f"): "**0.5 ± 0.0",
         ("2", "results.json forward of cg, base.median .2f"): "1.12",
         ("3", "results.json a.py --size 8x64.rows.0.median .2f"): "1.12",
+        ("<!--== laa-seed-*.json {} mean -->4", "test.macro.f1"): "<!--== laa-seed-*.json {} mean -->0.550 ± 0.071",
+        ("5", "./laa-seed-43.json test.rows"): "5,427",
     }
     text, renewed = (
         "\n".join(f"{number}<!--= {source} -->" for number, source in pairs)
@@ -111,6 +113,8 @@ def test_a_file_of_sources_leaves_the_document_without_marks(tmp_path, study):
 def test_the_figures_of_the_documents_are_those_of_the_committed_records(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert renew_figures(DOCUMENTS, check=True)[1] == []
-    sources = re.findall(r"\d<!--= *(\S+)", "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS))
+    sources = re.findall(
+        r"<!--==? *(\S+/\S+\.json)", "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
+    )
     assert all(source.startswith(("benchmarks/", "hf_emotion/ready/")) for source in sources)
     assert (ROOT / "REPRODUCTION.md").stat().st_size <= 12_000
