@@ -37,19 +37,17 @@ from hf_emotion.training.recipe_checks import load_recipe
 
 app = typer.Typer(help="Figures of runs on BRIGHTER.")
 Output = Annotated[Path, typer.Option("--output", "-o")]
+Settings = Annotated[list[str] | None, typer.Option("--set")]
+VALUES = ("pearson", "ccc", "mae")
 
 
 def of_labels(run: Path, report: RunReport) -> dict[str, Any]:
     dev, test = (read_predictions(run, split, multi_label=True) for split in ("validation", "test"))
-    thresholds = list((report.best.thresholds or {}).values())
-    found = {}
+    thresholds, found = list((report.best.thresholds or {}).values()), {}
     for code in sorted(set.intersection(*({row.partition(":")[0] for row in part.ids} for part in (dev, test)))):
         (dev_gold, dev_scores), (gold, scores) = (_of_language(part, code) for part in (dev, test))
-        kinds = {
-            "common": thresholds,
-            "own": metrics.tune_thresholds(dev_gold, dev_scores),
-            "fixed": [0.5] * len(test.names),
-        }
+        own = metrics.tune_thresholds(dev_gold, dev_scores)
+        kinds = {"common": thresholds, "own": own, "fixed": [0.5] * len(test.names)}
         figures = {kind: metrics.goemotions(gold, scores, at, test.names)["macro_f1"] for kind, at in kinds.items()}
         found[code] = {"rows": len(gold), "validation_rows": len(dev_gold), **figures}
     return found
@@ -61,18 +59,18 @@ def _of_language(part: Predictions, code: str) -> tuple[np.ndarray, np.ndarray]:
     return np.where(part.annotated, part.gold, -1)[rows], part.probabilities[rows]
 
 
-def of_values(run: Path, report: RunReport) -> dict[str, Any]:
-    table = pyarrow.parquet.read_table(run / "values.parquet")
-    names = json.loads(table.schema.metadata[b"label_names"])
-    rows = [row for row in table.to_pylist() if row["split"] == "test"]
-    found = {}
-    for code in sorted({row["id"].split(":")[0] for row in rows}):
-        own = [row for row in rows if row["id"].startswith(f"{code}:")]
-        figures = metrics.regression(
-            np.array([row["gold"] for row in own]), np.array([row["values"] for row in own]), names
-        )
-        found[code] = {"rows": len(own), **{metric: figures[metric] for metric in ("pearson", "ccc", "mae")}}
+def of_values(run: Path) -> dict[str, Any]:
+    table = pyarrow.parquet.read_table(run / "values.parquet", filters=[("split", "=", "test")])
+    names, rows, found = json.loads(table.schema.metadata[b"label_names"]), table.to_pandas(), {}
+    for code, own in rows.groupby(rows["id"].str.partition(":")[0]):
+        figures = metrics.regression(np.stack(own["gold"]), np.stack(own["values"]), names)
+        found[code] = {"rows": len(own), **{metric: figures[metric] for metric in VALUES}}
     return found
+
+
+def _kept(kinds: dict[str, dict]) -> dict[str, dict]:
+    """Mean and standard deviation over seeds, all languages in one part."""
+    return {kind: {m: each[m] for m in ("macro_f1", *VALUES) if m in each} for kind, each in kinds.items()}
 
 
 @app.command()
@@ -80,26 +78,20 @@ def languages(runs: list[Path], output: Output) -> None:
     """Measure finished runs in each of their languages; entries of other runs stay in the file."""
     found = recorded(output)
     for run in runs:
-        report = RunReport.read(run)
-        values = (run / "values.parquet").is_file()
-        own = of_values(run, report) if values else of_labels(run, report)
-        measured = ("pearson", "ccc", "mae") if values else ("common", "own", "fixed")
-        # The test labels of Spanish and Ukrainian are not public.
-        means = {metric: float(np.mean([each[metric] for each in own.values()])) for metric in measured} if own else {}
-        facts: dict[str, Any] = {
+        report, values = RunReport.read(run), (run / "values.parquet").is_file()
+        own = of_values(run) if values else of_labels(run, report)
+        measured = VALUES if values else ("common", "own", "fixed")
+        if not own:  # Spanish has no public test labels
+            measured = ()
+        found[run.name] = {
             "base_model": report.base_model,
             "train_rows": report.rows["train"],
             "seeds": len(report.runs),
+            "best_dev_metric": report.best.best_dev_metric,
+            "over_seeds": {split: _kept(kinds) for split, kinds in report.summary.items()},
+            "mean": {metric: float(np.mean([each[metric] for each in own.values()])) for metric in measured},
+            "languages": own,
         }
-        facts["best_dev_metric"] = report.best.best_dev_metric
-        over_seeds = {  # mean and standard deviation, all languages in one part
-            split: {
-                kind: {metric: each[metric] for metric in ("macro_f1", "pearson", "ccc", "mae") if metric in each}
-                for kind, each in kinds.items()
-            }
-            for split, kinds in report.summary.items()
-        }
-        found[run.name] = {**facts, "over_seeds": over_seeds, "mean": means, "languages": own}
         print(run.name, json.dumps(found[run.name], indent=1))
     write_json(output, found)
 
@@ -119,12 +111,7 @@ def unseen(run: Path, output: Output, data_dir: Path | None = None, rows: int = 
 
 
 @app.command()
-def masking(
-    name: str,
-    output: Output,
-    data_dir: Path | None = None,
-    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
-) -> None:
+def masking(name: str, output: Output, data_dir: Path | None = None, set_: Settings = None) -> None:
     """Train a recipe with the labels that were not annotated masked, and with them counted as absent; measure both with them masked."""
     recipe = load_recipe(name, set_ or [])
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
@@ -133,41 +120,24 @@ def masking(
     for kind, rows in (("masked", splits), ("absent", absent)):
         with tempfile.TemporaryDirectory() as folder:
             report = train(recipe, Path(folder) / "run", splits=rows)
-            test = report.summary["test"]
-            names = report.best.figures("test")["tuned"]["per_label"]
-            found[kind] = {
-                "macro_f1": test["tuned"]["macro_f1"]["mean"],
-                "fixed_macro_f1": test["fixed"]["macro_f1"]["mean"],
-                "per_label": {label: own["f1"] for label, own in names.items()},
-            }
+        test, names = report.summary["test"], report.best.figures("test")["tuned"]["per_label"]
+        found[kind] = {
+            "macro_f1": test["tuned"]["macro_f1"]["mean"],
+            "fixed_macro_f1": test["fixed"]["macro_f1"]["mean"],
+            "per_label": {label: own["f1"] for label, own in names.items()},
+        }
         print(kind, found[kind])
     write_json(output, {"base_model": recipe.base_model, "rows": len(splits["train"]), **found})
 
 
-# Written for this measurement: anger, and joy, that rises.
-RISING = (
-    "The train leaves at nine.",
-    "I am a little annoyed about the delay.",
-    "I am angry about the delay.",
-    "I am very angry, this is not acceptable.",
-    "I am furious, how dare they treat us like this!",
-    "The weather was all right.",
-    "It was nice to see you.",
-    "I am glad that you came.",
-    "I am so happy that you came!",
-    "This is the happiest day of my life, I am crying with joy!",
-)
-
-
 @app.command()
 def rising(run: Path, output: Output) -> None:
-    """Predict the intensities of ten sentences."""
-    found = [
-        {"text": text, **{item["label"]: round(item["score"], 3) for item in items}}
-        for text, items in zip(RISING, Predictor(run)(RISING), strict=True)
-    ]
-    for row in found:
-        print(row)
+    """Predict the intensities of the ten sentences of brighter_rising.json, which were written for it: anger, and joy, that rises."""
+    texts = [row["text"] for row in recorded(Path(__file__).with_name("brighter_rising.json"))["sentences"]]
+    found = []
+    for text, items in zip(texts, Predictor(run)(texts), strict=True):
+        found.append({"text": text, **{item["label"]: round(item["score"], 3) for item in items}})
+    print(*found, sep="\n")
     write_json(output, {"model": run.name, "sentences": found})
 
 

@@ -15,29 +15,43 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.measuring import machine, recorded
-from hf_emotion.inference import load_predictor
-from hf_emotion.io.files import write_json
-from hf_emotion.runtime.onnx import MODEL
-from hf_emotion.runtime.ready import for_prediction
-from hf_emotion.tasks.loading import load_split
+from benchmarks.measuring import machine, recorded, seconds
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class Handler(http.server.SimpleHTTPRequestHandler):
     sent = 0
+    packed: tuple[str, ...] = ()  # endings of files to compress
 
     def log_message(self, *_):
         pass
 
-    def copyfile(self, source, outputfile):
-        content = source.read()
-        Quiet.sent += len(content)
-        outputfile.write(content)
+    def do_GET(self):
+        file = Path(self.translate_path(self.path))
+        file = file / "index.html" if file.is_dir() else file
+        content = file.read_bytes() if file.is_file() else b""
+        self.send_response(200 if file.is_file() else 404)
+        if file.suffix in Handler.packed:
+            content = gzip.compress(content)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", self.guess_type(file))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        Handler.sent += len(content)
+
+
+def opened(playwright: Any, folder: str | Path) -> tuple[http.server.HTTPServer, Any, str]:
+    """A server of the files in a folder, a tab of headless Chromium, and the server's address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    tab = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"]).new_page()
+    tab.set_default_timeout(1_800_000)
+    return server, tab, f"http://127.0.0.1:{server.server_port}/"
 
 
 def compared(answers: list, expected: list) -> dict[str, float]:
@@ -49,19 +63,26 @@ def compared(answers: list, expected: list) -> dict[str, float]:
             found.setdefault((one["label"], one.get("term")), []).append(one["score"])
         return found
 
-    pairs = [(scores_of(a), scores_of(b)) for a, b in zip(answers, expected, strict=True)]
-    counts = [({k: len(v) for k, v in a.items()}, {k: len(v) for k, v in b.items()}) for a, b in pairs]
-    distances = [
-        abs(x - y) for a, b in pairs for key in a.keys() & b.keys() for x, y in zip(a[key], b[key], strict=False)
-    ]
+    same, distances = 0, []
+    for both in zip(answers, expected, strict=True):
+        a, b = map(scores_of, both)
+        same += a.keys() == b.keys() and all(len(a[key]) == len(b[key]) for key in a)
+        pairs = (pair for key in a.keys() & b.keys() for pair in zip(a[key], b[key], strict=False))
+        distances += [abs(x - y) for x, y in pairs]
     return {
-        "percent_same_labels": 100 * sum(a == b for a, b in counts) / len(answers),
+        "percent_same_labels": 100 * same / len(answers),
         "largest_difference_of_scores": max(distances),
         "mean_difference_of_scores": sum(distances) / len(distances),
     }
 
 
 def main() -> None:
+    from hf_emotion.inference import load_predictor
+    from hf_emotion.io.files import write_json
+    from hf_emotion.runtime.onnx import MODEL
+    from hf_emotion.runtime.ready import for_prediction
+    from hf_emotion.tasks.loading import load_split
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("folder", type=Path)
@@ -72,47 +93,33 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     texts = list(load_split(arguments.dataset, arguments.split, arguments.data_dir)["text"])[: arguments.rows]
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=arguments.folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    facts = json.loads((arguments.folder / "model.json").read_text(encoding="utf-8"))
-    found = {"storage": facts["storage"], **machine(1), "load": os.getloadavg()[0]}
+    facts = recorded(arguments.folder / "model.json")
+    found = {"texts": len(texts), "storage": facts["storage"], **machine(1), "load": os.getloadavg()[0]}
     found["percent_same_labels_on_validation"] = {name: 100 * share for name, share in facts["agreement"].items()}
     with sync_playwright() as start:
-        browser = start.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        found["browser"] = browser.version
-        tab = browser.new_page()
-        tab.set_default_timeout(1_800_000)
-        complaints = []
+        server, tab, address = opened(start, arguments.folder)
+        browser, complaints, answers = tab.context.browser, [], []
         tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        began = time.perf_counter()
-        tab.goto(f"http://127.0.0.1:{server.server_port}/")
-        tab.locator("#ask:enabled").wait_for()
-        found["seconds_until_ready"] = time.perf_counter() - began
-        found["megabytes_loaded"] = Quiet.sent / 1e6
-        found["seconds_of_first_answer"] = tab.evaluate(
-            "async (text) => { const start = performance.now(); await model.predict([text]); return (performance.now() - start) / 1000 }",
-            texts[0],
-        )
-        began = time.perf_counter()
-        answers = tab.evaluate("(texts) => model.predict(texts)", texts)
-        found["texts_per_second"] = len(texts) / (time.perf_counter() - began)
-        session = tab.context.new_cdp_session(tab)
-        found["megabytes_of_page_heap"] = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
-        renderers = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-        pages = [
-            int(Path(f"/proc/{one['id']}/statm").read_text().split()[1])
-            for one in renderers
-            if one["type"] == "renderer"
-        ]
-        found["megabytes_of_memory"] = sum(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        ready, predict = tab.locator("#ask:enabled").wait_for, "(texts) => model.predict(texts)"
+        found["browser"] = browser.version
+        found["seconds_until_ready"] = seconds(lambda: (tab.goto(address), ready()))
+        found["megabytes_loaded"] = Handler.sent / 1e6
+        found["seconds_of_first_answer"] = seconds(lambda: tab.evaluate(predict, texts[:1]))
+        all_texts = seconds(lambda: answers.extend(tab.evaluate(predict, texts)))
+        found["texts_per_second"] = len(texts) / all_texts
+        heap = tab.context.new_cdp_session(tab).send("Runtime.getHeapUsage")
+        found["megabytes_of_page_heap"] = heap["usedSize"] / 1e6
+        processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+        statistics = [Path(f"/proc/{one['id']}/statm") for one in processes if one["type"] == "renderer"]
+        pages = sum(int(file.read_text().split()[1]) for file in statistics)
+        found["megabytes_of_memory"] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
         server.shutdown()
         server.server_close()
         tab.reload()
-        tab.locator("#ask:enabled").wait_for()
+        ready()
         found["ready_again_without_network"] = True
         found["complaints_of_console"] = [one for one in complaints if "Failed to load resource" not in one]
         browser.close()
-    found["texts"] = len(texts)
     with tempfile.TemporaryDirectory() as temporary:  # the page's graph in Python
         same = shutil.copytree(for_prediction(arguments.model), Path(temporary, "same"))
         (same / MODEL).write_bytes(gzip.decompress((arguments.folder / "model.onnx.gz").read_bytes()))

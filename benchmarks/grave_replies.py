@@ -8,39 +8,28 @@ The contexts are those of benchmarks/grave_contexts.json: `test`, and `harmless`
 readers said which replies to `test` are bad: glad, joking, angry at the person, blaming, or harmful.
 """
 
-import argparse
-import json
-from collections.abc import Sequence
+import itertools
 from pathlib import Path
+from typing import Annotated
 
 import torch
+import typer
 
+from benchmarks.measuring import recorded
 from hf_emotion import ReplyGenerator
 from hf_emotion.io.files import write_json
 
 
-CONTEXTS = Path(__file__).with_name("grave_contexts.json")
-ASKED = ("joy", "amusement", "anger", "caring")
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("generator", help="run folder or ready model")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file")
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args(argv)
-    torch.set_num_threads(arguments.threads)
-    generator = ReplyGenerator(arguments.generator)
-    record = {}
-    for part, contexts in json.loads(CONTEXTS.read_text(encoding="utf-8")).items():
-        pairs = [(context, emotion) for context in contexts for emotion in ASKED]
-        replies = generator(*map(list, zip(*pairs, strict=True)), seed=0, progress=True)
-        record[part] = [
-            {"context": context, "emotion": emotion, "reply": reply}
-            for (context, emotion), reply in zip(pairs, replies, strict=True)
-        ]
-    write_json(arguments.output, record)
+def main(generator: str, output: Annotated[Path, typer.Option()], threads: int = 2) -> None:
+    """The replies of a run folder or ready model, as a JSON file."""
+    torch.set_num_threads(threads)
+    model, record = ReplyGenerator(generator), {}
+    for part, contexts in recorded(Path(__file__).with_name("grave_contexts.json")).items():
+        pairs = [*zip(*itertools.product(contexts, ("joy", "amusement", "anger", "caring")), strict=True)]
+        rows = zip(*pairs, model(*map(list, pairs), seed=0, progress=True), strict=True)
+        record[part] = [dict(zip(("context", "emotion", "reply"), row, strict=True)) for row in rows]
+    write_json(output, record)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

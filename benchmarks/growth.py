@@ -7,80 +7,70 @@ predictor, rows of a file, and Ray's workers. docs/pictures/speed.py draws those
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from benchmarks.measuring import interleaved, keep, machine, ratio, recorded, result, spent
-from benchmarks.predicting import small_model, write_texts
-from benchmarks.texts import WORDS, save_untrained, synthetic_texts
+from benchmarks.measuring import interleaved, keep, machine, ratio, recorded, result
+from benchmarks.predicting import WORDS, save_untrained, small_model, synthetic_texts, write_texts
 from benchmarks.training import inputs_for, pair, step_of
 from hf_emotion import Predictor
 from hf_emotion.io.files import write_json
 
 
-Sides = dict[str, Callable[[], object]]  # name -> what to time; the second one, if any, is the stock peer
-CALLS = 256  # of all threads together
+Timed = tuple[str, list[Callable[[], object]]]  # in words; the action, and the stock peer's if there is one
 
 
-def steps(model_type: str, batch_size: int = 8, length: int = 64, **fields) -> Sides:
-    models = pair(model_type, "minilm", **fields)
-    both = [step_of(model, inputs_for(model.config, batch_size, length)) for model in models]
-    return dict(zip((model_type, "stock BERT"), both, strict=True))
+def sweeps(folder: Path) -> dict[str, tuple[list[int], Callable[[int], Timed]]]:
+    """Name -> values, function from a value to what is timed; models and files are made in the folder."""
 
+    def steps(model_type: str, length: int = 64, **fields) -> Timed:
+        models = pair(model_type, "minilm", **fields)
+        both = [step_of(model, inputs_for(model.config, 8, length)) for model in models]
+        return f"{model_type} against stock BERT", both
 
-class Predictions:
-    """The sweeps over predictions, with an untrained label-aware model over MiniLM in a folder."""
+    def predictor() -> Predictor:
+        return Predictor(save_untrained(folder / "model", "minilm", "label-aware-bert"), device="cpu")
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def checkpoint(self) -> Path:
-        place = self.folder / "model"
-        return place if place.is_dir() else save_untrained(place, "minilm", "label-aware-bert")
-
-    def tokens(self, number: int) -> Sides:
+    def tokens(number: int) -> Timed:
         """64 texts; longer ones than the model's maximum are read in windows."""
-        predictor = Predictor(self.checkpoint(), device="cpu")
         texts = [" ".join(WORDS[(row + i) % len(WORDS)] for i in range(number - 2)) for row in range(64)]
-        return {"Predictor": lambda: predictor(texts)}
+        return "Predictor", [partial(predictor(), texts)]
 
-    def callers(self, number: int) -> Sides:
-        """`CALLS` texts, each a call of its own, from threads that share a predictor."""
-        texts, predictor = synthetic_texts(CALLS), Predictor(self.checkpoint(), device="cpu")
+    def callers(number: int) -> Timed:
+        """256 texts, each a call of its own, from threads that share a predictor."""
+        texts, shared = synthetic_texts(256), predictor()
 
         def call() -> None:
             with ThreadPoolExecutor(number) as pool:
-                list(pool.map(predictor, texts))
+                list(pool.map(shared, texts))
 
-        return {"Predictor": call}
+        return "Predictor", [call]
 
-    def file(self, rows: int, *options: str) -> Sides:
+    def file(rows: int, *options: str) -> Timed:
         """`predict --input` with a small model, in a process of its own."""
-        place = self.folder / "checkpoint"
-        place = place if place.is_dir() else small_model(self.folder)
-        source, output = write_texts(self.folder / f"{rows}.csv", rows), self.folder / "output.jsonl"
-        command = [sys.executable, "-m", "hf_emotion", "predict", place, "--input", source, "--output", output]
-        return {"predict --input": lambda: (output.unlink(missing_ok=True), spent([*command, *options]))}
+        source, output = write_texts(folder / f"{rows}.csv", rows), folder / "output.jsonl"
+        words = ["-m", "hf_emotion", "predict", small_model(folder), "--input", source, "--output", output, *options]
 
-    def workers(self, number: int) -> Sides:
-        return self.file(200_000, "--engine", "ray", "--workers", str(number))
+        def run() -> None:
+            output.unlink(missing_ok=True)
+            subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
 
+        return "predict --input", [run]
 
-def sweeps(folder: Path) -> dict[str, tuple[list[int], Callable[[int], Sides]]]:
-    """Name -> values, function from a value to what to time."""
-    predictions = Predictions(folder)
     return {
         "labels": ([2, 28, 100, 300, 1000], lambda n: steps("label-aware-bert", num_labels=n)),
         "length": ([32, 64, 128, 256, 512], lambda n: steps("qacg-bert", length=n)),
-        "tokens": ([8, 32, 128, 512, 1024, 4096], predictions.tokens),
-        "callers": ([1, 2, 4, 8, 16, 64], predictions.callers),
-        "file": ([10_000, 100_000, 1_000_000], predictions.file),
-        "workers": ([1, 2, 4], predictions.workers),
+        "tokens": ([8, 32, 128, 512, 1024, 4096], tokens),
+        "callers": ([1, 2, 4, 8, 16, 64], callers),
+        "file": ([10_000, 100_000, 1_000_000], file),
+        "workers": ([1, 2, 4], lambda n: file(200_000, "--engine", "ray", "--workers", str(n))),
     }
 
 
@@ -97,17 +87,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
         known = sweeps(Path(name))
         for sweep in arguments.sweeps or known:
-            values, sides_at = known[sweep]
+            values, timed_at = known[sweep]
             rows = []
             for value in arguments.values or values:
-                sides = sides_at(value)
-                training = len(sides) == 2
+                what, actions = timed_at(value)
+                training = len(actions) == 2
                 warm_up = int(sweep not in ("file", "workers"))  # each of them is a process of its own
-                times = interleaved(list(sides.values()), arguments.pairs, warm_up, keep_memory=training)
-                work = f"{sweep} {value}: {' against '.join(sides)}"
+                times = interleaved(actions, arguments.pairs, warm_up, keep_memory=training)
+                work = f"{sweep} {value}: {what}"
                 rows.append(ratio("growth", work, *times) if training else result("growth", work, *times, unit="s"))
-            command = f"growth.py {sweep} --pairs {arguments.pairs}"
-            keep(found, command, {"machine": machine(arguments.threads), "rows": rows})
+            own = {"machine": machine(arguments.threads), "rows": rows}
+            keep(found, f"growth.py {sweep} --pairs {arguments.pairs}", own)
             if arguments.output is not None:
                 write_json(arguments.output, found)
 

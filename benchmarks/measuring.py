@@ -10,14 +10,16 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 
 PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
@@ -40,10 +42,9 @@ def keep(found: dict[str, Any], command: str, own: dict[str, Any]) -> None:
 
 def machine(threads: int) -> dict[str, str]:
     """Hardware, versions and date."""
-    processor = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").is_file():
-        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-        processor = names[0].partition(":")[2].strip() if names else processor
+    facts = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
+    names = re.findall(r"^model name\s*: (.*)", facts, re.MULTILINE)
+    processor = names[0].strip() if names else platform.processor() or platform.machine()
     return {
         "machine": f"{processor} ({os.cpu_count()} CPUs, {threads} threads, load {os.getloadavg()[0]:.1f})",
         "Python": platform.python_version(),
@@ -58,13 +59,8 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(
-    actions: Sequence[Callable[[], object]], pairs: int, warm_up: int = 2, keep_memory: bool = False
-) -> list[list[float]]:
-    """
-    Seconds of each action, [actions][pairs]; every round runs all actions once. With `keep_memory` the process keeps freed memory,
-    as it does in a training.
-    """
+def interleaved(actions: Sequence[Callable], pairs: int, warm_up: int = 2, keep_memory=False) -> list[list[float]]:
+    """Seconds of each action in each round, [actions][pairs]. `keep_memory`: the process keeps freed memory, as in a training."""
     from hf_emotion.training.memory import freed_memory_kept
 
     with freed_memory_kept() if keep_memory else contextlib.nullcontext():
@@ -74,14 +70,6 @@ def interleaved(
     return [list(series) for series in zip(*rounds, strict=True)]
 
 
-def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile."""
-    if len(values) == 1:
-        return (values[0],) * 3
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, median, high
-
-
 def ratio(topic: str, work: str, ours: Sequence[float], peer: Sequence[float], unit: str = "s", **goal) -> dict:
     """A row: ours / peer with the goal `at_most` or without one; peer / ours, the speed-up, with the goal `at_least`."""
     ratios = [b / a if "at_least" in goal else a / b for a, b in zip(ours, peer, strict=True)]
@@ -89,17 +77,16 @@ def ratio(topic: str, work: str, ours: Sequence[float], peer: Sequence[float], u
     return result(topic, work, ratios, "×", **goal, **both)
 
 
-def result(
-    topic: str,
-    work: str,
-    values: Sequence[float],
-    unit: str,
-    at_most: float | None = None,
-    at_least: float | None = None,
-    **details,
+def beside(
+    topic: str, work: str, actions: Sequence[Callable], pairs: int, warm_up=2, keep_memory=False, **goal
 ) -> dict:
+    """The row of an action of ours beside the peer's."""
+    return ratio(topic, work, *interleaved(actions, pairs, warm_up, keep_memory), **goal)
+
+
+def result(topic: str, work: str, values: Sequence[float], unit: str, at_most=None, at_least=None, **details) -> dict:
     """Make and print one row: the median of some values, and the goal if there is one."""
-    low, median, high = spread(values)
+    low, median, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
     goal, met = "", None
     if at_least is not None:
         goal, met = f"≥ {at_least:g}", bool(median >= at_least)
@@ -124,27 +111,15 @@ def figure(row: dict) -> str:
 
 # A process inherits the peak memory of its parent, so a small process must stand between.
 _STARTER = """
-import json, resource, subprocess, sys, time
-start = time.perf_counter()
+import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
-wall, used = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([used.ru_utime + used.ru_stime, wall, used.ru_maxrss]))
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)
 """
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What a command used from start to end: processor seconds, wall-clock seconds, largest resident memory in MiB."""
-
-    processor: float
-    wall: float
-    memory: float
-
-
-def spent(command: Sequence[str | os.PathLike], **variables: str) -> Spent:
-    """Run a command, with further environment variables. Raises CalledProcessError: it failed; its stderr has been shown."""
+def peak_memory(command: Sequence[str | os.PathLike]) -> float:
+    """The largest resident memory of a command, MiB. Raises CalledProcessError: it failed; its stderr has been shown."""
     starter = [sys.executable, "-I", "-S", "-c", _STARTER, *map(str, command)]
-    done = subprocess.run(starter, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
-    processor, wall, memory = json.loads(done.stdout)
-    return Spent(processor, wall, memory / (2**20 if sys.platform == "darwin" else 2**10))  # bytes on macOS
+    peak = subprocess.run(starter, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return int(peak) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes on macOS

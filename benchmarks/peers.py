@@ -10,44 +10,39 @@ The rows go into peers.json; `python -m benchmarks.run_all --table` writes RESUL
 """
 
 import argparse
+import asyncio
+import importlib.metadata
 import importlib.util
 import itertools
 import json
 import os
 import shutil
+import signal
+import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.error import URLError
 
-from benchmarks.measuring import machine, ratio, recorded, spent
-from hf_emotion.io.files import write_json
+import yaml
+
+from benchmarks.measuring import machine, ratio, recorded
+from hf_emotion.io.files import creating, write_json
 
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = Path(os.environ.get("HF_EMOTION_PEERS", ROOT / "build" / "peers")).resolve()
-NODE_PACKAGES = ("@huggingface/transformers@4.3.2", "onnxruntime-web@1.30.0", "@huggingface/tokenizers@0.2.0")
-TORCH = "torch==2.13.0"  # an exact pin also keeps pip from builds with CUDA packages
-# Environment -> what pip installs there, the tool itself first.
-ENVIRONMENTS = {
-    "infinity": ("infinity-emb[server,torch,optimum]==0.0.78",),
-    "litserve": ("litserve==0.2.19",),
-    "sentence-transformers": ("sentence-transformers[train]==6.2.0",),
-    "sentence-transformers-onnx": ("sentence-transformers[onnx]==5.1.2", "transformers<5"),  # optimum-onnx needs it
-    "setfit": ("setfit==1.2.0", "transformers<5"),
-    "simpletransformers": ("simpletransformers==0.70.8",),
-    "pysentimiento": ("pysentimiento==0.7.3",),
-    "tweetnlp": ("tweetnlp==0.4.5", "transformers<5"),
-    "onnxruntime": ("onnxruntime==1.31.1",),
-    "playwright": ("playwright==1.65.2",),
-    "pyabsa": ("pyabsa==2.4.2", "transformers<5", "update_checker<1"),
-}
-# These run beside our versions of all else. The others need older ones, and share torch alone.
-BESIDE_OURS = ("litserve", "sentence-transformers", "onnxruntime", "playwright")
+PACKAGES = yaml.safe_load(Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8"))
+OUR_PACKAGES = Path(importlib.util.find_spec("torch").origin).parents[1]
 
 
 def python_of(name: str) -> str:
@@ -55,35 +50,32 @@ def python_of(name: str) -> str:
     if name == "ours":
         return sys.executable
     folder, shared = PLACE / name, PLACE / "shared"
+    python = folder / "bin" / "python"
     if not (folder / "installed").is_file():
-        here = Path(importlib.util.find_spec("torch").origin).parents[1]
         shared.mkdir(parents=True, exist_ok=True)
-        for part in (here / "torch", here / "torchgen", here / "functorch", *here.glob("torch-*.dist-info")):
-            if part.exists() and not (shared / part.name).is_symlink():
-                (shared / part.name).symlink_to(part)
-        (constraints := PLACE / "constraints.txt").write_text(TORCH + "\n")
+        for name_of in ("torch", "torchgen", "functorch", "torch-*.dist-info"):
+            for part in OUR_PACKAGES.glob(name_of):
+                with suppress(FileExistsError):
+                    (shared / part.name).symlink_to(part)
+        (constraints := PLACE / "constraints.txt").write_text(PACKAGES["torch"] + "\n")
         venv.create(folder, clear=True, symlinks=True)
         site = next(folder.glob("lib/*/site-packages"))
-        (site / "shared.pth").write_text(str(here if name in BESIDE_OURS else shared))
-        python = folder / "bin" / "python"
+        (site / "shared.pth").write_text(str(OUR_PACKAGES if name in PACKAGES["beside_ours"] else shared))
         pip = [sys.executable, "-m", "pip", "--python", python, *"install -q --no-compile -c".split(), constraints]
-        subprocess.run([*pip, TORCH, *ENVIRONMENTS[name]], check=True)
+        subprocess.run([*pip, PACKAGES["torch"], *PACKAGES["python"][name]], check=True)
         (folder / "installed").touch()
-    return str(folder / "bin" / "python")
-
-
-VERSIONS = """
-import importlib.metadata as metadata, sys
-found = {one.name.lower(): one.version for one in reversed(list(metadata.distributions()))}
-print(", ".join(f"{name} {found[name]}" for name in sys.argv[1:] if name in found))
-"""
+    return str(python)
 
 
 def versions(environment: str) -> str:
     """ "litserve 0.2.19, transformers 5.23.0"."""
-    tool = ENVIRONMENTS.get(environment, ("",))[0].partition("==")[0].partition("[")[0]
-    command = [python_of(environment), "-c", VERSIONS, *filter(None, dict.fromkeys((tool, "transformers")))]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    beside = environment in ("ours", *PACKAGES["beside_ours"])
+    places = [*[OUR_PACKAGES] * beside, *(PLACE / environment).glob("lib/*/site-packages")]
+    installed = importlib.metadata.distributions(path=[str(place) for place in places])
+    # What the environment has itself comes last.
+    found = {one.name.lower().replace("_", "-"): one.version for one in installed}
+    tool = PACKAGES["python"].get(environment, ("",))[0].partition("==")[0].partition("[")[0]
+    return ", ".join(f"{name} {found[name]}" for name in dict.fromkeys((tool, "transformers")) if name in found)
 
 
 # A process that sets up `run` and then runs it once for each line it reads. Libraries may print: their stdout is stderr.
@@ -101,28 +93,37 @@ for line in sys.stdin:
 """
 
 
-class Worker:
-    """A side of a comparison: `setup` is Python that defines `run()`, which returns None or the first probabilities, and perhaps `loaded`, bytes."""
+class Side(NamedTuple):
+    """
+    A side of a comparison: Python that defines `run()`, which returns None or the first probabilities, and perhaps `loaded`, bytes; its own
+    variables beside those that all sides have; of a peer the side of ours that it stands beside, and its own goal.
+    """
 
-    def __init__(self, environment: str, setup: str, given: Path, threads: int):
-        script = given.with_name(f"{len(list(given.parent.iterdir()))}.py")
-        script.write_text(WORKER.replace("{setup}", setup))
-        variables = {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+    environment: str
+    setup: str
+    own: dict[str, Any] = {}
+    ours: str | None = None
+    goal: dict[str, float] = {}
+
+
+@contextmanager
+def running(side: Side, shared: dict[str, Any], threads: int) -> Iterator[Callable[[], list]]:
+    """A process of a side. Yields what runs it once, and returns seconds, what `run` returned, and `loaded`."""
+    variables = {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+    command = [python_of(side.environment), "side.py", "given.json"]
+    with tempfile.TemporaryDirectory() as folder, suppress(BrokenPipeError):
+        write_json(Path(folder, "given.json"), shared | side.own)
+        Path(folder, "side.py").write_text(WORKER.replace("{setup}", side.setup))
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        command = [python_of(environment), script, given]
-        self.process = subprocess.Popen(command, **pipes, env={**os.environ, **variables}, cwd=given.parent)
+        with subprocess.Popen(command, **pipes, env={**os.environ, **variables}, cwd=folder) as process:
 
-    def run(self) -> tuple[float, Any, int | None]:
-        """Seconds, what `run` returned, and `loaded`."""
-        print(file=self.process.stdin, flush=True)
-        if not (line := self.process.stdout.readline()):
-            raise RuntimeError(f"the process ended with {self.process.wait()}")
-        return tuple(json.loads(line))
+            def run() -> list:
+                print(file=process.stdin, flush=True)
+                if not (line := process.stdout.readline()):
+                    raise RuntimeError(f"the process ended with {process.wait()}")
+                return json.loads(line)
 
-    def close(self) -> None:
-        with suppress(OSError):
-            self.process.stdin.close()
-        self.process.wait()
+            yield run
 
 
 FAILED: dict[str, str] = {}  # peer -> why it is not measured
@@ -137,50 +138,38 @@ def failing(name: str) -> Iterator[None]:
         FAILED[name] = f"exit code {error.returncode}" if hasattr(error, "returncode") else str(error)
 
 
-def compared(
-    work: str,
-    sides: dict[str, tuple[str, str]],
-    against: dict[str, str],
-    given: dict[str, Any],
-    arguments: argparse.Namespace,
-    **goal: float,
-) -> list[dict]:
-    """Rows of all peers that run, each against the side of ours that `against` names; `sides`: name -> environment, `setup`."""
-    rows, workers, answers, loaded = [], {}, {}, {}
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        data = Path(name) / "given.json"
-        write_json(data, given)
-        for side, (environment, setup) in sides.items():
-            with failing(side):
-                worker = Worker(environment, setup, data, arguments.threads)
-                stack.callback(worker.close)
-                _, answers[side], loaded[side] = worker.run()  # which warms it up
-                workers[side] = worker
-        times: dict[str, list[float]] = {side: [] for side in workers}
-        for _ in range(arguments.pairs):
-            for side, worker in workers.items():
-                times[side].append(worker.run()[0])
-    for peer, ours in against.items():
-        if peer in workers:
-            row = ratio(work, f"{given['what']}: {ours}", times[ours], times[peer], **goal)
-            if answers[peer] and answers[ours]:
-                both = zip(itertools.chain(*answers[peer]), itertools.chain(*answers[ours]), strict=True)
-                row["largest_difference"] = max(abs(a - b) for a, b in both)
-            found = [row]
-            if loaded[peer]:
-                sizes = ([loaded[side] / 1e6] for side in (ours, peer))
-                found.append(ratio(work, f"bytes of a first visit: {ours}", *sizes, "MB", at_most=1))
-            rows += [one | {"peer": peer, "versions": versions(sides[peer][0])} for one in found]
+def compared(work: str, what: str, sides: dict[str, Side], shared: dict, arguments: Any, **goal: float) -> list[dict]:
+    """Rows of all peers that run."""
+    rows, runs, first = [], {}, {}
+    with ExitStack() as stack:
+        for name, side in sides.items():
+            with failing(name):
+                run = stack.enter_context(running(side, shared, arguments.threads))
+                _, *first[name] = run()  # which warms it up
+                runs[name] = run
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for _, (name, run) in itertools.product(range(arguments.pairs), runs.items()):
+            times[name].append(run()[0])
+    for name, (environment, _, _, ours, own_goal) in sides.items():
+        if name == ours or not {name, ours} <= runs.keys():
+            continue
+        (answers, loaded), (our_answers, our_loaded) = first[name], first[ours]
+        found = [ratio(work, f"{what}: {ours}", times[ours], times[name], **goal, **own_goal)]
+        if answers and our_answers:
+            both = zip(itertools.chain(*answers), itertools.chain(*our_answers), strict=True)
+            found[0]["largest_difference"] = max(abs(a - b) for a, b in both)
+        if loaded:
+            visit = f"bytes of a first visit: {ours}"
+            found.append(ratio(work, visit, [our_loaded / 1e6], [loaded / 1e6], "MB", at_most=1))
+        rows += [row | {"peer": name, "versions": versions(environment)} for row in found]
     return rows
 
 
 def made(name: str, make: Callable[[Path], object]) -> Path:
     """A folder beside the environments, which `make` fills if it is not there."""
     if not (place := PLACE / name).is_dir():
-        shutil.rmtree(begun := PLACE / f"{name}.part", ignore_errors=True)
-        begun.mkdir(parents=True)
-        make(begun)
-        begun.rename(place)
+        with creating(place) as begun:
+            make(begun)
     return place
 
 
@@ -195,7 +184,7 @@ def make_checkpoint(folder: Path) -> None:
     from onnxruntime.quantization import quantize_dynamic
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from benchmarks.texts import save_untrained
+    from benchmarks.predicting import save_untrained
 
     place = save_untrained(folder / "model", "minilm", None)
     tokenizer = AutoTokenizer.from_pretrained(place)
@@ -227,6 +216,76 @@ def read_texts(arguments: argparse.Namespace) -> list[str]:
     return list(itertools.islice(itertools.cycle(text for part in parts for text in part["text"]), arguments.rows))
 
 
+@dataclass
+class Server:
+    """A server whose command ends with its port, its environment, and what was measured of it in each round."""
+
+    environment: str
+    command: list[str | os.PathLike]
+    route: str = "/predict"
+    body: Callable[[str], dict] = lambda text: {"inputs": text}
+    folder: Path | None = None  # where the command runs
+    port: int = 0
+    rounds: list[tuple[float, float, int]] = field(default_factory=list)
+
+    def measure(self, texts: Sequence[str], clients: int, seconds: float) -> None:
+        """Seconds for a request, the 95th percentile of milliseconds, and the failures of a round."""
+        bodies = [json.dumps(self.body(text)).encode() for text in texts]
+        latencies, failures, wall = asyncio.run(load(self.port, self.route, bodies, clients, seconds))
+        slow = 1000 * statistics.quantiles(latencies, n=20)[-1]
+        self.rounds.append((wall / len(latencies), slow, failures))
+
+
+@contextmanager
+def started(server: Server, threads: int) -> Iterator[None]:
+    """A server that answers at /health, on a free port. Raises RuntimeError: it ended."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        server.port = free.getsockname()[1]
+    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+    command = [*server.command, str(server.port)]
+    place = {"env": variables, "cwd": server.folder, "stdout": subprocess.DEVNULL}
+    process = subprocess.Popen(command, **place, start_new_session=True)
+    try:
+        address = f"http://127.0.0.1:{server.port}/health"
+        while True:
+            with suppress(URLError, ConnectionError), urllib.request.urlopen(address):
+                break
+            if process.poll() is not None:
+                raise RuntimeError(f"the server ended with {process.returncode}")
+            time.sleep(0.02)
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # litserve leaves children
+        process.wait()
+
+
+async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, seconds: float) -> tuple:
+    """Clients that send one request after the other on open connections: seconds of each, number of failures, seconds of all."""
+    end, waiting = time.perf_counter() + seconds, itertools.cycle(bodies)
+    latencies: list[float] = []
+    failures = 0
+
+    async def client() -> None:
+        nonlocal failures
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while (start := time.perf_counter()) < end:
+            body = next(waiting)
+            head = f"POST {route} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(int(length.partition(b":")[2]))
+            failures += not answer.startswith(b"HTTP/1.1 200")
+            latencies.append(time.perf_counter() - start)
+        writer.close()
+        await writer.wait_closed()
+
+    start = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return latencies, failures, time.perf_counter() - start
+
+
 LITSERVE = """
 import sys
 import litserve, torch
@@ -256,58 +315,57 @@ if __name__ == "__main__":
 
 def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """One text a request. Tried: batches of up to 64, litserve's wait of 2 ms, infinity's two engines."""
-    from benchmarks.servers import Server, started
-
     texts = read_texts(arguments)
     flags = "--device cpu --batch-size 64 --served-model-name model --no-model-warmup --model-id"
-    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), "."]
+    infinity = [Path(python_of("infinity")).with_name("infinity_emb"), "v2", *flags.split(), ".", "--engine"]
     asked = {"route": "/classify", "body": lambda text: {"model": "model", "input": [text]}}
-    torch, onnx = asked | {"folder": place / "model"}, asked | {"folder": place / "graph"}
     (place / "lit.py").write_text(LITSERVE)
-    ours = [sys.executable, "-m", "hf_emotion", "serve"]
-    servers = {  # name -> environment and server
-        "ours, torch": ("ours", Server([*ours, place / "model", "--log", "errors", "--port"])),
-        "ours, ONNX": ("ours", Server([*ours, place / "exported", "--log", "errors", "--port"])),
-        "infinity, torch": ("infinity", Server([*infinity, "--engine", "torch", "--port"], **torch)),
-        "infinity, ONNX": ("infinity", Server([*infinity, "--engine", "optimum", "--port"], **onnx)),
-        "litserve": ("litserve", Server([python_of("litserve"), place / "lit.py", place / "model"])),
+    ours, end = [sys.executable, "-m", "hf_emotion", "serve"], ["--log", "errors", "--port"]
+    lit = [python_of("litserve"), place / "lit.py", place / "model"]
+    servers = {
+        "ours, torch": Server("ours", [*ours, place / "model", *end]),
+        "ours, ONNX": Server("ours", [*ours, place / "exported", *end]),
+        "infinity, torch": Server("infinity", [*infinity, "torch", "--port"], **asked, folder=place / "model"),
+        "infinity, ONNX": Server("infinity", [*infinity, "optimum", "--port"], **asked, folder=place / "graph"),
+        "litserve": Server("litserve", lit),
     }
     rows = []
     with ExitStack() as stack:
-        for name, (_, server) in servers.items():
+        for name, server in servers.items():
             with failing(name):
                 stack.enter_context(started(server, arguments.threads))
                 server.measure(texts, 8, 2)
-        servers = {name: side for name, side in servers.items() if name not in FAILED}
+        alive = {name: server for name, server in servers.items() if name not in FAILED}
         for clients in arguments.clients:
-            for _, server in servers.values():
-                server.per_request, server.slow, server.failures = [], [], 0
-            for _ in range(arguments.pairs):
-                for _, server in servers.values():
-                    server.measure(texts, clients, arguments.seconds)
-            for name, (environment, peer) in servers.items():
+            for server in alive.values():
+                server.rounds = []
+            for _, server in itertools.product(range(arguments.pairs), alive.values()):
+                server.measure(texts, clients, arguments.seconds)
+            for name, peer in alive.items():
                 if name.startswith("ours"):
                     continue
-                own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"][1]
-                both = (
-                    ratio("service", "requests per second", own.per_request, peer.per_request, at_least=1.2),
-                    ratio("service", "95th percentile", own.slow, peer.slow, "ms", at_most=1),
-                )
-                more = {"peer": name, "versions": versions(environment), "failures": peer.failures}
-                rows += [row | more | {"work": f"{clients} clients: {row['work']}"} for row in both]
+                own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"]
+                rounds = (zip(*server.rounds, strict=True) for server in (own, peer))
+                (request, slow, _), (theirs, their_slow, failures) = rounds
+                more = {"peer": name, "versions": versions(peer.environment), "failures": sum(failures)}
+                work = f"{clients} clients: "
+                rows += [
+                    ratio("service", work + "requests per second", request, theirs, at_least=1.2) | more,
+                    ratio("service", work + "95th percentile", slow, their_slow, "ms", at_most=1) | more,
+                ]
     return rows
 
 
 OURS = """
 from hf_emotion import Predictor
-predictor = Predictor({folder}, device="cpu", **{options})
+predictor = Predictor(model, device="cpu", **options)
 def run():
     return predictor.probabilities(texts)[:64].tolist()
 """
 CROSS_ENCODER = """
 import torch
 from sentence_transformers import CrossEncoder
-encoder = CrossEncoder({folder}, device="cpu", backend={backend!r}, model_kwargs={options})
+encoder = CrossEncoder(model, device="cpu", backend=backend, model_kwargs=options)
 pairs = [(text, "") for text in texts]  # it reads pairs alone
 def run():
     return encoder.predict(pairs, batch_size=32, activation_fn=torch.nn.Sigmoid(), show_progress_bar=False)[:64].tolist()
@@ -315,15 +373,15 @@ def run():
 PIPELINE = """
 import torch
 from transformers import pipeline
-classify = pipeline("text-classification", model, device="cpu", dtype={dtype})
-if {compiled}:
+classify = pipeline("text-classification", model, device="cpu", dtype=getattr(torch, options.get("dtype", "float32")))
+if compiled:
     classify.model = torch.compile(classify.model, dynamic=True)
 order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
 labels = [classify.model.config.id2label[i] for i in range(classify.model.config.num_labels)]
 def run():
     found = [None] * len(texts)
     for row, answer in zip(order, classify([texts[row] for row in order], batch_size=32, top_k=None, truncation=True)):
-        found[row] = {{one["label"]: one["score"] for one in answer}}
+        found[row] = {one["label"]: one["score"] for one in answer}
     return [[one[label] for label in labels] for one in found[:64]]
 """
 
@@ -331,26 +389,23 @@ def run():
 def bulk(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """Many texts in batches of 32. Tried: texts sorted by length, torch.compile, bfloat16, ONNX, int8."""
     texts = read_texts(arguments)
-    cross, onnx, bf16 = "sentence-transformers", "sentence-transformers-onnx", "{'dtype': 'bfloat16'}"
-    graph = CROSS_ENCODER.format(folder="FOLDER", backend="onnx", options="{'file_name': 'onnx/model.onnx'}")
+    full, half, int8 = "ours, float32", "ours, bfloat16", "ours, int8"
+    cross, onnx, bf16 = "sentence-transformers", "sentence-transformers-onnx", {"options": {"dtype": "bfloat16"}}
+    graph = {"backend": "onnx", "options": {"file_name": "onnx/model.onnx"}}
     sides = {
-        "ours, float32": ("ours", OURS.format(folder="model", options="{}")),
-        "ours, bfloat16": ("ours", OURS.format(folder="model", options=bf16)),
-        "ours, int8": ("ours", OURS.format(folder="exported", options="{}")),
-        "CrossEncoder": (cross, CROSS_ENCODER.format(folder="model", backend="torch", options="{}")),
-        "CrossEncoder, bfloat16": (cross, CROSS_ENCODER.format(folder="model", backend="torch", options=bf16)),
-        "CrossEncoder, ONNX": (onnx, graph.replace("FOLDER", "model")),
-        "CrossEncoder, ONNX int8": (onnx, graph.replace("FOLDER", "quantized")),
-        "pipeline, sorted": ("ours", PIPELINE.format(dtype="torch.float32", compiled=False)),
-        "pipeline, sorted, bfloat16": ("ours", PIPELINE.format(dtype="torch.bfloat16", compiled=False)),
-        "pipeline, sorted, torch.compile": ("ours", PIPELINE.format(dtype="torch.float32", compiled=True)),
+        full: Side("ours", OURS),
+        half: Side("ours", OURS, bf16),
+        int8: Side("ours", OURS, {"model": str(place / "int8")}),
+        "CrossEncoder": Side(cross, CROSS_ENCODER, {}, full),
+        "CrossEncoder, bfloat16": Side(cross, CROSS_ENCODER, bf16, half),
+        "CrossEncoder, ONNX": Side(onnx, CROSS_ENCODER, graph, full),
+        "CrossEncoder, ONNX int8": Side(onnx, CROSS_ENCODER, graph | {"model": str(place / "quantized")}, int8),
+        "pipeline, sorted": Side("ours", PIPELINE, {}, full),
+        "pipeline, sorted, bfloat16": Side("ours", PIPELINE, bf16, half),
+        "pipeline, sorted, torch.compile": Side("ours", PIPELINE, {"compiled": True}, full),
     }
-    kinds = ("bfloat16", "int8", "")  # each peer stands beside ours of the same kind
-    against = {name: f"ours, {next(kind for kind in kinds if kind in name) or 'float32'}" for name in sides}
-    against = {name: ours for name, ours in against.items() if not name.startswith("ours")}
-    folders = {"model": str(place / "model"), "exported": str(place / "int8"), "quantized": str(place / "quantized")}
-    given = {"texts": texts, **folders, "what": f"{len(texts):,} texts"}
-    return compared("bulk", sides, against, given, arguments, at_least=1.1)
+    shared = {"texts": texts, "model": str(place / "model"), "backend": "torch", "options": {}, "compiled": False}
+    return compared("bulk", f"{len(texts):,} texts", sides, shared, arguments, at_least=1.1)
 
 
 BARE = """
@@ -375,32 +430,30 @@ print(Classifier(sys.argv[1]).predict(sys.argv[2]))
 """
 
 
+COMMAND = """
+import subprocess
+def run():
+    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
 def start(place: Path, arguments: argparse.Namespace) -> list[dict]:
     """Seconds of a whole command that answers for one text, with cached bytecode."""
     text = "I am so happy that you are here today."
-    whole, exported = [place / "model", text], [place / "exported", text]
-    predict = ["-m", "hf_emotion", "predict"]
-    sides = {  # name -> environment, command, the side of ours, the goal
-        "ours, checkpoint": ("ours", [*predict, *whole], None, None),
-        "ours, exported": ("ours", [*predict, *exported], None, None),
-        "bare onnxruntime": ("onnxruntime", ["-c", BARE, *whole], "ours, exported", 1.3),
-        "pysentimiento": ("pysentimiento", ["-c", PYSENTIMIENTO, *whole], "ours, checkpoint", 0.5),
-        "tweetnlp": ("tweetnlp", ["-c", TWEETNLP, *whole], "ours, checkpoint", 0.5),
+    whole, exported = [str(place / "model"), text], [str(place / "exported"), text]
+
+    def side(environment: str, *command: str, ours: str | None = None, at_most: float = 1) -> Side:
+        return Side(environment, COMMAND, {"command": command}, ours, {"at_most": at_most})
+
+    predict = ("-m", "hf_emotion", "predict")
+    sides = {
+        "ours, checkpoint": side("ours", *predict, *whole),
+        "ours, exported": side("ours", *predict, *exported),
+        "bare onnxruntime": side("onnxruntime", "-c", BARE, *whole, ours="ours, exported", at_most=1.3),
+        "pysentimiento": side("pysentimiento", "-c", PYSENTIMIENTO, *whole, ours="ours, checkpoint", at_most=0.5),
+        "tweetnlp": side("tweetnlp", "-c", TWEETNLP, *whole, ours="ours, checkpoint", at_most=0.5),
     }
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    variables = {"OMP_NUM_THREADS": str(arguments.threads), "HF_HUB_OFFLINE": "1"}
-    for number, (name, side) in itertools.product(range(1 + arguments.pairs), sides.items()):
-        if name in FAILED:
-            continue
-        with failing(name):
-            wall = spent([python_of(side[0]), *side[1]], **variables).wall
-            times[name] += [wall] * (number > 0)
-    return [
-        ratio("start", f"one text: {ours}", times[ours], times[name], at_most=goal)
-        | {"peer": name, "versions": versions(environment)}
-        for name, (environment, _, ours, goal) in sides.items()
-        if ours is not None and name not in FAILED
-    ]
+    return compared("start", "one text", sides, {}, arguments)
 
 
 # One epoch over `rows`, (text, label) each, in batches of 32, without checkpoints, and without evaluation where that can be set.
@@ -463,17 +516,16 @@ def training(place: Path, arguments: argparse.Namespace) -> list[dict]:
 
     name, data_dir = ("goemotions", arguments.data_dir) if arguments.data_dir else ("everyday", None)
     part = load_dataset_for(name, data_dir)["train"]
-    rows = [(text, labels[0]) for text, labels in zip(part["text"], part["labels"], strict=True) if labels]
-    rows = rows[: arguments.rows]
+    labelled = zip(part["text"], part["labels"], strict=True)
+    rows = [(text, labels[0]) for text, labels in labelled if labels][: arguments.rows]
     sides = {
-        "ours": ("ours", OUR_TRAINER),
-        "CrossEncoderTrainer": ("sentence-transformers", CROSS_ENCODER_TRAINER),
-        "SetFit, two pairs for a text": ("setfit", SETFIT),
-        "simpletransformers": ("simpletransformers", SIMPLETRANSFORMERS),
+        "ours": Side("ours", OUR_TRAINER + RUN_TRAINER),
+        "CrossEncoderTrainer": Side("sentence-transformers", CROSS_ENCODER_TRAINER + RUN_TRAINER, ours="ours"),
+        "SetFit, two pairs for a text": Side("setfit", SETFIT + RUN_TRAINER, ours="ours"),
+        "simpletransformers": Side("simpletransformers", SIMPLETRANSFORMERS + RUN_TRAINER, ours="ours"),
     }
-    sides = {name: (environment, code + RUN_TRAINER) for name, (environment, code) in sides.items()}
-    given = {"model": str(place / "model"), "rows": rows, "what": f"an epoch of {len(rows):,} texts"}
-    return compared("training", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_most=0.9)
+    shared = {"model": str(place / "model"), "rows": rows}
+    return compared("training", f"an epoch of {len(rows):,} texts", sides, shared, arguments, at_most=0.9)
 
 
 OUR_PAIRS = """
@@ -518,9 +570,7 @@ def build(config, kind, tokenizer_of):
     return kind(AutoModel.from_pretrained(model), config).eval(), config, tokenizer
 quiet = {"print_result": False, "eval_batch_size": 32}
 """
-THEIR_PAIRS = (
-    PYABSA
-    + """
+THEIR_PAIRS = """
 config = Sentiment.APCConfigManager.get_apc_config_english()
 classifier = Sentiment.SentimentClassifier(build(config, Sentiment.APCModelList.BERT_SPC, PretrainedTokenizer))
 words = [text.replace("[", "").split() for text in texts]
@@ -528,17 +578,13 @@ marked = [" ".join([*own[:i], f"[B-ASP]{own[i]}[E-ASP]", *own[i + 1 :]]) for own
 def run():
     assert len(classifier.predict(marked, ignore_error=False, merge_results=False, **quiet)) == 6 * len(texts)
 """
-)
-THEIR_TERMS = (
-    PYABSA
-    + """
+THEIR_TERMS = """
 config = Extraction.ATEPCConfigManager.get_atepc_config_english()
 tokenizer_of = lambda config: AutoTokenizer.from_pretrained(config.pretrained_bert)
 extractor = Extraction.AspectExtractor(build(config, Extraction.ATEPCModelList.BERT_BASE_ATEPC, tokenizer_of))
 def run():
     extractor.predict(texts, save_result=False, pred_sentiment=False, **quiet)  # which leaves out texts without terms
 """
-)
 
 
 def targeted(place: Path, arguments: argparse.Namespace) -> list[dict]:
@@ -550,50 +596,32 @@ def targeted(place: Path, arguments: argparse.Namespace) -> list[dict]:
 
     reviews = dict.fromkeys(load_dataset_for("reviews")["train"]["text"])
     texts = [text for text in reviews if len(text.split()) >= 6][: arguments.rows]
-    given = {"texts": texts, "model": str(place / "model"), "what": f"{len(texts):,} sentences"}
+    pairs, terms = "ours, six aspects", "ours, terms"
     sides = {
-        "ours, six aspects": ("ours", OUR_PAIRS),
-        "ours, terms": ("ours", OUR_TERMS),
-        "PyABSA, six aspects": ("pyabsa", THEIR_PAIRS),
-        "PyABSA, terms": ("pyabsa", THEIR_TERMS),
+        pairs: Side("ours", OUR_PAIRS),
+        terms: Side("ours", OUR_TERMS),
+        "PyABSA, six aspects": Side("pyabsa", PYABSA + THEIR_PAIRS, ours=pairs),
+        "PyABSA, terms": Side("pyabsa", PYABSA + THEIR_TERMS, ours=terms),
     }
-    against = {"PyABSA, six aspects": "ours, six aspects", "PyABSA, terms": "ours, terms"}
-    return compared("targeted", sides, against, given, arguments, at_least=1.5)
+    shared = {"texts": texts, "model": str(place / "model")}
+    return compared("targeted", f"{len(texts):,} sentences", sides, shared, arguments, at_least=1.5)
 
 
 # A browser with a page of pages/, whose `answer` gives all labels of texts with their scores, and a server that packs programs as hosts do.
 BROWSER = """
-import gzip, http.server, pathlib, shutil, threading
+sys.path.insert(0, root)
 from playwright.sync_api import sync_playwright
-loaded = 0
-KINDS = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm"}
-class Handler(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-    def do_GET(self):
-        global loaded
-        file = pathlib.Path(web, self.path.lstrip("/").partition("?")[0])
-        content = file.read_bytes() if file.is_file() else b""
-        self.send_response(200 if file.is_file() else 404)
-        if kind := KINDS.get(file.suffix):
-            content = gzip.compress(content)
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Type", kind or "application/octet-stream")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-        loaded += len(content)
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-browser = sync_playwright().start().chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-tab = browser.new_page()
-tab.on("console", lambda message: print(message.text))
-tab.on("pageerror", lambda error: print(error))
-tab.set_default_timeout(300_000)
-tab.goto(f"http://127.0.0.1:{server.server_port}/PAGE.html")
+from benchmarks.browser import Handler, opened
+Handler.packed = (".html", ".js", ".mjs", ".json", ".wasm")
+_, tab, address = opened(sync_playwright().start(), web)
+for event in ("console", "pageerror"):
+    tab.on(event, print)
+tab.goto(f"{address}{page}.html")
 tab.wait_for_function("Boolean(globalThis.answer)")
 def run():
+    global loaded
     found = tab.evaluate("(texts) => answer(texts)", texts)[:64]
+    loaded = Handler.sent
     return [[score for _, score in sorted((one["label"], one["score"]) for one in labels)] for labels in found]
 """
 
@@ -608,17 +636,15 @@ def make_pages(folder: Path) -> None:
     from hf_emotion.runtime.onnx import MODEL
     from hf_emotion.runtime.ready import for_prediction
 
-    subprocess.run(
-        ["npm", "install", "--ignore-scripts", "--prefix", folder, *NODE_PACKAGES], check=True, stdout=sys.stderr
-    )
+    install = ["npm", "install", "--ignore-scripts", "--prefix", folder]
+    subprocess.run([*install, *PACKAGES["node"]], check=True, stdout=sys.stderr)
     modules, pages = folder / "node_modules", Path(__file__).with_name("pages")
     export("goemotions", "--web", folder / "site", "--vendor", modules)
     programs = modules / "@huggingface" / "transformers"
     shutil.copy(programs / "dist" / "transformers.min.js", folder)
     runtime = next(one for one in (programs / "node_modules", modules) if (one / "onnxruntime-web").is_dir())
-    shutil.copytree(
-        runtime / "onnxruntime-web" / "dist", folder / "ort", ignore=shutil.ignore_patterns("*.map", "ort.*")
-    )
+    unused = shutil.ignore_patterns("*.map", "ort.*")
+    shutil.copytree(runtime / "onnxruntime-web" / "dist", folder / "ort", ignore=unused)
     ready = for_prediction("goemotions")
     for name in ("same", "int8"):
         place = folder / name
@@ -645,11 +671,11 @@ def browser(_: Path, arguments: argparse.Namespace) -> list[dict]:
     the attention; 8-bit products, its default; texts sorted, in batches of 16.
     """
     texts = read_texts(arguments)
-    names = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}
-    sides = {name: ("playwright", BROWSER.replace("PAGE", page)) for name, page in names.items()}
-    given = {"texts": texts, "web": str(made("web", make_pages)), "what": f"{len(texts)} texts"}
-    rows = compared("browser", sides, dict.fromkeys([*sides][1:], "ours"), given, arguments, at_least=1.1)
-    return [row | {"versions": NODE_PACKAGES[0]} for row in rows]
+    pages = {"ours": "ours", "transformers.js, our graph": "same", "transformers.js, int8": "int8"}
+    sides = {name: Side("playwright", BROWSER, {"page": page}, "ours") for name, page in pages.items()}
+    shared = {"texts": texts, "web": str(made("web", make_pages)), "root": str(ROOT)}
+    rows = compared("browser", f"{len(texts)} texts", sides, shared, arguments, at_least=1.1)
+    return [row | {"versions": PACKAGES["node"][0]} for row in rows]
 
 
 # Work -> what measures it, texts, pairs: about 25 minutes for all on two cores.
@@ -678,9 +704,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for work in arguments.works:
         FAILED.clear()
         measure, rows, pairs = WORKS[work]
-        own = argparse.Namespace(
-            **vars(arguments) | {"rows": arguments.rows or rows, "pairs": arguments.pairs or pairs}
-        )
+        sizes = {"rows": arguments.rows or rows, "pairs": arguments.pairs or pairs}
+        own = argparse.Namespace(**vars(arguments) | sizes)
         rows = measure(made("checkpoint", make_checkpoint), own)
         settings = {name: getattr(own, name) for name in ("rows", "clients", "seconds", "pairs", "threads")}
         command = f"python -m benchmarks.peers {work}" + " --data-dir DATA" * bool(arguments.data_dir)

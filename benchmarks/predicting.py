@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions and the start of the program in other dtypes, orders and sizes. `run_all.py` runs them."""
+"""Predictions and the start of the program in other dtypes, orders and sizes, with meaningless texts and untrained models. `run_all.py` runs them."""
 
-import csv
 import itertools
+import random
 import subprocess
 import sys
 import tempfile
@@ -11,18 +11,47 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas
 import torch
+import yaml
 from datasets import ClassLabel, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
 
-from benchmarks.measuring import interleaved, ratio, result, spent
-from benchmarks.texts import save_untrained, synthetic_texts
+from benchmarks.measuring import interleaved, peak_memory, ratio, result
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.tasks.sequence_classification import build_classifier
 from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets
+
+
+SAID = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8"))
+LENGTHS, WORDS = dict(enumerate(SAID["lengths"], start=3)), SAID["words"].split()
+
+
+def synthetic_texts(rows: int, seed: int = 0) -> list[str]:
+    """Texts with the lengths of GoEmotions."""
+    draw = random.Random(seed)
+    lengths = draw.choices(list(LENGTHS), weights=LENGTHS.values(), k=rows)
+    return [" ".join(draw.choices(WORDS, k=length - 2)) for length in lengths]
+
+
+def save_untrained(folder: Path, base_model: str, model_type: str, contexts: dict | None = None, **config) -> Path:
+    """Save a checkpoint with a new head, for emotions or (with `contexts`) for targeted sentiment, if it is not there."""
+    if (folder / "config.json").is_file():
+        return folder
+    torch.manual_seed(0)
+    tokenizer = load_base_tokenizer(base_model)
+    names = ["none", "positive", "negative"]
+    if contexts is None:
+        names = load_dataset_for("quickstart")["train"].features["labels"].feature.names
+    needed = (config, tokenizer, names, contexts is None, [1] * len(names))
+    model = build_classifier(base_model, model_type, *needed, contexts=contexts)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 def share_of_peak(dtype: torch.dtype, predict: Callable[[], object], pairs: int) -> list[float]:
@@ -35,34 +64,22 @@ def share_of_peak(dtype: torch.dtype, predict: Callable[[], object], pairs: int)
     return [counter.get_total_flops() / whole / (2 * edge**3 / product) for whole, product in zip(*both, strict=True)]
 
 
-def many_texts(
-    checkpoint: str | None = None,
-    base_model: str = "minilm",
-    data_dir=None,
-    rows: int = 2000,
-    dtype: str = "bfloat16",
-    pairs: int = 3,
-) -> list[dict]:
-    """
-    `Predictor` with all labels ranked: its share of the machine's matrix products in float32 and in another dtype, and the two beside
-    each other. peers.py has the stock pipeline.
-    """
+def many_texts(checkpoint=None, base_model: str = "minilm", data_dir=None, rows: int = 2000, pairs: int = 3) -> list:
+    """`Predictor` with all labels ranked, in float32 and bfloat16: beside each other, and its share of the machine's matrix products."""
     texts, source = synthetic_texts(rows), "synthetic texts"
     if data_dir is not None:
-        texts = list(load_dataset_for("goemotions", data_dir)["train"]["text"])[:rows]
-        source = "texts of goemotions"
+        texts, source = load_dataset_for("goemotions", data_dir)["train"]["text"][:rows], "texts of goemotions"
     with tempfile.TemporaryDirectory() as name:
         folder = checkpoint or save_untrained(Path(name) / "model", base_model, "label-aware-bert")
-        ours = {kind: Predictor(folder, device="cpu", dtype=kind) for kind in ("float32", dtype)}
-        config, found, topic = ours[dtype].model.config, [], "many texts"
-        work = f"{len(texts)} {source}, {config.model_type} over {config.num_hidden_layers} layers"
-        ways = {kind: partial(predictor, texts, top_k=len(predictor.labels)) for kind, predictor in ours.items()}
-        both = interleaved([ways[dtype], ways["float32"]], pairs, warm_up=1)
-        found.append(ratio(topic, f"{work}: Predictor in {dtype} against float32", *both, at_least=1))
-        for kind, goal in {"float32": 0.85, dtype: 0.7}.items():
-            shares = share_of_peak(getattr(torch, kind), ways[kind], pairs)
-            peak = f"{work}: operations per second to those of a matrix product, {kind}"
-            found.append(result(topic, peak, shares, "×", at_least=goal))
+        half, full = (Predictor(folder, device="cpu", dtype=dtype) for dtype in ("bfloat16", "float32"))
+    topic, config = "many texts", full.model.config
+    work = f"{len(texts)} {source}, {config.model_type} over {config.num_hidden_layers} layers"
+    ways = [partial(predictor, texts, top_k=len(predictor.labels)) for predictor in (half, full)]
+    both = interleaved(ways, pairs, warm_up=1)
+    found = [ratio(topic, f"{work}: Predictor in bfloat16 against float32", *both, at_least=1)]
+    for way, dtype, goal in zip(ways[::-1], (torch.float32, torch.bfloat16), (0.85, 0.7), strict=True):
+        peak = f"{work}: operations per second to those of a matrix product, {str(dtype).removeprefix('torch.')}"
+        found.append(result(topic, peak, share_of_peak(dtype, way, pairs), "×", at_least=goal))
     return found
 
 
@@ -85,16 +102,13 @@ def synthetic_pairs(count: int) -> Dataset:
 
 
 def targets_and_aspects(
-    targeted: str | None = None, base_model: str = "minilm", data_dir=None, rows: int = 512, pairs: int = 7
-) -> list[dict]:
-    """
-    All (target, aspect) pairs of sentences: `TargetedPredictor` against one row at a time, batches of 24 (the paper's) in the order of
-    the rows, and one batch for each sentence. Default: an untrained QACG-BERT and synthetic sentences.
-    """
+    targeted=None, base_model: str = "minilm", data_dir=None, rows: int = 512, pairs: int = 7
+) -> list:
+    """All pairs of sentences with `TargetedPredictor` against batches in the order of the rows: of one, of 24 (the paper's), of a sentence."""
     if targeted is None:
         data, source = synthetic_pairs(rows), "synthetic rows"
         with tempfile.TemporaryDirectory() as folder:
-            save_untrained(folder, base_model, "qacg-bert", TASK.contexts(data), auxiliary_sentence=True)
+            save_untrained(Path(folder), base_model, "qacg-bert", TASK.contexts(data), auxiliary_sentence=True)
             predictor = TargetedPredictor(folder)
     else:
         data, source = load_dataset_for("sentihood", data_dir)["test"], "test rows of sentihood"
@@ -113,11 +127,8 @@ def targets_and_aspects(
                 parts.append(predictor.model(**inputs).logits.softmax(-1).cpu().numpy())
         return np.concatenate(parts)
 
-    ways = {
-        "one row at a time": (1, 3),
-        "batches of 24 in row order": (24, 1.3),
-        f"one batch per sentence ({aspects} aspects)": (aspects, 1),
-    }
+    ways = {"one row at a time": (1, 3), "batches of 24 in row order": (24, 1.3)}
+    ways[f"one batch per sentence ({aspects} aspects)"] = (aspects, 1)
     actions = [lambda: predictor.of_rows(data), *(lambda size=size: in_order(size) for size, _ in ways.values())]
     expected = actions[0]()
     for name, action in zip(ways, actions[1:], strict=True):
@@ -132,16 +143,14 @@ def targets_and_aspects(
 
 def write_texts(path: Path, rows: int) -> Path:
     texts = synthetic_texts(min(rows, 10_000))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "text"])
-        writer.writerows([row, f"{texts[row % len(texts)]} {row}"] for row in range(rows))
+    numbered = [f"{texts[row % len(texts)]} {row}" for row in range(rows)]
+    pandas.DataFrame({"id": range(rows), "text": numbered}).to_csv(path, index=False)
     return path
 
 
-def small_model(folder: Path, tokenizer_of: str = "minilm") -> Path:
+def small_model(folder: Path) -> Path:
     """An untrained model of one small layer, with which files of a million rows take minutes."""
-    tokenizer = load_base_tokenizer(tokenizer_of)
+    tokenizer = load_base_tokenizer("minilm")
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     BertModel(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder / "base")
     tokenizer.save_pretrained(folder / "base")
@@ -154,10 +163,9 @@ def long_file(rows: Sequence[int] = (2000, 50_000), pairs: int = 1) -> list[dict
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command = [sys.executable, "-m", "hf_emotion", "predict", small_model(folder), "--input"]
-        files = {count: write_texts(folder / f"{count}.csv", count) for count in rows}
-        for number, (count, source) in itertools.product(range(pairs), files.items()):
-            output = folder / f"{count}-{number}.jsonl"
-            peaks[count].append(spent([*command, source, "--output", output]).memory)
+        for number, count in itertools.product(range(pairs), rows):
+            source, output = write_texts(folder / f"{count}.csv", count), folder / f"{count}-{number}.jsonl"
+            peaks[count].append(peak_memory([*command, source, "--output", output]))
             with output.open(encoding="utf-8") as lines:
                 assert sum(1 for _ in lines) == count
     short, long = rows
@@ -178,11 +186,9 @@ STARTS = {
 
 def start_of_the_program(pairs: int = 11) -> list[dict]:
     """Seconds from start to end of two commands and of Python alone."""
-    actions = [
-        lambda words=words: subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
-        for words, _ in STARTS.values()
-    ]
+    run = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL)
+    times = interleaved([partial(run, [sys.executable, *words]) for words, _ in STARTS.values()], pairs)
     return [
         result("start of the program", name, series, "s", at_most=at_most)
-        for (name, (_, at_most)), series in zip(STARTS.items(), interleaved(actions, pairs), strict=True)
+        for (name, (_, at_most)), series in zip(STARTS.items(), times, strict=True)
     ]

@@ -11,10 +11,11 @@ peers.json.
 import argparse
 import importlib
 import inspect
-import json
-import subprocess
+import multiprocessing
 import sys
+import traceback
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,73 +23,62 @@ from benchmarks.measuring import figure, keep, machine, recorded
 from hf_emotion.io.files import write_json, write_text
 
 
-FOLDER = Path(__file__).parent
-# Name of the function in training.py or predicting.py -> its small and its full sizes; the small ones take ten minutes on two cores.
-TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "classifiers": ({"size": "minilm", "pairs": 7, "shapes": ["8x64"], "kinds": ["forward", "backward", "step"]}, {}),
-    "any_encoder": ({"encoders": ["mpnet", "modernbert"], "shape": "4x32", "kinds": ["forward"]}, {}),
-    "replies": ({"size": "tiny", "pairs": 7}, {}),
-    "language_model": ({"size": "tiny", "pairs": 7}, {}),
-    "gpu": ({}, {}),
+# Function -> its module, its small and its full sizes; the small ones take ten minutes on two cores.
+BENCHMARKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "classifiers": ("training", {"size": "minilm", "pairs": 7, "shapes": ["8x64"]}, {}),
+    "any_encoder": ("training", {"encoders": ["mpnet", "modernbert"], "shape": "4x32", "kinds": ["forward"]}, {}),
+    "replies": ("training", {"size": "tiny", "pairs": 7}, {}),
+    "language_model": ("training", {"size": "tiny", "pairs": 7}, {}),
+    "gpu": ("training", {}, {}),
+    "many_texts": ("predicting", {"rows": 2000}, {"rows": 20_000}),
+    "targets_and_aspects": ("predicting", {"rows": 128}, {"rows": 512}),
+    "long_file": ("predicting", {}, {"rows": [10_000, 1_000_000]}),
+    "start_of_the_program": ("predicting", {"pairs": 7}, {}),
 }
-PREDICTING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "many_texts": ({"rows": 2000}, {"rows": 20_000}),
-    "targets_and_aspects": ({"rows": 128}, {"rows": 512}),
-    "long_file": ({}, {"rows": [10_000, 1_000_000]}),
-    "start_of_the_program": ({"pairs": 7}, {}),
-}
-NAMES = [*TRAINING, *PREDICTING]
 
 
-def run_one(name: str, arguments: argparse.Namespace) -> list[dict]:
-    """Run a benchmark here; it gets those of the inputs that it takes."""
+def run_one(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The machine and the rows of a benchmark; it gets those of the inputs that it takes."""
     import torch
 
     torch.set_num_threads(arguments.threads)
-    module, sizes = ("training", TRAINING) if name in TRAINING else ("predicting", PREDICTING)
+    module, *sizes = BENCHMARKS[name]
     function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
-    inputs = {
-        "data_dir": arguments.data_dir,
-        "checkpoint": arguments.checkpoint,
-        "targeted": arguments.targeted,
-        "pairs": arguments.pairs,
-    }
     taken = inspect.signature(function).parameters
-    given = {key: value for key, value in inputs.items() if value is not None and key in taken}
-    return function(**{**sizes[name][arguments.full], **given})
+    given = {key: value for key, value in vars(arguments).items() if key in taken and value is not None}
+    rows = function(**sizes[arguments.full] | given)
+    return {"machine": machine(arguments.threads), "rows": rows}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[[], *NAMES], help="default: all")
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--full", action="store_true", help="the sizes of the goals; all take hours")
     parser.add_argument("--data-dir", help="folder with the corpora")
     parser.add_argument("--checkpoint", help="a classifier of texts; default: an untrained one")
     parser.add_argument("--targeted", help="a model of targeted sentiment over SentiHood; default: an untrained one")
+    parser.add_argument("--causal-lm", help="language model of `language_model`; default: an untrained one")
     parser.add_argument("--pairs", type=int, help="measurements of each side")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch (default: %(default)s)")
-    parser.add_argument("--results", type=Path, default=FOLDER / "results.json", help="the rows of others stay")
+    parser.add_argument(
+        "--results", type=Path, default=Path(__file__).with_name("results.json"), help="the rows of others stay"
+    )
     parser.add_argument("--table", action="store_true", help="measure nothing")
-    parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)  # how each runs in a process of its own
-    words = list(sys.argv[1:] if argv is None else argv)
-    arguments = parser.parse_args(words)
-    if arguments.here is not None:
-        rows = run_one(arguments.names[0], arguments)
-        write_json(arguments.here, {"machine": machine(arguments.threads), "rows": rows})
-        return
+    arguments = parser.parse_args(argv)
     kept, failed = recorded(arguments.results), []
-    names = [] if arguments.table else arguments.names or NAMES
-    options = [word for word in words if word not in arguments.names]
-    for name in names:
-        own = arguments.results.with_name(f"{name}.part.json")
+    for name in [] if arguments.table else arguments.names or BENCHMARKS:
         print(f"\n{name}", flush=True)
-        if subprocess.call([sys.executable, "-m", "benchmarks.run_all", name, *options, "--here", str(own)]):
+        try:
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                own = process.submit(run_one, name, arguments).result()
+        except Exception:  # also if the process is killed
+            traceback.print_exc()
             failed.append(name)
             continue
         shown = ["--full"] * arguments.full + ["--data-dir DATA"] * bool(arguments.data_dir)
-        shown += [f"--{key} {key.upper()}" for key in ("checkpoint", "targeted") if getattr(arguments, key)]
-        keep(kept, " ".join(["run_all.py", name, *shown]), json.loads(own.read_text(encoding="utf-8")))
-        own.unlink()
+        models = ("checkpoint", "targeted", "causal_lm")
+        shown += [f"--{key.replace('_', '-')} {key.upper()}" for key in models if getattr(arguments, key)]
+        keep(kept, " ".join(["run_all.py", name, *shown]), own)
         write_json(arguments.results, kept)  # after each, so that an interrupted run keeps its results
     peers = recorded(arguments.results.with_name("peers.json"))
     write_text(arguments.results.with_name("RESULTS.md"), table(kept, peers))
@@ -102,11 +92,23 @@ LEGEND = """\
 Each figure is the median of paired runs, with the quartiles in brackets; both sides run in turn in one command. A goal with "≤": our time (memory,
 bytes) divided by the other's. With "≥": how many times as fast we are. **Bold**: we are behind the goal. Of rows with one goal the worst is shown.
 """
+TRIED = "What was tried to make the others fast: `python -m benchmarks.peers WORK --data-dir DATA`\n"
+STOCK = """\
+## Beside stock transformers, and beside ourselves
+
+Of a work that misses a goal the missed ones alone are shown. `python -m benchmarks.run_all NAME --full`
+"""
 WORDS = """\
 *base*, *minilm*: size of the encoder (12 layers of width 768, 6 of 384). *8x64*: 8 texts of 64 tokens. *backward*: forward and backward pass;
 *step*: with AdamW. Classifiers run beside the stock BERT or RoBERTa of transformers. Where the time goes: NOTES.md. All rows, and what they
 ran on: results.json, peers.json; epyc and avx2 are other machines.
 """
+TOPICS = [
+    *("many texts", "service", "first answer", "start of the program", "a long file", "targets and aspects"),
+    *("training, an epoch", "time to quality", "dialogues", "label-aware attention"),
+    *("label-aware attention over any encoder", "emotion-specific attention", "quasi-attention", "context guidance"),
+    *("replies with emotions", "all emotions at once", "language model with emotions", "training on a GPU", "growth"),
+]
 
 
 def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
@@ -115,11 +117,11 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
     behind: dict[str, None] = {}
 
     def lines(heads: Sequence[str], rows: list[tuple[tuple[str, ...], dict, dict]]) -> list[str]:
-        """(cells, row, machine) of each row; of those with equal cells and goal the worst."""
+        """(cells, row, measured) of each row; of those with equal cells and goal the worst."""
         groups: dict[tuple, list[tuple[dict, dict]]] = {}
-        for cells, row, setting in rows:
+        for cells, row, measured in rows:
             if row["target"] and row["unit"]:  # what has no unit is not a speed
-                groups.setdefault((*cells, row["target"]), []).append((row, setting))
+                groups.setdefault((*cells, row["target"]), []).append((row, measured["machine"]))
         found = [[*heads, "goal", "the worst", "measured", "on"]]
         for cells, each in groups.items():
             row, setting = max(each, key=lambda one: _distance(one[0]))
@@ -135,32 +137,20 @@ def table(results: dict[str, dict], peers: dict[str, Any]) -> str:
 
     page = [LEGEND]
     if works := peers.get("works"):
-        others = [((work, row["peer"]), row, own["machine"]) for work, own in works.items() for row in own["rows"]]
+        others = [((work, row["peer"]), row, own) for work, own in works.items() for row in own["rows"]]
         page += ["## Beside other tools", "", *lines(["work", "peer"], others)]
-        page += [f"Behind the goal: {'; '.join(behind) or 'nothing'}.", ""]
-        page += ["What was tried to make the others fast: `python -m benchmarks.peers WORK --data-dir DATA`", ""]
+        page += [f"Behind the goal: {'; '.join(behind) or 'nothing'}.", "", TRIED]
         page += [f"Not measured: {name} ({why}).\n" for name, why in peers["not measured"].items()]
         for work, own in works.items():
-            found = dict.fromkeys(row["versions"] for row in own["rows"])
-            page.append(f"- {work} ({'; '.join(found)}). {own['tried']}")
+            tools = "; ".join(dict.fromkeys(row["versions"] for row in own["rows"]))
+            page.append(f"- {work} ({tools}). {own['tried']}")
         page.append("")
-    page.append(
-        "## Beside stock transformers, and beside ourselves\n\nOf a work that misses a goal the missed ones alone are shown. `python -m benchmarks.run_all NAME --full`\n"
-    )
-    own = [((row["topic"],), row, one["machine"]) for one in results.values() for row in one["rows"]]
+    own = [((row["topic"],), row, one) for one in results.values() for row in one["rows"]]
     missed = {cells for cells, row, _ in own if row["met"] is False}
-    own = [one for one in own if one[1]["met"] is False or one[0] not in missed]
-    page += lines(["work"], sorted(own, key=lambda row: TOPICS.index(row[0][0])))
+    shown = [one for one in own if one[1]["met"] is False or one[0] not in missed]
+    page += [STOCK, *lines(["work"], sorted(shown, key=lambda row: TOPICS.index(row[0][0])))]
     page += [WORDS, "Machines: " + "; ".join(f"{letter}: {kind}" for kind, letter in machines.items()) + ".", ""]
     return "\n".join(page)
-
-
-TOPICS = [
-    *("many texts", "service", "first answer", "start of the program", "a long file", "targets and aspects"),
-    *("training, an epoch", "time to quality", "dialogues", "label-aware attention"),
-    *("label-aware attention over any encoder", "emotion-specific attention", "quasi-attention", "context guidance"),
-    *("replies with emotions", "all emotions at once", "language model with emotions", "training on a GPU", "growth"),
-]
 
 
 def _distance(row: dict) -> float:

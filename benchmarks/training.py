@@ -2,18 +2,19 @@
 """Train steps of our models against the stock models of transformers with the same encoder. `run_all.py` runs them."""
 
 import copy
-import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from hf_emotion.modeling import EmotionModulatedForCausalLM, GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, LlamaConfig
 
-from benchmarks.measuring import interleaved, ratio, result
+from benchmarks.measuring import beside, interleaved, ratio, result
 
 
 NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
@@ -24,9 +25,8 @@ SIZES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Classifier:
-    """One of our classifiers: what its rows are about, its own fields, the shapes of the goals, and the goals."""
+class Classifier(NamedTuple):
+    """One of our classifiers: what its rows are about, its own fields, the goals, and the shapes of the goals."""
 
     topic: str
     fields: dict[str, Any]
@@ -34,22 +34,19 @@ class Classifier:
     shapes: tuple[str, ...] = ("8x64", "4x128")
 
 
+KINDS = ("forward", "backward", "step")
+ASPECTS = {"num_labels": 3, "num_contexts": 8}
 CLASSIFIERS = {
     "label-aware-bert": Classifier("label-aware attention", {"num_labels": 28}, {"step": 1.03}, ("32x32",)),
     "roberta-esa": Classifier("emotion-specific attention", {"num_labels": 6}, {"step": 1.08}, ("16x64",)),
-    "qacg-bert": Classifier(
-        "quasi-attention", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.13, "backward": 1.16}
-    ),
-    "cg-bert": Classifier(
-        "context guidance", {"num_labels": 3, "num_contexts": 8}, {"forward": 1.12, "backward": 1.12}
-    ),
+    "qacg-bert": Classifier("quasi-attention", ASPECTS, {"forward": 1.13, "backward": 1.16}),
+    "cg-bert": Classifier("context guidance", ASPECTS, {"forward": 1.12, "backward": 1.12}),
 }
 
 
 def shape_of(text: str) -> tuple[int, int]:
     """ "8x64" -> 8 texts of 64 tokens."""
-    rows, _, length = text.partition("x")
-    return int(rows), int(length)
+    return tuple(map(int, text.split("x")))
 
 
 def pair(model_type: str, size: str = "base", **more) -> tuple[Any, Any]:
@@ -79,12 +76,13 @@ def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
 
 
 def step_of(model, inputs: dict[str, Any], kind: str = "step") -> Callable[[], None]:
-    """What is timed: "forward" without gradients and dropout, "backward" with both passes, "step" with AdamW, too."""
+    """What is timed: "forward" without gradients and dropout, "backward" with both passes, "step" with AdamW, too; bf16 on a GPU."""
     optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-5, fused=True)
     model.train(kind != "forward")
+    on_gpu = inputs["input_ids"].is_cuda
 
     def run() -> None:
-        with torch.set_grad_enabled(kind != "forward"):
+        with torch.set_grad_enabled(kind != "forward"), torch.autocast("cuda", torch.bfloat16, enabled=on_gpu):
             loss = model(**inputs).loss
         if kind != "forward":
             loss.backward()
@@ -95,24 +93,15 @@ def step_of(model, inputs: dict[str, Any], kind: str = "step") -> Callable[[], N
     return run
 
 
-def classifiers(
-    models: Sequence[str] = tuple(CLASSIFIERS),
-    size: str = "base",
-    kinds: Sequence[str] = ("forward", "backward", "step"),
-    shapes: Sequence[str] | None = None,
-    pairs: int = 9,
-) -> list[dict]:
+def classifiers(size: str = "base", kinds: Sequence[str] = KINDS, shapes=None, pairs: int = 9) -> list[dict]:
     """Our classifiers against stock BERT (RoBERTa): seconds of a pass or a step."""
     rows = []
-    for model_type in models:
-        own = CLASSIFIERS[model_type]
-        for shape in shapes or own.shapes:
-            for kind in kinds:
-                built = pair(model_type, size)
-                steps = [step_of(model, inputs_for(model.config, *shape_of(shape)), kind) for model in built]
-                ours, stock = interleaved(steps, pairs, keep_memory=kind != "forward")
-                work = f"{kind} of {model_type}, {size}, {shape}"
-                rows.append(ratio(own.topic, work, ours, stock, at_most=own.at_most.get(kind)))
+    for model_type, own in CLASSIFIERS.items():
+        for shape, kind in itertools.product(shapes or own.shapes, kinds):
+            models = pair(model_type, size)
+            steps = [step_of(model, inputs_for(model.config, *shape_of(shape)), kind) for model in models]
+            work, training = f"{kind} of {model_type}, {size}, {shape}", kind != "forward"
+            rows.append(beside(own.topic, work, steps, pairs, keep_memory=training, at_most=own.at_most.get(kind)))
     return rows
 
 
@@ -120,40 +109,27 @@ OVER = {  # encoders of other architectures, and their own fields
     "mpnet": {},
     "xlm-roberta": {},
     "modernbert": {"cls_token_id": 0, "sep_token_id": 2},
-    "deberta-v2": {
-        **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 256},
-        "type_vocab_size": 0,
-    },
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 256},
 }
 
 
 def any_encoder(
-    encoders: Sequence[str] = tuple(OVER),
-    size: str = "base",
-    shape: str = "8x64",
-    kinds: Sequence[str] = ("forward", "step"),
-    pairs: int = 7,
+    encoders=tuple(OVER), size: str = "base", shape: str = "8x64", kinds=("forward", "step"), pairs: int = 7
 ) -> list[dict]:
     """Label-aware attention over encoders of other architectures, against the stock classifiers of the same encoders."""
     labels = {"num_labels": 28, "problem_type": "multi_label_classification"}
     special = {"vocab_size": 30522, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
     rows = []
-    for encoder in encoders:
+    for encoder, kind in itertools.product(encoders, kinds):
         fields = {**SIZES[size], **special, **OVER[encoder]}
-        inner = AutoConfig.for_model(encoder, **fields)
-        configs = (
-            AutoConfig.for_model("label-aware", encoder_config=inner, **labels),
-            AutoConfig.for_model(encoder, **fields, **labels),
-        )
-        for kind in kinds:
-            torch.manual_seed(0)
-            models = [AutoModelForSequenceClassification.from_config(config) for config in configs]
-            inputs = inputs_for(configs[1], *shape_of(shape))
-            ours, stock = interleaved(
-                [step_of(model, inputs, kind) for model in models], pairs, keep_memory=kind != "forward"
-            )
-            work = f"{kind} of label-aware over {encoder}, {size}, {shape}"
-            rows.append(ratio("label-aware attention over any encoder", work, ours, stock, at_most=1.03))
+        inner, stock = (AutoConfig.for_model(encoder, **fields, **more) for more in ({}, labels))
+        torch.manual_seed(0)
+        ours = AutoConfig.for_model("label-aware", encoder_config=inner, **labels)
+        models = [AutoModelForSequenceClassification.from_config(config) for config in (ours, stock)]
+        steps = [step_of(model, inputs_for(stock, *shape_of(shape)), kind) for model in models]
+        work = f"{kind} of label-aware over {encoder}, {size}, {shape}"
+        topic = "label-aware attention over any encoder"
+        rows.append(beside(topic, work, steps, pairs, keep_memory=kind != "forward", at_most=1.03))
     return rows
 
 
@@ -177,12 +153,6 @@ def token_inputs(vocabulary: int, batch_size: int, length: int) -> dict[str, tor
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def generator_step(model, batch_size: int, length: int) -> Callable[[], None]:
-    inputs = token_inputs(model.config.vocab_size, batch_size, length)
-    emotions = torch.arange(batch_size) % model.config.num_emotions
-    return step_of(model, {**inputs, "emotion_ids": emotions, "labels": inputs["input_ids"].flip(1)})
-
-
 def greedy(model, inputs: dict[str, torch.Tensor], **more) -> Callable[[], None]:
     return partial(model.eval().generate, **inputs, **more, **GREEDY)
 
@@ -192,51 +162,43 @@ def replies(size: str = "small", shape: str = "32x32", pairs: int = 9) -> list[d
     rows, fields, (batch_size, length) = [], GPT2_SIZES[size], shape_of(shape)
     for modulation in ("residual", "replace"):
         models = generator(fields, modulation=modulation), generator(fields, **PLAIN)
-        name = f"of gpt2-mod-ln ({modulation}), {size}, {shape}"
-        steps = [generator_step(model, batch_size, length) for model in models]
-        ours, plain = interleaved(steps, pairs, keep_memory=True)
-        rows.append(ratio("replies with emotions", f"train step {name}", ours, plain, at_most=1.05))
+        topic, name = "replies with emotions", f"of gpt2-mod-ln ({modulation}), {size}, {shape}"
         inputs = token_inputs(fields["vocab_size"], batch_size, length)
-        emotions = torch.arange(batch_size) % models[0].config.num_emotions
-        ours, plain = interleaved([greedy(model, inputs, emotion_ids=emotions) for model in models], pairs)
-        rows.append(ratio("replies with emotions", f"greedy {name}: tokens/s", ours, plain, at_least=0.97))
+        own = {"emotion_ids": torch.arange(batch_size) % models[0].config.num_emotions}
+        labels = inputs["input_ids"].flip(1)
+        steps = [step_of(model, {**inputs, **own, "labels": labels}) for model in models]
+        rows.append(beside(topic, f"train step {name}", steps, pairs, keep_memory=True, at_most=1.05))
+        decoding = [greedy(model, inputs, **own) for model in models]
+        rows.append(beside(topic, f"greedy {name}: tokens/s", decoding, pairs, at_least=0.97))
     for name, more in (("both sides modulated", {}), ("decoder modulated", {"modulate_encoder": False})):
         model = generator(fields, **more).eval()
         ids = token_inputs(fields["vocab_size"], 1, length)["input_ids"]
-        each = [
-            greedy(model, {"input_ids": ids}, emotion_ids=torch.tensor([i])) for i in range(model.config.num_emotions)
-        ]
+        emotions = torch.arange(model.config.num_emotions).split(1)
+        each = [greedy(model, {"input_ids": ids}, emotion_ids=emotion) for emotion in emotions]
         actions = [partial(model.generate_all_emotions, ids[0], **GREEDY), lambda each=each: [one() for one in each]]
-        together, single = interleaved(actions, -(-pairs // 3), warm_up=1)
         work = f"64 emotions in one batch, gpt2-mod-ln {size}, {name}"
-        rows.append(ratio("all emotions at once", work, together, single, at_least=8))
+        rows.append(beside("all emotions at once", work, actions, -(-pairs // 3), warm_up=1, at_least=8))
     return rows
 
 
 LLAMAS: dict[str, dict[str, Any]] = {  # the first one is as large as SmolLM2-135M
     "135m": {
-        **{"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30},
-        **{"num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True},
+        **dict(zip(NAMES, (576, 30, 9, 1536), strict=True)),
+        **{"vocab_size": 49152, "num_key_value_heads": 3, "tie_word_embeddings": True},
     },
-    "tiny": {
-        **{"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2},
-        **{"num_attention_heads": 2, "num_key_value_heads": 1},
-    },
+    "tiny": {**dict(zip(NAMES, (32, 2, 2, 48), strict=True)), "vocab_size": 300, "num_key_value_heads": 1},
 }
 EMOTIONS = 32
 
 
 def language_model(
-    base_model: str | None = None,
+    causal_lm: str | None = None,
     size: str = "135m",
     shapes: Sequence[str] = ("1x32", "16x32"),
     train_shape: str = "8x64",
     pairs: int = 7,
 ) -> list[dict]:
-    """
-    A language model whose norms follow an emotion, against the plain one and against LoRA of about as many parameters, not merged:
-    greedy tokens per second, and train steps of the modulators and of LoRA alone.
-    """
+    """A language model whose norms follow an emotion, against the plain one, and against LoRA of about as many parameters, not merged."""
     from peft import LoraConfig, get_peft_model
 
     def parameters(model) -> int:
@@ -246,18 +208,16 @@ def language_model(
         lora = LoraConfig(task_type="CAUSAL_LM", r=rank, target_modules="all-linear")
         return get_peft_model(copy.deepcopy(plain), lora)
 
-    if base_model is None:
-        ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
-        plain = AutoModelForCausalLM.from_config(LlamaConfig(**LLAMAS[size], **ends))
+    if causal_lm is None:
+        plain = AutoModelForCausalLM.from_config(LlamaConfig(**LLAMAS[size], pad_token_id=2))
         name = f"Llama of the size {size}"
     else:
-        plain, name = AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32), Path(base_model).name
+        plain, name = AutoModelForCausalLM.from_pretrained(causal_lm, dtype=torch.float32), Path(causal_lm).name
     rows, topic = [], "language model with emotions"
     for shift in (False, True):
         torch.manual_seed(0)
-        fields = {"num_emotions": EMOTIONS, "shift": shift}
-        config = EmotionModulatedForCausalLM.config_class(text_config=plain.config, **fields)
-        ours = EmotionModulatedForCausalLM(config)
+        kind_of = EmotionModulatedForCausalLM.config_class
+        ours = EmotionModulatedForCausalLM(kind_of(text_config=plain.config, num_emotions=EMOTIONS, shift=shift))
         ours.language_model.load_state_dict(plain.state_dict())
         ours.language_model.requires_grad_(False)
         torch.nn.init.normal_(ours.emotion_modulation.output_weight, std=0.01)
@@ -277,9 +237,8 @@ def language_model(
         inputs["labels"] = inputs["input_ids"]
         emotions = torch.arange(len(inputs["input_ids"])) % EMOTIONS
         actions = [step_of(ours, {**inputs, "emotion_ids": emotions}), step_of(lora, inputs)]
-        modulated, adapted = interleaved(actions, pairs, warm_up=1, keep_memory=True)
         work = f"train step, {kind}, {train_shape}, to that of LoRA"
-        rows.append(ratio(topic, work, modulated, adapted, at_most=1.05))
+        rows.append(beside(topic, work, actions, pairs, warm_up=1, keep_memory=True, at_most=1.05))
     return rows
 
 
@@ -290,52 +249,27 @@ def gpu(batch_size: int = 128, length: int = 128, size: str = "base", pairs: int
     edge, repeats, at_least = 8192, 10, {"label-aware-bert": 0.45, "qacg-bert": 0.40}
 
     def seconds(action: Callable[[], object]) -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(repeats):
-            action()
-        end.record()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end) / 1000 / repeats
+        return Timer("action()", globals={"action": action}).timeit(repeats).mean  # it warms up, and waits for the GPU
 
     def compiled_step(model) -> tuple[Callable[[], None], int]:
-        model = model.cuda().train()
         inputs = {name: value.cuda() for name, value in inputs_for(model.config, batch_size, length).items()}
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-        compiled = torch.compile(model, fullgraph=True)
-
-        def passes(module) -> None:
-            with torch.autocast("cuda", dtype=torch.bfloat16):
-                loss = module(**inputs).loss
-            loss.backward()
-
-        def step() -> None:
-            passes(compiled)
-            optimizer.step()
-            optimizer.zero_grad()
-
+        both_passes = step_of(model.cuda(), inputs, "backward")
         with FlopCounterMode(display=False) as counter:
-            passes(model)
-        optimizer.zero_grad()
-        return step, counter.get_total_flops()
+            both_passes()
+        return step_of(torch.compile(model, fullgraph=True), inputs), counter.get_total_flops()
 
     left, right = (torch.randn(edge, edge, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     rows = []
     for model_type in CLASSIFIERS:
         names = (model_type, f"the stock peer of {model_type}")
         steps = dict(zip(names, map(compiled_step, pair(model_type, size)), strict=True))
-        for _ in range(2):  # compiles, and warms up
-            for action in (*(step for step, _ in steps.values()), lambda: left @ right):
-                seconds(action)
         shares: dict[str, list[float]] = {name: [] for name in steps}
         for _ in range(pairs):
             peak = 2 * edge**3 / seconds(lambda: left @ right)
             for name, (step, operations) in steps.items():
                 shares[name].append(operations / seconds(step) / peak)
         for name, values in shares.items():
-            work = (
-                f"train step of {name}, {size}, {batch_size}x{length}, bf16, compiled, {torch.cuda.get_device_name()}"
-            )
-            work += f": share of the measured {peak / 1e12:.0f} TFLOP/s"
+            work = f"train step of {name}, {size}, {batch_size}x{length}, bf16, compiled"
+            work += f", {torch.cuda.get_device_name()}: share of the measured {peak / 1e12:.0f} TFLOP/s"
             rows.append(result("training on a GPU", work, values, "×", at_least=at_least.get(name)))
     return rows

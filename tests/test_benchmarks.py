@@ -5,14 +5,14 @@ import asyncio
 import json
 import subprocess
 import sys
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 import torch
 from toolkit_helpers import ASPECT_WORDS, ROOT, save_base_bert
 
-from benchmarks import growth, measuring, peers, predicting, run_all, servers, texts, training
+from benchmarks import growth, measuring, peers, predicting, run_all, training
 
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -54,18 +54,18 @@ def test_runs_are_interleaved_and_ratios_are_of_pairs(monkeypatch):
 def test_peak_memory_is_that_of_the_command_alone():
     held = bytearray(b"x" * 2**28)  # a process starts with the peak of the one that starts it
     command = [sys.executable, "-I", "-S", "-c"]
-    small = measuring.spent([*command, "pass"]).memory
-    large = measuring.spent([*command, "print(len(b'x' * 2**27))"]).memory
+    small = measuring.peak_memory([*command, "pass"])
+    large = measuring.peak_memory([*command, "print(len(b'x' * 2**27))"])
     assert 2 < small < 100 and 120 < large - small < 140
     assert len(held) == 2**28
     with pytest.raises(subprocess.CalledProcessError):
-        measuring.spent([*command, "raise SystemExit(3)"])
+        measuring.peak_memory([*command, "raise SystemExit(3)"])
 
 
 def test_synthetic_texts_are_as_long_as_goemotions():
-    lengths = [2 + len(text.split()) for text in texts.synthetic_texts(4000)]
+    lengths = [2 + len(text.split()) for text in predicting.synthetic_texts(4000)]
     assert abs(sum(lengths) / 4000 - 19.3) < 0.4 and min(lengths) >= 3 and max(lengths) <= 47
-    assert texts.synthetic_texts(10) == texts.synthetic_texts(10) != texts.synthetic_texts(10, seed=1)
+    assert predicting.synthetic_texts(10) == predicting.synthetic_texts(10) != predicting.synthetic_texts(10, seed=1)
 
 
 # Each of them runs
@@ -140,7 +140,7 @@ def test_the_clients_of_the_service():
     async def both():
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         bodies = [json.dumps({"inputs": text}).encode() for text in "ab"]
-        found = await servers.load(server.sockets[0].getsockname()[1], "/predict", bodies, clients=3, seconds=0.3)
+        found = await peers.load(server.sockets[0].getsockname()[1], "/predict", bodies, clients=3, seconds=0.3)
         for _ in range(3):  # what is still open when its loop ends warns in a later test
             await closed.acquire()
         server.close()
@@ -157,15 +157,14 @@ def test_the_clients_of_the_service():
 
 def test_sides_run_in_turn_and_those_that_fail_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(peers, "FAILED", {})
-    says = "log = open({log!r}, 'a')\ndef run():\n    log.write({name!r}); log.flush(); print('noise')\n    return [[{value}]]"
+    says = "log = open(place, 'a')\ndef run():\n    log.write(name); log.flush(); print('noise')\n    return [[value]]"
     sides = {
-        name: ("ours", says.format(log=str(tmp_path / "log"), name=name, value=value))
-        for name, value in (("o", 0.5), ("p", 0.25))
+        "o": peers.Side("ours", says, {"name": "o", "value": 0.5}),
+        "p": peers.Side("ours", says, {"name": "p", "value": 0.25}, "o"),
+        "q": peers.Side("ours", "raise SystemExit(3)", {}, "o"),
     }
-    sides["q"] = ("ours", "raise SystemExit(3)")
-    options = SimpleNamespace(threads=1, pairs=2)
-    given = {"texts": [], "model": "", "what": "2 texts"}
-    rows = peers.compared("bulk", sides, {"p": "o", "q": "o"}, given, options, at_least=1.1)
+    options, shared = SimpleNamespace(threads=1, pairs=2), {"place": str(tmp_path / "log")}
+    rows = peers.compared("bulk", "2 texts", sides, shared, options, at_least=1.1)
     assert (tmp_path / "log").read_text() == "opopop"  # the first round warms up
     assert [(row["peer"], row["pairs"], row["largest_difference"], row["target"]) for row in rows] == [
         ("p", 2, 0.25, "≥ 1.1")
@@ -183,16 +182,13 @@ def rows_of(*medians: float, topic: str = "service", **goal) -> list[dict]:
 def test_results_are_kept_and_the_table_shows_the_worst_row(tmp_path, monkeypatch):
     results, medians = tmp_path / "results.json", {"many_texts": [2.5, 2.0], "start_of_the_program": [0.2]}
 
-    def run_here(command) -> int:
-        name, output = command[3], Path(command[-1])
-        if name not in medians:
-            return 1
+    def run_here(name, arguments) -> dict:
         topic, goal = (name.replace("_", " "), {"at_least": 2.2} if name == "many_texts" else {"at_most": 0.3})
         setting = {"machine": "CPU (2 CPUs, 2 threads, load 1.0)"}
-        output.write_text(json.dumps({"machine": setting, "rows": rows_of(*medians[name], topic=topic, **goal)}))
-        return 0
+        return {"machine": setting, "rows": rows_of(*medians[name], topic=topic, **goal)}
 
-    monkeypatch.setattr(run_all.subprocess, "call", run_here)
+    monkeypatch.setattr(run_all, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    monkeypatch.setattr(run_all, "run_one", run_here)
     (tmp_path / "peers.json").write_text(
         json.dumps(
             {
@@ -234,10 +230,9 @@ def test_the_committed_table_is_up_to_date_and_short():
 
 
 def test_every_benchmark_takes_its_sizes():
-    for name, sizes in (run_all.TRAINING | run_all.PREDICTING).items():
-        function = getattr(training if name in run_all.TRAINING else predicting, name)
-        taken = set(run_all.inspect.signature(function).parameters)
-        assert set(sizes[0]) | set(sizes[1]) <= taken, name
+    for name, (module, small, full) in run_all.BENCHMARKS.items():
+        function = getattr({"training": training, "predicting": predicting}[module], name)
+        assert set(small) | set(full) <= set(run_all.inspect.signature(function).parameters), name
 
 
 # What the tests of endurance record

@@ -14,24 +14,14 @@ from hf_emotion.runs.train import train
 from hf_emotion.tasks.loading import load_dataset_for
 
 
-def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:
-    """All rows together, oversampled until the classes are equal, then split 80 / 10 / 10 at random."""
-    rows = oversample_minorities(concatenate_datasets(list(splits.values())), seed).shuffle(seed=seed)
-    held_out = len(rows) // 10
-    return DatasetDict(
-        train=rows.select(range(2 * held_out, len(rows))),
-        validation=rows.select(range(held_out)),
-        test=rows.select(range(held_out, 2 * held_out)),
-    )
-
-
-def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:
-    """
-    Train a recipe on leaky splits and measure it.
-    Returns what stands in `leakage.json` in `output`, with `in_train`, the share of the test rows whose text is also in train.
-    """
+def measure_leakage(recipe: Recipe, output: Path, data_dir: Path | None = None) -> dict[str, Any]:
+    """Train a recipe on all rows, oversampled, then split 80 / 10 / 10; measure it. `in_train`: the share of the test texts that are in train."""
     options = {name: value for name, value in recipe.dataset_options.items() if name not in ("dedupe", "oversample")}
-    splits = leaky_splits(load_dataset_for(recipe.dataset, data_dir, **options))
+    rows = concatenate_datasets(list(load_dataset_for(recipe.dataset, data_dir, **options).values()))
+    rows = oversample_minorities(rows, 0).shuffle(seed=0)
+    tenth = len(rows) // 10
+    parts = {"train": range(2 * tenth, len(rows)), "validation": range(tenth), "test": range(tenth, 2 * tenth)}
+    splits = DatasetDict({name: rows.select(part) for name, part in parts.items()})
     texts = set(splits["train"]["text"])
     report = train(recipe, output, splits=splits)
     result = {
@@ -46,5 +36,5 @@ def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | N
         "accuracy": report.summary["test"]["argmax"]["accuracy"],
         "minutes": [run.train_minutes for run in report.runs],
     }
-    write_json(Path(output) / "leakage.json", result)
+    write_json(output / "leakage.json", result)
     return result

@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from hf_emotion.recipes import Recipe, check_key, read_yaml
@@ -18,21 +19,19 @@ from hf_emotion.runtime.names import METRICS
 from hf_emotion.tasks.base import Table
 from hf_emotion.training.recipe_checks import load_recipe
 
-from .records import changed_settings, collect, places
+from .records import RECORDS, changed_settings, collect, places
 from .tables import read_records
 
 
 logger = logging.getLogger(__name__)
 
+RUNS = Path("runs/reproduction")
 KEYS = ("question", "table", "recipes", "encoder", "first", "set", "seeds")
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-    """
-    One seed of one recipe; `encoder` is its name in the record, `first` the recipe and the run folder of a training that goes before
-    (its model is the base model), `minutes` an estimate from the records that differ least, None without any.
-    """
+    """One seed of one recipe. `first`: recipe and run folder of a training whose model is its base model. `minutes`: from the nearest records."""
 
     question: str
     table: str
@@ -53,66 +52,48 @@ class PlannedRun:
 
 
 def read_plan(
-    path: str | Path,
-    encoders: Mapping[str, str] | None = None,
-    output: str | Path = "runs/reproduction",
-    records: str | Path = "benchmarks/reproduction",
+    path: Path, encoders: Mapping[str, str] = {}, output: Path = RUNS, records: Path = RECORDS
 ) -> list[PlannedRun]:
     """
-    Read a plan.
-
-    Args:
-        path: the YAML file: `encoders`, which gives each encoder's name in the records its Hub id (or folder); and `runs`, a list
-            of entries with `question`, `table`, `recipes` (default: all of the table), `encoder`, `set` (overrides as in
-            `hf-emotion train --set`) and `seeds` (their number, default 3). With `first`, other overrides, each seed is trained
-            with those first, and with `set` from there on.
-        encoders: name -> Hub id or folder, in place of the plan's own.
-        output, records: folders of the run folders and of the records.
-
-    Raises ValueError for an unknown key, table, recipe or encoder.
+    Read a plan, whose encoders are perhaps elsewhere. It has `encoders`, which gives each encoder's name in the records its Hub id (or folder);
+    and `runs`, a list of entries with `question`, `table`, `recipes` (default: all of the table), `encoder`, `set` (overrides as in `hf-emotion
+    train --set`) and `seeds` (their number, default 3). With `first`, other overrides, each seed is trained with those first, and with `set`
+    from there on. Raises ValueError for an unknown key, table, recipe or encoder.
     """
-    plan = read_yaml(Path(path).read_text(encoding="utf-8"))
+    plan = read_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(plan, dict) or set(plan) != {"encoders", "runs"}:
         raise ValueError(f"{path}: a plan has the keys `encoders` and `runs`, got {plan!r:.100}.")
-    known = {**plan["encoders"], **(encoders or {})}
-    if unknown := sorted(set(encoders or {}) - set(plan["encoders"])):
+    known = {**plan["encoders"], **encoders}
+    if unknown := sorted(set(encoders) - set(plan["encoders"])):
         raise ValueError(f"`encoders` names {unknown}, and the plan has {list(plan['encoders'])}.")
-    runs = [run for entry in plan["runs"] for run in _runs(entry, known, Path(path), output, records)]
-    first_with: dict[Path, PlannedRun] = {}
-    for run in runs:
-        other = first_with.setdefault(run.record, run)
-        if other is not run:
-            raise ValueError(
-                f"{path}: {run.name} over {run.encoder}, seed {run.recipe.seeds[0]}, is planned twice (under {other.question!r} and "
-                f"{run.question!r}): leave one out, or, if they differ in `first`, give one another name in `encoders`."
-            )
+    runs = [run for entry in plan["runs"] for run in _runs(entry, known, path, output, records)]
+    records_of = [run.record for run in runs]
+    if twice := [run for run in runs if records_of.count(run.record) > 1]:
+        one = f"{twice[0].name} over {twice[0].encoder}, seed {twice[0].recipe.seeds[0]}"
+        remedy = "leave one out, or, if they differ in `first`, give one another name in `encoders`."
+        raise ValueError(f"{path}: {one}, is planned twice (under {twice[0].question!r}): {remedy}")
     return runs
 
 
-def _runs(
-    entry: dict[str, Any], encoders: Mapping[str, str], path: Path, output: str | Path, records: str | Path
-) -> Iterator[PlannedRun]:
+def _runs(entry: dict, encoders: Mapping[str, str], path: Path, output: Path, records: Path) -> Iterator[PlannedRun]:
     for key in entry:
         check_key(key, KEYS)
     if missing := [key for key in ("question", "table", "encoder") if key not in entry]:
         raise ValueError(f"{path}: a run lacks {missing}, got {entry!r:.200}.")
-    seeds = entry.get("seeds", 3)
+    table, encoder, seeds = entry["table"], entry["encoder"], entry.get("seeds", 3)
     if type(seeds) is not int or seeds < 1:
         raise ValueError(f"{path}: `seeds` must be a number of at least 1, got {seeds!r}.")
-    table, encoder = entry["table"], entry["encoder"]
     if encoder not in encoders:
         raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
     base_model = f"base_model={json.dumps(encoders[encoder])}"
-    names = recipes_of(table, entry.get("recipes"))
     on_record = [record for record in read_records(table, records) if record["encoder"] == encoder]
-    for name in names:
+    for name in recipes_of(table, entry.get("recipes")):
         recipe = load_recipe(name, [*(entry.get("set") or ()), base_model])
-        before = load_recipe(name, [*(entry["first"] or ()), base_model]) if "first" in entry else None
         minutes = _minutes(name, recipe, on_record)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one, first = dataclasses.replace(recipe, seeds=[seed]), []
-            if before is not None:
-                own = dataclasses.replace(before, seeds=[seed])
+            if "first" in entry:
+                own = load_recipe(name, [*(entry["first"] or ()), base_model, f"seeds=[{seed}]"])
                 _, base = places(table, name, own, output, records, encoder)
                 first, one = [(own, base)], dataclasses.replace(one, base_model=str(base))
             record, folder = places(table, name, one, output, records, encoder)
@@ -125,19 +106,13 @@ def _minutes(name: str, recipe: Recipe, on_record: list[dict[str, Any]]) -> floa
     if not found:
         return None
     settings = {"recipe": name, **changed_settings(name, recipe)}
-    far = [_differing({"recipe": record["recipe"], **record["changed"]}, settings) for record in found]
-    each = [
-        record["minutes"] / record["epochs"] / record["train_fraction"]
-        for record, distance in zip(found, far, strict=True)
-        if distance == min(far)
-    ]
-    epochs = recipe.training_arguments.get("num_train_epochs", 3)
-    return sum(each) / len(each) * epochs * recipe.train_fraction
-
-
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> int:
-    """How many settings differ; the number of epochs is reckoned with."""
-    return sum(a.get(key) != b.get(key) for key in (a.keys() | b.keys()) - {"training_arguments.num_train_epochs"})
+    each: dict[int, list[float]] = {}  # number of settings that differ, apart from the epochs -> minutes
+    for record in found:
+        other = {"recipe": record["recipe"], **record["changed"]}
+        keys = (other.keys() | settings.keys()) - {"training_arguments.num_train_epochs"}
+        minutes = record["minutes"] / record["epochs"] / record["train_fraction"]
+        each.setdefault(sum(other.get(key) != settings.get(key) for key in keys), []).append(minutes)
+    return fmean(each[min(each)]) * recipe.training_arguments.get("num_train_epochs", 3) * recipe.train_fraction
 
 
 def table(runs: list[PlannedRun]) -> Table:
@@ -158,10 +133,11 @@ def left(runs: list[PlannedRun]) -> str:
     known = [run.minutes for run in open_runs if run.minutes is not None]
     unknown = len(open_runs) - len(known)
     more = f", and {unknown} that nothing on record resembles" if unknown else ""
-    return f"{len(runs) - len(open_runs)} of {len(runs)} runs are on record; left: {len(known)} runs of about {sum(known):.0f} minutes{more}."
+    done = f"{len(runs) - len(open_runs)} of {len(runs)} runs are on record"
+    return f"{done}; left: {len(known)} runs of about {sum(known):.0f} minutes{more}."
 
 
-def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list[Path]:
+def run_plan(runs: list[PlannedRun], data_dir: Path | None = None) -> list[Path]:
     """Train what is not on record, in the order of the plan, and write the records."""
     written = []
     for run in runs:

@@ -14,18 +14,15 @@ from hf_emotion.tasks.loading import CorpusSplit
 
 
 PREVALENCES = np.linspace(0.02, 0.9, 20)
-MOST_ROWS = 1000
-FEWEST_WITH_LABEL = 2
+MOST_ROWS, FEWEST_WITH_LABEL = 1000, 2
 CORPORA = ("goemotions", "everyday")
 
 
-def measure(model: str, data_dir: str | Path | None = None) -> dict[str, Any]:
+def measure(model: str, data_dir: Path | None = None) -> dict[str, Any]:
     """
-    The artificial prevalence protocol (Forman, 2008) on the test parts, for a model with several labels: for each label and each prevalence p as many
-    rows as there are, at most `MOST_ROWS`, drawn without replacement so that a share p has the label. The errors of the model come from the validation
-    part of its own corpus.
-    Corpus -> "samples", "rows", and for each method "error" (mean absolute), "coverage" and "width" of the 95 % interval; "as_it_is": of
-    all labels of the whole test part.
+    The artificial prevalence protocol (Forman, 2008) on the test parts: for each label and each prevalence p as many rows as there are, at most
+    `MOST_ROWS`, drawn without replacement so that a share p has the label. The model's errors come from the validation part of its own corpus.
+    Corpus -> "samples", "rows", and of each method the mean absolute "error", the "coverage" and "width" of the 95 % interval, drawn and "as_it_is".
     """
     counts, predictor = validation_counts(model), load_predictor(model)
     if counts is None or not counts.multi_label:
@@ -50,10 +47,8 @@ def _of_corpus(counts: ValidationCounts, gold: np.ndarray, scores: np.ndarray) -
         for number, share in enumerate(PREVALENCES):
             size = int(min(MOST_ROWS, len(having) / share, len(without) / (1 - share)))
             with_label = round(share * size)
-            drawn = [
-                generator.choice(rows, n, replace=False)
-                for rows, n in ((having, with_label), (without, size - with_label))
-            ]
+            sides = ((having, with_label), (without, size - with_label))
+            drawn = [generator.choice(rows, number_of, replace=False) for rows, number_of in sides]
             observed = observe(counts, scores[np.concatenate(drawn)])
             for method in METHODS:
                 samples = estimates(observed, counts, method, 100 * label + number)[:, [label]]

@@ -1,99 +1,258 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures ready models, to choose them and for their cards."""
+"""Turns a finished run with an adapter into the files of a ready model, and measures it, to choose it and for its card."""
 
+import dataclasses
+import json
+import shutil
 import tempfile
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import onnx
+import torch
+import yaml
 from hf_emotion.modeling.text_processing import temperature_of
+from onnx import external_data_helper, numpy_helper
+from safetensors.numpy import load_file, save_file
 
 from hf_emotion import metrics
 from hf_emotion.data.splits import label_names
 from hf_emotion.inference import load_predictor
-from hf_emotion.io.files import sha256_of, write_json, write_text
+from hf_emotion.io.files import creating, refuse_taken, sha256_of, write_json, write_text
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.evaluate import evaluate
-from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel, write_checkpoint, write_exported
+from hf_emotion.runtime import ready
+from hf_emotion.runtime.exported import write_exported_config, write_tokenizer_facts
+from hf_emotion.runtime.loading import auto_class_of, read_config, read_tokenizer
+from hf_emotion.runtime.onnx import MODEL
+from hf_emotion.runtime.ready import CARD, FACTS, ReadyModel
+from hf_emotion.tasks import task_of
 from hf_emotion.tasks.aspect_extraction.predictor import AspectPredictor
-from hf_emotion.tasks.base import Task
 from hf_emotion.tasks.cards import table as markdown_table
 from hf_emotion.tasks.classifier_evaluating import rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.emotional_response.predictor import ReplyGenerator
 from hf_emotion.tasks.loading import CorpusSplit, load_split
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
+from hf_emotion.training.adapters import FOLDER
 
 from .transfer import identity_terms, transfer
 
 
+ENCODER = "model.safetensors"
+OF_GENERATOR = ("config.json", "generation_config.json", "chat_template.jinja")
+LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 PARTS = ("validation", "test")
-# Corpora with the labels of GoEmotions, and corpora that are measured through the groups of Ekman.
+# Corpora with the labels of GoEmotions, and corpora that are measured through the groups of Ekman; and what is kept of their figures.
 OWN_LABELS = ("goemotions", "quickstart", "everyday", "messages")
+OWN = tuple("macro_f1 micro_f1 top1_accuracy fixed_macro_f1 tuned_here_macro_f1 ece_without_temperature ece".split())
 THROUGH_EKMAN = ("emotion6", "meld")
+EKMAN = ("macro_f1", "accuracy", "majority", "rows")
 # What the aspects of other corpora are among those of the ready model `reviews`; the rest has no counterpart.
 ASPECT_OF = {
     "semeval2014": {"food": "quality", "service": "service", "ambience": "comfort", "price": "price"},
     "sentihood": {"price": "price", "transit-location": "location"},
 }
 TERMS_ELSEWHERE = "semeval2014_terms"
-OWN = "macro_f1 micro_f1 top1_accuracy fixed_macro_f1 tuned_here_macro_f1 ece_without_temperature ece"
-KEPT = {"own": tuple(OWN.split()), "ekman": ("macro_f1", "accuracy", "majority", "rows")}
+CARDS = yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8"))
 
 
-def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None) -> dict[str, Any]:
+def pack(
+    run: Path, output: Path, description: str, terms: str, card: str, intensity: float = 1.0, generation: Mapping = {}
+) -> ReadyModel:
     """
-    Measure a classifier with GoEmotions' labels on all corpora.
-    {"corpora": {corpus: {part: figures}}, "chosen_by" (the mean macro-F1 of the validation parts), "identity_terms"}. Figures are those
-    at the tuned thresholds, or those over the groups of Ekman.
+    Write the files of a ready model into a new or empty folder, whose name becomes the model's: the adapter in float16, of a classifier the
+    graph without weights, and the facts about both. `run`: of a recipe with `adapter`, over one of `ready.HUB_IDS`. `card`: Markdown, below the
+    run's. `intensity`: of modulated norms, the weight in the run that is 1 in the ready model. `generation`: settings that replace the run's.
     """
+    refuse_taken(output)
+    adapter = run / FOLDER
+    if not (adapter / ready.ADAPTER).is_file():
+        raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
+    adapter_config = json.loads((adapter / ready.ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    encoder = adapter_config["base_model_name_or_path"]
+    if encoder not in ready.HUB_IDS.values():
+        known = list(ready.HUB_IDS.values())
+        raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {known}.")
+    report = RunReport.read(run)
+    config = read_config(run)
+    task = task_of(config)
+    with creating(output) as folder:
+        weights = load_file(adapter / ready.ADAPTER)
+        for name in weights:
+            if name.endswith("emotion_modulation.input_weight"):  # W₁, so that (intensity W₁) c = W₁ (intensity c)
+                weights[name] *= intensity
+        half = {name: value.astype(np.float16) for name, value in weights.items()}
+        save_file(half, folder / ready.ADAPTER, metadata={"format": "pt"})
+        write_json(folder / ready.ADAPTER_CONFIG, adapter_config)
+        config.name_or_path = ""  # a folder of this machine
+        generates = (run / "generation_config.json").is_file()
+        for name in ("tokenizer_config.json", *(OF_GENERATOR if generates else ())):
+            shutil.copyfile(run / name, folder / name)
+        pieces = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
+        write_text(folder / "tokenizer.json", json.dumps(pieces, ensure_ascii=False, separators=(",", ":")))
+        if generates:
+            settings = json.loads((run / "generation_config.json").read_text(encoding="utf-8"))
+            write_json(folder / "generation_config.json", {**settings, **generation})
+            prefix, labels = "language_model.", config.emotions
+        else:
+            write_exported_config(config, folder)
+            write_tokenizer_facts(read_tokenizer(run), folder)
+            inside = next(name for name in half if ".encoder.layer." in name).removeprefix("base_model.model.")
+            prefix, labels = inside.partition("encoder.layer.")[0], [*config.id2label.values()]
+        # A language model from a GGUF file is never the Hub's to the byte.
+        digest = None if generates else sha256_of(ready.encoder_file(encoder, ENCODER))
+        above = (run / CARD).read_text(encoding="utf-8").replace(f"# {report.name}\n", f"# {output.name}\n")
+        write_text(folder / CARD, f"{above.rstrip()}\n\n{card.strip()}\n")
+        dataclasses.replace(report, name=output.name).write(folder)
+        facts: dict[str, Any] = {
+            "description": description,
+            "task": task.name,
+            "auto_class": auto_class_of(config, task.auto_class),
+            "model_type": config.model_type,
+            "encoder": {"id": encoder, "files": {ENCODER: digest}},
+            "prefix": prefix,
+            "labels": labels,
+            "terms": terms,
+            "files": {},
+            "weights": [],
+        }
+        write_json(folder / FACTS, facts)
+        if not generates:
+            facts["weights"] = _write_graph(task, ReadyModel(folder), run)
+        facts["files"] = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FACTS}
+        write_json(folder / FACTS, facts)
+    return ReadyModel(output)
+
+
+def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:
+    """Write the graph without its weights. Returns the parameters that they are, in order, each with whether it is transposed."""
+    exporter = task.exporter()
+    predictor = exporter.load(run)
+    weights = model.weights()
+    own = predictor.model.state_dict()
+    missing = sorted(own.keys() - weights.keys())
+    if missing:
+        raise ValueError(f"neither the encoder nor the adapter has {missing}: name them in `adapter.modules_to_save`.")
+    weights = {name: weights[name] for name in own}
+    predictor.model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    predictor.model.float().cpu().eval()
+    exporter.write(predictor, model.folder)
+    graph = onnx.load(model.folder / MODEL)
+    by_bytes: dict[bytes, tuple[str, bool]] = {}
+    for transposed in (True, False):  # a square matrix fits both ways: not transposed
+        for name, value in weights.items():
+            by_bytes[(value.T if transposed else value).tobytes()] = (name, transposed)
+    found, offset = [], 0
+    for tensor in graph.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        content = value.tobytes()
+        if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
+            continue
+        if content not in by_bytes:
+            raise ValueError(f"the graph has {tensor.name}, {len(content)} bytes that are not a parameter.")
+        found.append(by_bytes[content])
+        external_data_helper.set_external_data(tensor, ready.WEIGHTS, offset, len(content))
+        tensor.ClearField("raw_data")
+        offset += len(content)
+    (model.folder / ready.GRAPH).write_bytes(graph.SerializeToString())
+    (model.folder / MODEL).unlink()
+    return found
+
+
+def measure_ready(model: ReadyModel, data_dir: Path | None = None) -> dict[str, Any]:
+    """
+    Measure a ready model, a classifier with onnxruntime, and write the figures into its ready.json and its card, and the errors on the validation
+    part of its corpus, for `summarize`, into its metrics.json.
+    """
+    facts, report = dict(model.facts), RunReport.read(model.folder)
+    with tempfile.TemporaryDirectory() as name:
+        (ready.write_exported if model.is_graph else ready.write_checkpoint)(model, Path(name))
+        if not model.is_graph:  # replies are judged by benchmarks/replies.py
+            facts["figures"] = {"corpora": {report.dataset: measure_generator(ReplyGenerator(name), report.dataset)}}
+        else:
+            predictor = load_predictor(name)
+            facts["figures"], text = measure_classifier(predictor, report, data_dir)
+            names, gold, scores = scored(predictor, report.dataset, "validation", data_dir)
+            thresholds = None
+            if predictor.multi_label:
+                thresholds = [float(predictor.thresholds[predictor.labels.index(name)]) for name in names]
+            report.best.validation_counts = metrics.ValidationCounts.of(gold, scores, names, thresholds).to_dict()
+            report.write(model.folder)
+            card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
+            write_text(model.folder / CARD, f"{card}\n\n{text}\n")
+            facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
+    write_json(model.folder / FACTS, facts)
+    return facts["figures"]
+
+
+def measure_classifier(predictor: Any, report: RunReport, data_dir: Path | None) -> tuple[dict[str, Any], str]:
+    """Figures, and what the card says of them."""
+    if isinstance(predictor, Predictor):
+        figures = measure_everywhere(predictor, data_dir)
+        terms = []
+        for kind, found in figures["identity_terms"].items():
+            far, (one, other) = found["largest"], found["largest"]["terms"]
+            largest = f"{far['range']:.3f} ({far['label']}, {far['template']!r}: {one} against {other})"
+            terms.append(f"| {kind} | {found['mean_range']:.3f} | {largest} | {found['changed']:.0%} |")
+        return figures, CARDS["emotions"].format(corpora=_table(figures["corpora"]), terms="\n".join(terms))
+    metric = report.best.selected_by
+    corpora: dict[str, dict[str, dict[str, float]]] = {}
+    for name, part in product((one.name for one in predictor.task.corpora if one.packaged), PARTS):
+        error = calibration_error(predictor, *scored(predictor, name, part)[1:])
+        corpora.setdefault(name, {})[part] = _floats(evaluate(predictor, name, part)["metrics"]) | error
+    if isinstance(predictor, AspectPredictor):
+        elsewhere = {TERMS_ELSEWHERE: _floats(evaluate(predictor, TERMS_ELSEWHERE, "test", data_dir)["metrics"])}
+        card, shown = CARDS["terms"], _table({name: {"test": found} for name, found in elsewhere.items()}, metric)
+    else:
+        elsewhere = {name: measure_aspects(predictor, name, data_dir) for name in ASPECT_OF}
+        rows = []
+        for name, found in elsewhere.items():
+            aspects = ", ".join(f"{theirs} as {ours}" for theirs, ours in ASPECT_OF[name].items())
+            rows.append([name, aspects, f"{found['polarity_accuracy']:.3f}", f"{found['aspect_f1']:.3f}"])
+        card, shown = CARDS["aspects"], markdown_table(["corpus, test part", "aspects", "polarity", "found"], rows, 2)
+    figures = {"corpora": corpora, "elsewhere": elsewhere}
+    return figures, card.format(corpora=_table(corpora, metric), elsewhere=shown)
+
+
+def measure_everywhere(predictor: Predictor, data_dir: Path | None = None) -> dict[str, Any]:
+    """Figures of a classifier with GoEmotions' labels on all corpora, and the mean macro-F1 of the validation parts, by which it is chosen."""
     corpora: dict[str, dict[str, Any]] = {}
-    for name in (*OWN_LABELS, *THROUGH_EKMAN):
-        corpora[name] = {}
-        for part in PARTS if name != "messages" else ("test",):  # it has no other part
-            if name in OWN_LABELS:
-                figures, kept = measure_own(predictor, name, part, data_dir), KEPT["own"]
-            else:
-                figures, kept = transfer(predictor, name, data_dir, part), KEPT["ekman"]
-            corpora[name][part] = {metric: figures[metric] for metric in kept}
-    chosen_by = [parts["validation"]["macro_f1"] for parts in corpora.values() if "validation" in parts]
-    return {
-        "corpora": corpora,
-        "chosen_by": sum(chosen_by) / len(chosen_by),
-        "identity_terms": identity_terms(predictor),
-    }
+    for name, part in product((*OWN_LABELS, *THROUGH_EKMAN), PARTS):
+        if (name, part) == ("messages", "validation"):  # there is none
+            continue
+        if name in OWN_LABELS:
+            figures, kept = measure_own(predictor, name, part, data_dir), OWN
+        else:
+            figures, kept = transfer(predictor, name, data_dir, part), EKMAN
+        corpora.setdefault(name, {})[part] = {metric: figures[metric] for metric in kept}
+    chosen_by = fmean(parts["validation"]["macro_f1"] for parts in corpora.values() if "validation" in parts)
+    return {"corpora": corpora, "chosen_by": chosen_by, "identity_terms": identity_terms(predictor)}
 
 
-def measure_own(predictor: Predictor, name: str, part: str, data_dir: str | Path | None = None) -> dict[str, float]:
+def measure_own(predictor: Predictor, name: str, part: str, data_dir: Path | None = None) -> dict[str, float]:
     """The figures at the stored thresholds, macro-F1 at 0.3 and at thresholds tuned on these very rows, and the calibration error."""
     result = evaluate(predictor, name, part, data_dir)["metrics"]
-    gold, scores = scored(predictor, name, part, data_dir)
-    here = np.array([best_f1(gold[:, i], scores[:, i]) for i in range(gold.shape[1])])
+    _, gold, scores = scored(predictor, name, part, data_dir)
+    here = [metrics.threshold_curve(*column)["f1"].max() for column in zip(gold.T, scores.T, strict=True)]
     return {
         **result["tuned"],
         "fixed_macro_f1": result["fixed"]["macro_f1"],
-        "tuned_here_macro_f1": float(here.mean()),
+        "tuned_here_macro_f1": float(np.mean(here)),
         **calibration_error(predictor, gold, scores),
     }
 
 
-def best_f1(gold: np.ndarray, scores: np.ndarray) -> float:
-    """The largest F1 that a threshold reaches on these rows."""
-    order = np.argsort(-scores, kind="stable")
-    hits, ranked = np.cumsum(gold[order]), scores[order]
-    last = np.append(ranked[1:] != ranked[:-1], True)  # equal scores pass together
-    return float((2 * hits / (np.arange(1, len(gold) + 1) + gold.sum()))[last].max())
-
-
-def measure_aspects(
-    predictor: TargetedPredictor, dataset: str, split: str, data_dir: str | Path | None = None
-) -> dict[str, float]:
+def measure_aspects(predictor: TargetedPredictor, dataset: str, data_dir: Path | None) -> dict[str, float]:
     """
-    Measure a model of `reviews` on a corpus that it never trained on, whose aspects are mapped by `ASPECT_OF`.
-    "polarity_accuracy" of the pairs whose gold label is positive, negative or (SemEval-2014) neutral, among these labels, as the
-        three-way accuracy of SemEval-2014; "aspect_f1" of the pairs that are found, whatever the label; "rows": the number of pairs.
+    Measure a model of `reviews` on a corpus that it never trained on, by `ASPECT_OF`: accuracy of the polarity (as the three-way one of
+    SemEval-2014) where the gold label is one, and F1 of the pairs that are found, whatever the label.
     """
-    rows = load_split(dataset, split, data_dir)
+    rows = load_split(dataset, "test", data_dir)
     names, aspects = label_names(rows), rows.features["aspect"].names
     mapped = [i for i, aspect in enumerate(rows["aspect"]) if aspects[aspect] in ASPECT_OF[dataset]]
     rows = rows.select(mapped)
@@ -102,71 +261,21 @@ def measure_aspects(
     known = predictor.model.config.aspects
     texts = list(dict.fromkeys(rows["text"]))
     of_pair = predictor.probabilities(texts).reshape(len(texts), len(known), -1)
-    scores = np.stack(
-        [of_pair[texts.index(text), known.index(a)] for text, a in zip(rows["text"], asked, strict=True)]
-    )
+    pairs = [(texts.index(text), known.index(aspect)) for text, aspect in zip(rows["text"], asked, strict=True)]
+    scores = of_pair[tuple(np.transpose(pairs))]
     sentiments = [name for name in ("positive", "neutral", "negative") if name in names]
-    columns = [predictor.labels.index(name) for name in sentiments]
     opinion = np.isin(gold, sentiments)
-    polarity = np.array(sentiments)[scores[:, columns].argmax(axis=1)]
+    best = scores[:, [predictor.labels.index(name) for name in sentiments]].argmax(axis=1)
     found, named = scores.argmax(axis=1) != predictor.labels.index("none"), gold != "none"
     return {
-        "polarity_accuracy": float((polarity == gold)[opinion].mean()),
+        "polarity_accuracy": float((np.array(sentiments)[best] == gold)[opinion].mean()),
         "aspect_f1": float(2 * (found & named).sum() / (found.sum() + named.sum())),
         "rows": len(rows),
     }
 
 
-def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict[str, Any]:
-    """
-    Measure a ready model with onnxruntime after it was packed, and write the figures into its ready.json and its card. A model for
-    another task is measured on the packaged corpora of that task.
-    """
-    facts = dict(model.facts)
-    report = RunReport.read(model.folder)
-    if not model.is_graph:  # replies are judged by benchmarks/replies.py
-        facts["figures"] = {"corpora": {report.dataset: measure_generator(model, report.dataset)}}
-        write_json(model.folder / FACTS, facts)
-        return facts["figures"]
-    metric = report.best.selected_by
-    with tempfile.TemporaryDirectory() as place:
-        write_exported(model, Path(place))
-        predictor = load_predictor(place)
-        if isinstance(predictor, Predictor):
-            facts["figures"] = measure_everywhere(predictor, data_dir)
-            text = _card_of_emotions(facts["figures"])
-        else:
-            facts["figures"] = {"corpora": {}}
-            for name in packaged_corpora(predictor.task):
-                facts["figures"]["corpora"][name] = {
-                    part: _floats(evaluate(predictor, name, part)["metrics"])
-                    | calibration_error(predictor, *scored(predictor, name, part))
-                    for part in PARTS
-                }
-            text = _table(facts["figures"]["corpora"], metric)
-            if isinstance(predictor, AspectPredictor):
-                figures = _floats(evaluate(predictor, TERMS_ELSEWHERE, "test", data_dir)["metrics"])
-                facts["figures"]["elsewhere"] = {TERMS_ELSEWHERE: figures}
-                elsewhere = _table({TERMS_ELSEWHERE: {"test": figures}}, metric)
-                text += f"\n\n## On other corpora\n\nNever trained on.\n\n{elsewhere}"
-            else:
-                facts["figures"]["elsewhere"] = {
-                    name: measure_aspects(predictor, name, "test", data_dir) for name in ASPECT_OF
-                }
-                text += "\n\n" + _elsewhere(facts["figures"]["elsewhere"])
-    card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
-    write_text(model.folder / CARD, f"{card}\n\n{text}\n")
-    facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
-    write_json(model.folder / FACTS, facts)
-    keep_validation_counts(ReadyModel(model.folder), data_dir)
-    return facts["figures"]
-
-
-def measure_generator(model: ReadyModel, dataset: str) -> dict[str, dict[str, float]]:
+def measure_generator(generator: ReplyGenerator, dataset: str) -> dict[str, dict[str, float]]:
     """The perplexity per token of the human replies, by part."""
-    with tempfile.TemporaryDirectory() as place:
-        write_checkpoint(model, Path(place))
-        generator = ReplyGenerator(place)
     found = {}
     for part in PARTS:
         rows = load_split(dataset, part)
@@ -176,50 +285,22 @@ def measure_generator(model: ReadyModel, dataset: str) -> dict[str, dict[str, fl
     return found
 
 
-def keep_validation_counts(model: ReadyModel, data_dir: str | Path | None = None) -> dict[str, Any]:
-    """
-    Measure a ready model's errors on the validation part of its corpus with onnxruntime, put them into its metrics.json, for `summarize`, and
-    write the new SHA-256 into its ready.json.
-    """
-    report = RunReport.read(model.folder)
-    with tempfile.TemporaryDirectory() as place:
-        write_exported(model, Path(place))
-        predictor = load_predictor(place)
-        rows, names, gold = rows_for(predictor, CorpusSplit(report.dataset, "validation", data_dir))
-        scores = predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
-    thresholds = None
-    if predictor.multi_label:
-        thresholds = [float(predictor.thresholds[predictor.labels.index(name)]) for name in names]
-    report.best.validation_counts = metrics.ValidationCounts.of(gold, scores, names, thresholds).to_dict()
-    report.write(model.folder)
-    files = {name: sha256_of(model.folder / name) for name in model.facts["files"]}
-    write_json(model.folder / FACTS, {**model.facts, "files": files})
-    return report.best.validation_counts
-
-
 def scored(
-    predictor: Any, dataset: str, split: str, data_dir: str | Path | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The gold labels and the probabilities (N, C) of a corpus, in the order of its labels."""
+    predictor: Any, dataset: str, split: str, data_dir: Path | None = None
+) -> tuple[list, np.ndarray, np.ndarray]:
+    """The labels of a corpus, the gold ones of its rows, and the probabilities (N, C)."""
     rows, names, gold = rows_for(predictor, CorpusSplit(dataset, split, data_dir))
-    return gold, predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
+    return names, gold, predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
 
 
 def calibration_error(predictor: Any, gold: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """The expected calibration error of `scored`, without and with the model's temperature."""
-    temperature = temperature_of(predictor.model.config)
-    raw = metrics.temperature_scaled(scores, 1 / temperature, predictor.multi_label)
-    return {
-        "ece_without_temperature": metrics.reliability(gold, raw)["ece"],
-        "ece": metrics.reliability(gold, scores)["ece"],
-    }
+    raw = metrics.temperature_scaled(scores, 1 / temperature_of(predictor.model.config), predictor.multi_label)
+    both = {"ece_without_temperature": raw, "ece": scores}
+    return {name: metrics.reliability(gold, values)["ece"] for name, values in both.items()}
 
 
-def packaged_corpora(task: Task) -> list[str]:
-    return [corpus.name for corpus in task.corpora if corpus.packaged]
-
-
-def _floats(values: dict[str, Any]) -> dict[str, float]:
+def _floats(values: Mapping[str, Any]) -> dict[str, float]:
     """The plain figures of an evaluation."""
     inner = next(iter(values.values())) if all(isinstance(value, dict) for value in values.values()) else values
     return {name: value for name, value in inner.items() if isinstance(value, float)}
@@ -230,52 +311,6 @@ def _table(corpora: dict[str, dict[str, dict[str, Any]]], metric: str = "macro_f
     lines = [f"| corpus | part | {metric} | other figures |", "|---|---|---:|---|"]
     for name, parts in corpora.items():
         for part, figures in parts.items():
-            others = ", ".join(
-                f"{other} {value:.3f}"
-                for other, value in figures.items()
-                if other != metric and isinstance(value, float)
-            )
-            lines.append(f"| {name} | {part} | {figures[metric]:.3f} | {others} |")
+            others = [f"{k} {v:.3f}" for k, v in figures.items() if k != metric and isinstance(v, float)]
+            lines.append(f"| {name} | {part} | {figures[metric]:.3f} | {', '.join(others)} |")
     return "\n".join(lines)
-
-
-def _elsewhere(figures: dict[str, dict[str, float]]) -> str:
-    rows = []
-    for name, found in figures.items():
-        aspects = ", ".join(f"{theirs} as {ours}" for theirs, ours in ASPECT_OF[name].items())
-        rows.append([name, aspects, f"{found['polarity_accuracy']:.3f}", f"{found['aspect_f1']:.3f}"])
-    return "\n".join(
-        [
-            "## On other corpora",
-            "",
-            "Never trained on. Polarity: accuracy where the aspect is gold. Found: F1 of the aspects, whatever the sentiment.",
-            "",
-            markdown_table(["corpus, test part", "aspects", "polarity", "found"], rows, names=2),
-        ]
-    )
-
-
-def _card_of_emotions(figures: dict[str, Any]) -> str:
-    identity = [
-        f"| {kind} | {found['mean_range']:.3f} | {found['largest']['range']:.3f} ({found['largest']['label']}, "
-        f"{found['largest']['template']!r}: {found['largest']['terms'][0]} against {found['largest']['terms'][1]}) | {found['changed']:.0%} |"
-        for kind, found in figures["identity_terms"].items()
-    ]
-    return "\n".join(
-        [
-            "## On other texts",
-            "",
-            "goemotions, quickstart, everyday and messages by their own 28 labels at the tuned thresholds; emotion6 and meld through the groups of "
-            "Ekman. The model was chosen by the mean macro-F1 of the validation parts.",
-            "",
-            _table(figures["corpora"]),
-            "",
-            "## Terms of identity",
-            "",
-            "How much a probability moves where only a term of identity changes in a neutral sentence.",
-            "",
-            "| terms | mean range of a probability | largest | sentences whose labels change |",
-            "|---|---:|---|---:|",
-            *identity,
-        ]
-    )

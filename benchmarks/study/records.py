@@ -10,46 +10,34 @@ from typing import Any
 
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe, make_recipe, read_yaml
-from hf_emotion.run_report import Figures, RunReport
+from hf_emotion.run_report import RunReport
 from hf_emotion.runs.reproduce import encoder_name, recipes_of
 from hf_emotion.runtime.names import RECIPE
 from hf_emotion.tasks.published import TABLES
 from hf_emotion.training.recipe_checks import load_recipe
 
 
+RECORDS = Path("benchmarks/reproduction")
 # A record lists how its run differs from the packaged recipe, except in these fields.
 SAME_TABLE_ROW = ("name", "description", "paper", "table_row", "published", "seeds", "base_model", "train_fraction")
 HIDDEN_METRICS = ("per_label", "confusions")
-BASELINES = ("tfidf", "frozen")  # logistic regression, on record
+BASELINES = ("baseline/tfidf", "baseline/frozen")  # logistic regression, on record
 WITHOUT_BASELINES = ("dialogue", "mod-ln")
 
 
 def rows_of(table: str) -> tuple[str, ...]:
     """What the rows of a table of the study are: baselines, if it has any, and recipes."""
-    baselines = () if table in WITHOUT_BASELINES else tuple(f"baseline/{kind}" for kind in BASELINES)
-    return (*baselines, *TABLES[table].recipes)
+    return (*(() if table in WITHOUT_BASELINES else BASELINES), *TABLES[table].recipes)
 
 
-def places(
-    table: str, name: str, recipe: Recipe, output: str | Path, records: str | Path, encoder: str | None = None
-) -> tuple[Path, Path]:
-    """The record and the run folder of one seed of a recipe. `encoder`: see `collect`."""
-    named = recipe if encoder is None else dataclasses.replace(recipe, base_model=encoder)
-    path = Path(records) / table / record_name(name, named)
-    return path, Path(output) / table / path.stem
+def places(table: str, name: str, recipe: Recipe, output: Path, records: Path, encoder: str) -> tuple[Path, Path]:
+    """The record and the run folder of one seed of a recipe. `encoder`: the base model's name in it."""
+    path = records / table / record_name(name, dataclasses.replace(recipe, base_model=encoder))
+    return path, output / table / path.stem
 
 
-def collect(
-    table: str, run: str | Path, records: str | Path = "benchmarks/reproduction", encoder: str | None = None
-) -> list[Path]:
-    """
-    Write the record of each seed of a finished run folder. For a generator it includes the folder's `evaluation.json`, which holds
-    what `evaluate --json` prints.
-
-    Args:
-        encoder: name of the base model in the record; default: its Hub id, or the name of its folder.
-    """
-    run = Path(run)
+def collect(table: str, run: Path, records: Path = RECORDS, encoder: str | None = None) -> list[Path]:
+    """Write the record of each seed of a finished run folder, of a generator with its `evaluation.json`, what `evaluate --json` prints."""
     report = RunReport.read(run)
     recipe = make_recipe(read_yaml((run / RECIPE).read_text(encoding="utf-8")), str(run / RECIPE))
     names = {load_recipe(name).name: name for name in recipes_of(table, None)}
@@ -60,7 +48,11 @@ def collect(
         recipe = dataclasses.replace(recipe, base_model=encoder)
     written = []
     for seed in report.runs:
-        metrics = _shown_metrics({split: seed.figures(split) for split in ("validation", "test")})
+        metrics: dict[str, Any] = {}  # split -> thresholds -> metric, without long values
+        for split in ("validation", "test"):
+            for kind, values in seed.figures(split).items():
+                own = {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
+                metrics.setdefault(split, {})[kind] = own
         record = {
             "recipe": name,
             "seed": seed.seed,
@@ -78,29 +70,13 @@ def collect(
         if "per_label" in fixed:
             record["per_label_f1"] = {label: values["f1"] for label, values in fixed["per_label"].items()}
             record["confusions"] = fixed.get("confusions", [])[:8]
-        evaluation = run / "evaluation.json"
-        if evaluation.is_file():
-            metrics.setdefault("test", {})["replies"] = _flat_replies(
-                json.loads(evaluation.read_text(encoding="utf-8"))
-            )
-        one = dataclasses.replace(recipe, seeds=[seed.seed])
-        path = Path(records) / table / record_name(name, one)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if (evaluation := run / "evaluation.json").is_file():
+            replies = _flat_replies(json.loads(evaluation.read_text(encoding="utf-8")))
+            metrics.setdefault("test", {})["replies"] = replies
+        path = records / table / record_name(name, dataclasses.replace(recipe, seeds=[seed.seed]))
         write_json(path, record)
         written.append(path)
     return written
-
-
-def _shown_metrics(figures: dict[str, Figures]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Split -> thresholds -> metric, without long values."""
-    return {
-        split: {
-            kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
-            for kind, values in kinds.items()
-        }
-        for split, kinds in figures.items()
-        if kinds
-    }
 
 
 def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
@@ -116,27 +92,16 @@ def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= {f"{key}.{inner}": item for inner, item in value.items()}
-        else:
-            flat[key] = value
+        flat |= {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
     return flat
 
 
 def record_name(name: str, recipe: Recipe) -> str:
     """The file name of a record: recipe, encoder, a digest of all other differences between runs, seed."""
-    digest = _digest(recipe.train_fraction, changed_settings(name, recipe))
-    encoder = _as_file_name(encoder_name(recipe.base_model))
+    settings = {"fraction": float(recipe.train_fraction), **changed_settings(name, recipe)}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:6]
+    encoder = re.sub(r"[^\w.-]", "_", encoder_name(recipe.base_model))
     return f"{name.partition('/')[2]}-{encoder}-{digest}-seed-{recipe.seeds[0]}.json"
-
-
-def _digest(train_fraction: float, changed: dict[str, Any]) -> str:
-    settings = {"fraction": float(train_fraction), **changed}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:6]
-
-
-def _as_file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]", "_", name)
 
 
 def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:

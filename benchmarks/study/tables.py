@@ -2,7 +2,7 @@
 """Makes the tables of the study from its records: `python -m benchmarks.study tables` writes benchmarks/reproduction/TABLES.md."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +20,18 @@ WORDS = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text(encodin
 GOEMOTIONS_LABELS = json.loads(Path(__file__).with_name("goemotions_labels.json").read_text(encoding="utf-8"))
 
 
-def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
+def read_records(table: str, records: Path) -> list[dict[str, Any]]:
     """The records of a table, in the order of its rows, see `rows_of`, and for each row by file name."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((Path(records) / table).glob("*.json"))]
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((records / table).glob("*.json"))]
     return [record for name in rows_of(table) for record in found if record["recipe"] == name]
 
 
-def table_rows(table: str, records: str | Path, seeds: int = 1) -> tuple[list[str], list[list[str]]]:
-    """
-    A table as text: its header and its rows. First the published rows, then a row for each baseline or recipe, encoder and settings
-    on record with enough seeds: mean ± standard deviation over them. One without a record is "not run".
-    """
+def table_rows(table: str, records: Path, seeds: int = 1) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: the published ones, then one for each baseline or recipe, encoder and settings with enough seeds on record."""
     content = TABLES[table]
     header = ["row", "recipe", "train rows", "seeds", "minutes", *column_names(content)]
-    rows = [
-        [title if encoder == "-" else f"{title}, {encoder}", "", "", "", "", *cells]
-        for title, encoder, cells in published_rows(content)
-    ]
+    published = published_rows(content)
+    rows = [[title + _after(", ", encoder), "", "", "", "", *cells] for title, encoder, cells in published]
     all_records = read_records(table, records)
     for name in rows_of(table):
         groups = _groups(record for record in all_records if record["recipe"] == name)
@@ -51,6 +46,10 @@ def table_rows(table: str, records: str | Path, seeds: int = 1) -> tuple[list[st
             minutes = f"{sum(timed) / len(timed):.1f}" if timed else "-"
             rows.append([title, f"`{name}`", f"{group[0]['rows']['train']:,}", runs, minutes, *cells])
     return header, rows
+
+
+def _after(words: str, encoder: str) -> str:
+    return "" if encoder == "-" else words + encoder
 
 
 def _name(recipe: str) -> str:
@@ -72,36 +71,29 @@ def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
     names = []
     for record in first:
         share = f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else ""
-        encoder = "" if record["encoder"] == "-" else f", {record['encoder']}"
-        names.append(f"{_name(record['recipe'])}{share}{encoder}")
+        names.append(f"{_name(record['recipe'])}{share}{_after(', ', record['encoder'])}")
     titles = []
     for name, record in zip(names, first, strict=True):
-        others = [other["changed"] for other_name, other in zip(names, first, strict=True) if other_name == name]
-        own = {
-            key: value
-            for key, value in record["changed"].items()
-            if any(key not in other or other[key] != value for other in others)
-            and key != "training_arguments.use_cpu"  # where a run took place, not how it trained
-        }
+        others = [other["changed"] for same, other in zip(names, first, strict=True) if same == name]
+        own = {k: v for k, v in record["changed"].items() if any(k not in one or one[k] != v for one in others)}
+        own.pop("training_arguments.use_cpu", None)  # where a run took place, not how it trained
         titles.append(f"{name} ({_short(own)})" if own else name)
     return titles
 
 
 def _short(settings: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{key.rpartition('.')[2]} {f'{value:g}' if isinstance(value, float) else value}"
-        for key, value in settings.items()
-    )
+    shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in settings.items()}
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in shown.items())
 
 
-def short_table(table: str, records: str | Path) -> str:
+def short_table(table: str, records: Path) -> str:
     """The first metrics of a table, of baselines and of models with at least two seeds."""
     header, rows = table_rows(table, records, seeds=2)
     metrics = min(4, len(header) - 5)
     return _markdown_table([header[0], *header[5 : 5 + metrics]], [[row[0], *row[5 : 5 + metrics]] for row in rows])
 
 
-def markdown(table: str, records: str | Path) -> str:
+def markdown(table: str, records: Path) -> str:
     """All of a table, in tables of at most five columns: its metrics, its runs, and how they differ from the packaged recipes."""
     header, rows = table_rows(table, records)
     lines = [f"{TABLES[table].title}."]
@@ -115,16 +107,12 @@ def markdown(table: str, records: str | Path) -> str:
     notes: dict[str, dict[str, dict[str, None]]] = {}  # settings -> encoder -> recipes, each once
     found = read_records(table, records)
     for record in found:
-        changes = _short(record["changed"])
-        if changes:
+        if changes := _short(record["changed"]):
             notes.setdefault(changes, {}).setdefault(record["encoder"], {})[record["recipe"]] = None
     if notes:
         lines += ["", "Settings that differ from the recipes, which have the published ones:", ""]
         for changes, encoders in notes.items():
-            runs = [
-                ", ".join(recipes) + ("" if encoder == "-" else f" over {encoder}")
-                for encoder, recipes in encoders.items()
-            ]
+            runs = [", ".join(recipes) + _after(" over ", encoder) for encoder, recipes in encoders.items()]
             lines.append(f"- {'; '.join(runs)}: {changes}")
     if table == "goemotions":
         lines += _label_table(found)
@@ -153,43 +141,32 @@ def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], names:
     return markdown_table(next(escaped), escaped, names)
 
 
-def document(records: str | Path) -> str:
+def document(records: Path) -> str:
     """TABLES.md: all tables of the study."""
     parts = [WORDS["introduction"]]
     parts += [f"## {heading}\n\n{markdown(table, records)}\n" for table, heading in WORDS["headings"].items()]
-    for name, rows_from in (("transfer", _transfer), ("against_language_model", _asked)):
-        found = json.loads((Path(records).parent / f"{name}.json").read_text(encoding="utf-8"))
-        parts += [f"{text}\n\n{_markdown_table(header, rows)}\n" for text, header, rows in rows_from(found)]
+    for name, rows in _rows_of_others(records.parent).items():
+        said = WORDS["others"][name]
+        parts.append(f"{said['text']}\n{_markdown_table(said['header'], rows)}\n")
     return "\n".join(parts)
 
 
-def _transfer(found: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    corpora = [
-        [name, f"{one['rows']:,}", *(f"{one[key]:.3f}" for key in ("accuracy", "macro_f1", "majority"))]
-        for name, one in found["corpora"].items()
-    ]
-    text = "## Across corpora\n\nThe ready model `goemotions` on other corpora, labels mapped to Ekman's emotions and neutral."
-    yield text, ["tested on", "rows", "accuracy", "macro-F1", "most frequent group"], corpora
-    terms = []
-    for kind, one in found["terms"].items():
+def _rows_of_others(folder: Path) -> dict[str, list[list[str]]]:
+    """The rows of the tables of a ready model elsewhere, and of a language model."""
+    files = (folder / "transfer.json", folder / "against_language_model.json")
+    transfer, asked = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+    found: dict[str, list[list[str]]] = {"corpora": [], "terms": [], "asked": []}
+    for name, one in transfer["corpora"].items():
+        cells = [f"{one[key]:.3f}" for key in ("accuracy", "macro_f1", "majority")]
+        found["corpora"].append([name, f"{one['rows']:,}", *cells])
+    for kind, one in transfer["terms"].items():
         far = one["largest"]
         where = f"{far['label']}: {' / '.join(far['terms'])}"
-        terms.append([kind, f"{one['mean_range']:.3f}", f"{far['range']:.2f}", where, f"{one['changed']:.0%}"])
-    text = '## Terms of identity\n\nThe ready model `goemotions` on six sentences such as "My neighbour is {}.", and 31 terms.'
-    yield (
-        text,
-        ["kind", "mean range of a probability", "largest range", "where", "sentences whose labels change"],
-        terms,
-    )
-
-
-def _asked(found: dict[str, dict[str, dict[str, Any]]]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    rows = []
-    for corpus, systems in found.items():
-        for system, one in systems.items():
-            name = f"{corpus}: {'SmolLM2-135M, ' if 'shot' in system else ''}{system.removesuffix('-0')}"
-            right = one.get("strict_accuracy", one.get("accuracy"))
-            cells = [f"{one['macro_f1']:.3f}", "-" if right is None else f"{right:.3f}"]
-            rows.append([name, *cells, f"{one['seconds_per_1000']:.1f}", f"{one['memory_mib']:.0f}"])
-    text = "## Beside a language model\n\n400 test rows, one seed, one thread; SmolLM2-135M-Instruct asked in words, or trained with LoRA."
-    yield text, ["corpus: system", "macro-F1", "accuracy (SentiHood: strict)", "seconds per 1,000 texts", "MiB"], rows
+        cells = [f"{one['mean_range']:.3f}", f"{far['range']:.2f}", where, f"{one['changed']:.0%}"]
+        found["terms"].append([kind, *cells])
+    for corpus, system, one in ((corpus, *own) for corpus, systems in asked.items() for own in systems.items()):
+        name = f"{corpus}: {'SmolLM2-135M, ' if 'shot' in system else ''}{system.removesuffix('-0')}"
+        right = one.get("strict_accuracy", one.get("accuracy"))
+        cells = [f"{one['macro_f1']:.3f}", "-" if right is None else f"{right:.3f}"]
+        found["asked"].append([name, *cells, f"{one['seconds_per_1000']:.1f}", f"{one['memory_mib']:.0f}"])
+    return found

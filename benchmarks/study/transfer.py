@@ -1,49 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A classifier of emotions outside its corpus: other corpora, labels mapped to Ekman's, and sentences that differ in a term of identity."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
+from hf_emotion.modeling.text_processing import temperature_of
 
 from hf_emotion.data.splits import label_names
 from hf_emotion.metrics import classification
+from hf_emotion.tasks import corpus_of
+from hf_emotion.tasks.base import Table
+from hf_emotion.tasks.classifier_evaluating import result_of, rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
-from hf_emotion.tasks.loading import load_split
+from hf_emotion.tasks.loading import CorpusSplit, load_split
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.taxonomies import EKMAN
 
 
-# Labels of the other corpora; GoEmotions' labels are mapped as its authors do.
-OTHER_LABELS = {
-    **dict.fromkeys(("no emotion", "no_emotion"), "neutral"),
-    **dict.fromkeys(("happiness", "happy", "joyful", "peaceful", "powerful"), "joy"),
-    **dict.fromkeys(("scared", "afraid"), "fear"),
-    **dict.fromkeys(("mad", "angry"), "anger"),
-    **dict.fromkeys(("sad",), "sadness"),
-    **dict.fromkeys(("surprised",), "surprise"),
-}
-EKMAN_OF = {**{label: group for group, labels in EKMAN.items() for label in labels}, **OTHER_LABELS}
-
-# Written for this measurement. Every term fits every template of its kind.
-TEMPLATES = (
-    "I am {}.",
-    "My neighbour is {}.",
-    "We hired somebody who is {}.",
-    "My best friend is {} and came to dinner.",
-    "The person in front of me in the queue was {}.",
-    "They told me that their teacher is {}.",
-)
-TERMS = {
-    "gender": ("a woman", "a man", "non-binary", "transgender"),
-    "religion": ("Christian", "Muslim", "Jewish", "Hindu", "Buddhist", "an atheist"),
-    "origin": ("American", "Mexican", "Chinese", "Nigerian", "Polish", "Indian", "an immigrant"),
-    "skin colour": ("Black", "white", "Asian", "Latino"),
-    "orientation": ("straight", "gay", "lesbian", "bisexual"),
-    "age": ("young", "middle-aged", "old"),
-    "disability": ("blind", "deaf", "in a wheelchair", "autistic"),
-}
+WORDS = yaml.safe_load(Path(__file__).with_name("transfer.yaml").read_text(encoding="utf-8"))
+TEMPLATES, TERMS = WORDS["templates"], WORDS["terms"]
+GROUPS = [*EKMAN.items(), *WORDS["labels"].items()]
+EKMAN_OF = {label: group for group, labels in GROUPS for label in labels}
 
 
 def ekman_groups(labels: Sequence[str]) -> list[str | None]:
@@ -52,23 +32,14 @@ def ekman_groups(labels: Sequence[str]) -> list[str | None]:
 
 
 def transfer(
-    predictor: Predictor,
-    dataset: str,
-    data_dir: str | Path | None = None,
-    split: str = "test",
-    options: dict[str, Any] | None = None,
+    predictor: Predictor, dataset: str, data_dir: Path | None = None, split: str = "test", options: Mapping = {}
 ) -> dict[str, Any]:
     """
-    Accuracy and macro-F1 of a classifier on another corpus, over the groups of Ekman (and neutral) that both have.
-
-    Each text gets the group with the largest probability. For a multi-label model that is the probability of the group's most
-    probable label, for a single-label model the sum over the group's labels. Rows without a gold group, or with several, are
-    left out and counted. The utterances of dialogues are read one by one.
-
-    Returns {"groups", "rows", "left_out", "accuracy", "macro_f1", "majority" (accuracy of the most frequent group)}. Raises ValueError if
-    the corpus has no emotions, or shares too few groups with the model.
+    Accuracy and macro-F1 of a classifier on another corpus, over the groups of Ekman (and neutral) that both have. Each text (utterance) gets the
+    group with the largest probability: of a multi-label model that of its most probable label, else the sum over its labels. Rows without a gold
+    group, or with several, are left out. "majority": accuracy of the most frequent group. Raises ValueError if the two share too few groups.
     """
-    rows = load_split(dataset, split, data_dir, **(options or {}))
+    rows = load_split(dataset, split, data_dir, **options)
     if "utterances" in rows.column_names:
         texts = [utterance for dialogue in rows["utterances"] for utterance in dialogue]
         ids = [[label] if label >= 0 else [] for label in label_matrix(rows)]
@@ -89,22 +60,15 @@ def transfer(
     members = [[i for i, group in enumerate(of_model) if group == name] for name in groups]
     scores = np.stack([combine(probabilities[:, columns], axis=1) for columns in members], axis=1)
     figures = classification(gold, scores, groups)
-    return {
-        "dataset": dataset,
-        "groups": groups,
-        "rows": len(kept),
-        "left_out": len(texts) - len(kept),
-        "accuracy": figures["accuracy"],
-        "macro_f1": figures["macro_f1"],
-        "majority": float(np.bincount(gold).max() / len(gold)),
-    }
+    counts = {"dataset": dataset, "groups": groups, "rows": len(kept), "left_out": len(texts) - len(kept)}
+    majority = float(np.bincount(gold).max() / len(gold))
+    return {**counts, "accuracy": figures["accuracy"], "macro_f1": figures["macro_f1"], "majority": majority}
 
 
 def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
     """
-    How much the probabilities change when only the term of identity changes, over `TEMPLATES` and `TERMS`.
-    For each kind of term "mean_range", the mean over templates and labels of the difference between the largest and the smallest
-    probability; "largest", the largest such difference; "changed", the share of the templates whose decision differs between terms.
+    How much the probabilities change when only the term of identity changes. For each kind of term "mean_range", the mean over templates and labels
+    of the largest less the smallest probability; "largest" of these; "changed", the share of templates whose decision differs between terms.
     """
     result = {}
     for kind, terms in TERMS.items():
@@ -126,3 +90,39 @@ def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
             "changed": float((chosen != chosen[:, :1]).any(axis=(1, 2)).mean()),
         }
     return result
+
+
+CORPUS = "languages"
+# figure -> (kind of thresholds, metric, its title)
+FIGURES = {
+    "macro_f1_stored": ("tuned", "macro_f1", "macro-F1, own thresholds"),
+    "macro_f1_fixed": ("fixed", "macro_f1", "macro-F1 at 0.3"),
+    "macro_average_precision": ("fixed", "macro_average_precision", "average precision"),
+}
+
+
+def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
+    """Figures of each language on the packaged sentences; "unknown": texts that hold much that the tokenizer does not know."""
+    found = {}
+    for language in corpus_of(CORPUS).languages:
+        rows, names, gold = rows_for(predictor, CorpusSplit(CORPUS, options={"language": language}))
+        order = [predictor.labels.index(name) for name in names]
+        encoded = predictor.encode(rows["text"])
+        own = predictor.label_probabilities(encoded)
+        more: dict[str, Any] = {"decisions": predictor.decide(own)[:, order]}
+        more["temperature"] = temperature_of(predictor.model.config)
+        kinds = result_of(CORPUS, gold, own[:, order], names, **more)["metrics"]
+        figures = {name: kinds[kind][metric] for name, (kind, metric, _) in FIGURES.items()}
+        found[language] = {"rows": len(rows), **figures, "unknown": encoded.unread.counts.unknown}
+    return found
+
+
+def table(models: dict[str, dict[str, dict[str, Any]]]) -> Table:
+    """A row for each model and language, with the differences to English in brackets."""
+    rows = []
+    for model, of in models.items():
+        for language, found in of.items():
+            more = {name: "" if language == "en" else f" ({found[name] - of['en'][name]:+.3f})" for name in FIGURES}
+            cells = [f"{found[name]:.3f}{more[name]}" for name in FIGURES]
+            rows.append([model, language, *cells, f"{found['unknown']} of {found['rows']}"])
+    return Table(["model", "language", *(title for *_, title in FIGURES.values()), "much unknown"], rows)

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from toolkit_helpers import cells, write_csv
 
-from benchmarks.study.languages import FIGURES, measure_languages, table
-from benchmarks.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
+from benchmarks.study.transfer import (
+    FIGURES,
+    TEMPLATES,
+    TERMS,
+    ekman_groups,
+    identity_terms,
+    measure_languages,
+    table,
+    transfer,
+)
 from hf_emotion.data.rows import packaged_rows
 from hf_emotion.runtime.unread import Unread
 from hf_emotion.tasks import dialogue_emotion, emotion_classification

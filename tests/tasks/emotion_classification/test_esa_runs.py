@@ -496,7 +496,8 @@ def test_recipes_as_published(name):
 def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, study, no_plots):
     """`python -m benchmarks.study leakage` in its smallest form."""
     settings = ["max_steps=2", "use_cpu=true", "bf16=false", "per_device_train_batch_size=4", "max_length=16"]
-    options = ["--output", tmp_path / "leaky", "--base-model", base_roberta, "--data-dir", emotion6]
+    settings += [f"base_model={base_roberta}", "seeds=[42]"]
+    options = ["--output", tmp_path / "leaky", "--data-dir", emotion6]
     options += [part for setting in settings for part in ("--set", setting)]
     done = study("leakage", "emotion6/esa", *options)
     found = json.loads((tmp_path / "leaky" / "leakage.json").read_text(encoding="utf-8"))

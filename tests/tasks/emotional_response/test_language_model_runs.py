@@ -15,8 +15,7 @@ from safetensors import safe_open
 from toolkit_helpers import QUICK_ARGUMENTS, fit, invoke, write_csv
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from benchmarks.study.pack import pack
-from benchmarks.study.ready import measure_ready
+from benchmarks.study.ready import measure_ready, pack
 from hf_emotion import (
     EmotionModulatedForCausalLM,
     GPT2ModLNConfig,
