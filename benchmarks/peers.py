@@ -33,9 +33,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import URLError
 
+import psutil
 import yaml
 
-from benchmarks.measuring import machine, ratio, recorded
+from benchmarks.measuring import machine, ratio, recorded, result
 from hf_emotion.io.files import creating, write_json
 
 
@@ -227,6 +228,8 @@ class Server:
     folder: Path | None = None  # where the command runs
     port: int = 0
     rounds: list[tuple[float, float, int]] = field(default_factory=list)
+    seconds: float = 0.0  # from its start to its first answer
+    process: psutil.Process | None = None
 
     def measure(self, texts: Sequence[str], clients: int, seconds: float) -> None:
         """Seconds for a request, the 95th percentile of milliseconds, and the failures of a round."""
@@ -244,7 +247,9 @@ def started(server: Server, threads: int) -> Iterator[None]:
     variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
     command = [*server.command, str(server.port)]
     place = {"env": variables, "cwd": server.folder, "stdout": subprocess.DEVNULL}
+    start = time.perf_counter()
     process = subprocess.Popen(command, **place, start_new_session=True)
+    server.process = psutil.Process(process.pid)
     try:
         address = f"http://127.0.0.1:{server.port}/health"
         while True:
@@ -253,6 +258,8 @@ def started(server: Server, threads: int) -> Iterator[None]:
             if process.poll() is not None:
                 raise RuntimeError(f"the server ended with {process.returncode}")
             time.sleep(0.02)
+        asyncio.run(load(server.port, server.route, [json.dumps(server.body("a text")).encode()], 1, 0))
+        server.seconds = time.perf_counter() - start
         yield
     finally:
         with suppress(ProcessLookupError):
@@ -269,8 +276,9 @@ async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, sec
     async def client() -> None:
         nonlocal failures
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while (start := time.perf_counter()) < end:
-            body = next(waiting)
+        asked = False
+        while (start := time.perf_counter()) < end or not asked:
+            asked, body = True, next(waiting)
             head = f"POST {route} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             answer = await reader.readuntil(b"\r\n\r\n")
@@ -343,6 +351,12 @@ def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
                 server.measure(texts, clients, arguments.seconds)
             for name, peer in alive.items():
                 if name.startswith("ours"):
+                    rates, slow = [1 / one for one, _, _ in peer.rounds], [one for _, one, _ in peer.rounds]
+                    about = {"peer": "none", "versions": versions("ours")}
+                    rows += [
+                        result("service", f"{clients} clients: requests per second of {name}", rates, "1/s") | about,
+                        result("service", f"{clients} clients: 95th percentile of {name}", slow, "ms") | about,
+                    ]
                     continue
                 own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"]
                 rounds = (zip(*server.rounds, strict=True) for server in (own, peer))
@@ -353,6 +367,14 @@ def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
                     ratio("service", work + "requests per second", request, theirs, at_least=1.2) | more,
                     ratio("service", work + "95th percentile", slow, their_slow, "ms", at_most=1) | more,
                 ]
+        for name, server in alive.items():
+            family = [server.process, *server.process.children(recursive=True)]
+            about = {"peer": "none", "versions": versions(server.environment)}
+            memory = sum(one.memory_info().rss for one in family) / 2**20
+            rows += [
+                result("service", f"memory of {name}", [memory], "MiB") | about,
+                result("service", f"start to first answer of {name}", [server.seconds], "s") | about,
+            ]
     return rows
 
 

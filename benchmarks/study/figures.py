@@ -47,7 +47,7 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
     are, and a line for each that differs. With `check` nothing is changed, nor if there is a fault: ValueError with all of them.
 
     A source is `RECORD PATH [FORMAT]`. RECORD is a JSON file; with `*` it names several, whose values make a list. PATH is a list of keys, joined by
-    points; in a list the key is an index. In `benchmarks/results.json` the key of a row is its `work`. FORMAT is a Python format (default: `.3f`,
+    points; in a list the key is an index. In the records of benchmarks the key of a row is its `work`. FORMAT is a Python format (default: `.3f`,
     and `,d` for whole numbers), or `mean`: mean ± standard deviation (n-1) of a list; `mean.1f` has one digit.
     """
     read = functools.cache(_read)
@@ -163,14 +163,15 @@ def _shown(value: Any) -> str:
 
 
 def _read(file: str) -> Any:
-    """A record; the rows of `benchmarks/results.json`, whose own keys are long commands, also by their `work`, unless two have the same."""
+    """A record; rows of benchmarks, which stand in lists, also by their `work`, unless two have the same."""
     try:
         content = json.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"the record {file} is not readable JSON: {error}") from error
     if not isinstance(content, dict):
         return content
-    groups = [one["rows"] for one in content.values() if isinstance(one, dict) and isinstance(one.get("rows"), list)]
+    measured = [*content.values(), *content.get("works", {}).values()]
+    groups = [one["rows"] for one in measured if isinstance(one, dict) and isinstance(one.get("rows"), list)]
     rows = [row for group in groups for row in group if isinstance(row, dict) and "work" in row]
     works = [row["work"] for row in rows]
     return {row["work"]: row for row in rows if works.count(row["work"]) == 1} | content
