@@ -105,7 +105,9 @@ def test_from_encoder_pretrained_takes_every_weight_of_the_encoder(model_class, 
 
 def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_path):
     BY_ID["any-mpnet"].build().save_pretrained(tmp_path / "ours")
-    transformers.ViTConfig(hidden_size=16, num_hidden_layers=1).save_pretrained(tmp_path / "vit")
+    transformers.ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(
+        tmp_path / "vit"
+    )
     for folder, fields, message in (
         (checkpoints / "damaged", {}, "damaged.*lacks weights.*layer"),
         (tmp_path / "ours", {}, "'label-aware', which transformers itself does not have"),

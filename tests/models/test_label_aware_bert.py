@@ -336,7 +336,9 @@ def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, names, me
     before, vectors = model.config.to_dict(), label_vectors(model)
     with pytest.raises(ValueError, match=message):
         model.add_labels(names, tokenizer)
-    with pytest.raises(ValueError, match="`label_texts` needs a list of 1 texts|label_attention|tie_head"):
+    with pytest.raises(
+        ValueError, match="`label_texts` needs a list of 1 texts|label_attention|tie_head|label_embedding_size"
+    ):
         model.add_labels(["calm"], tokenizer, label_texts=["a", "b"])
     assert model.config.to_dict() == before
     assert_close(label_vectors(model), vectors, rtol=0, atol=0)
