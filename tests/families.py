@@ -9,26 +9,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from model_cases import SPECIAL_TOKENS, WORDS, asymmetric_
-from toolkit_helpers import (
-    ASPECT_WORDS,
-    FEELINGS,
-    PLACES_HEADER,
-    feelings_rows,
-    invoke,
-    places_rows,
-    save_base_bert,
-    write_csv,
-    write_daily_dialog,
-    write_dialogues,
-    write_emorynlp,
-    write_iemocap,
-    write_jsonl,
-    write_meld,
-    write_semeval2014,
-    write_sentihood,
-)
-from transformers import BertConfig, BertModel, BertTokenizerFast
+import toolkit_helpers as helpers
+from model_cases import SPECIAL_TOKENS, WORDS, asymmetric_, make_tokenizer
+from toolkit_helpers import ASPECT_WORDS, FEELINGS, PLACES_HEADER, feelings_rows, invoke, places_rows, write_csv
+from transformers import BertConfig, BertModel
 
 
 REPLY_WORDS = "look at again keys cat cake oh no yay good bad so ##y # ? ' - it".split()
@@ -36,13 +20,8 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *FEELINGS, *ASPECT_WO
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 ARGUMENTS = {
-    "num_train_epochs": 3,
-    "per_device_train_batch_size": 8,
-    "learning_rate": 5e-3,
-    "lr_scheduler_type": "constant",
-    "use_cpu": True,
-    "bf16": False,
-    "disable_tqdm": True,
+    **{"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 5e-3},
+    **{"lr_scheduler_type": "constant", "use_cpu": True, "bf16": False, "disable_tqdm": True},
 }
 # Until replies differ from emotion to emotion.
 LONGER = {
@@ -75,58 +54,46 @@ CONTEXTS = ("Look at the rain again", "the cake")
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """
-    Attributes:
-        data: the folder of its corpus.
-        recipe: what differs from the recipe that all share.
-        asks: commands that predict; FOLDER stands for the checkpoint.
-        pipeline: task, inputs and arguments of the call of its pipeline.
-        parts: the folders of a run that hold a checkpoint.
-        base: the folder of its base model.
-        exported: it is also exported to ONNX.
-    """
+    data: str  # the folder of its corpus
+    recipe: dict[str, Any]  # what differs from the recipe that all share
+    asks: tuple[tuple[str, ...], ...]  # commands that predict; FOLDER stands for the checkpoint
+    pipeline: tuple[str, list, dict[str, Any]]  # task, inputs and arguments of the call of its pipeline
+    parts: tuple[str, ...] = (".",)  # the folders of a run that hold a checkpoint
+    base: str = "base/bert"  # the folder of its base model
+    exported: bool = False  # to ONNX, too
 
-    data: str
-    recipe: dict[str, Any]
-    asks: tuple[tuple[str, ...], ...]
-    pipeline: tuple[str, list, dict[str, Any]]
-    parts: tuple[str, ...] = (".",)
-    base: str = "base/bert"
-    exported: bool = False
+
+def family(data: str, asks: Any, pipeline: Any, changes: dict[str, Any], **recipe: Any) -> Family:
+    own = {name: changes.pop(name) for name in ("parts", "base", "exported") if name in changes}
+    return Family(data, {**recipe, **changes}, asks, pipeline, **own)
 
 
 def classifier(data: str = "feelings", task: str = "emotion-classification", **changes: Any) -> Family:
-    parts = {name: changes.pop(name) for name in ("parts", "base", "exported") if name in changes}
-    recipe = {"dataset": "files", **changes}
-    if data == "feelings":
-        recipe["dataset_options"] = {"label_separator": "|"}
+    options = {"dataset_options": {"label_separator": "|"}} if data == "feelings" else {}
     asks = (("predict", "FOLDER", *TEXTS, "--json"), ("predict", "FOLDER", *TEXTS, "--json", "--top-k", "3"))
-    return Family(f"data/{data}", recipe, asks, (task, list(TEXTS), {"top_k": None}), **parts)
+    pipeline = (task, list(TEXTS), {"top_k": None})
+    return family(f"data/{data}", asks, pipeline, changes, dataset="files", **options)
 
 
 def targeted(target: bool = True, **changes: Any) -> Family:
-    parts = {name: changes.pop(name) for name in ("parts", "exported") if name in changes}
-    columns = {"target_column": "target"} if target else {}
-    recipe = {"dataset": "aspect_files", "dataset_options": columns, **changes}
-    asks = (("predict", "FOLDER", *TARGETED_TEXTS, "--json"),)
+    asks: tuple = (("predict", "FOLDER", *TARGETED_TEXTS, "--json"),)
     if target:
         asks += (("predict", "FOLDER", "a day", "--target", "sun", "--json"),)
-    return Family(f"data/{'places' if target else 'aspects'}", recipe, asks,
-                  ("targeted-sentiment", list(TARGETED_TEXTS), {}), **parts)  # fmt: skip
+    recipe = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"} if target else {}}
+    pipeline = ("targeted-sentiment", list(TARGETED_TEXTS), {})
+    return family(f"data/{'places' if target else 'aspects'}", asks, pipeline, changes, **recipe)
 
 
 def dialogue(**changes: Any) -> Family:
     lines = [utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS]
     turns = [{"speaker": speaker, "utterance": utterance} for speaker, utterance in TURNS]
-    parts = {name: changes.pop(name) for name in ("exported",) if name in changes}
-    recipe = {"dataset": "dialogue_files", "model_type": "dialogue-bilstm", **changes}
+    recipe = {"dataset": "dialogue_files", "model_type": "dialogue-bilstm"}
     recipe["training_arguments"] = {**ARGUMENTS, "num_train_epochs": 6, "learning_rate": 1e-2}
     asks = (("predict", "FOLDER", *lines, "--json"),)
-    return Family("data/dialogues", recipe, asks, ("dialogue-emotion", turns, {}), **parts)
+    return family("data/dialogues", asks, ("dialogue-emotion", turns, {}), changes, **recipe)
 
 
-def generator(base: str, **changes: Any) -> Family:
-    parts = {name: changes.pop(name) for name in ("exported",) if name in changes}
+def generator(**changes: Any) -> Family:
     length = ("--max-new-tokens", "8")
     asks = (
         ("generate", "FOLDER", *CONTEXTS, "--all-emotions", "--greedy", "--json", *length),
@@ -136,14 +103,16 @@ def generator(base: str, **changes: Any) -> Family:
         asks += (("generate", "FOLDER", CONTEXTS[0], "-e", "joy=0.7,anger=1.5", "--greedy", "--json", *length),)
     inputs = [{"context": context, "emotion": emotion} for context in CONTEXTS for emotion in EMOTIONS]
     pipeline = ("emotional-response", inputs, {"do_sample": False, "max_new_tokens": 8})
-    recipe = {"dataset": "reply_files", "max_length": 20, "training_arguments": LONGER, **changes}
-    return Family("data/pairs", recipe, asks, pipeline, base=base, **parts)
+    recipe = {"dataset": "reply_files", "max_length": 20, "training_arguments": LONGER}
+    return family("data/pairs", asks, pipeline, changes, **recipe)
 
 
 WIDE = {"initializer_range": 1.0}
 GUIDED = {**WIDE, "context_initializer_range": 0.5}
 DIALOGUE = {"initializer_range": 0.5, "hidden_size": 6, "num_attention_heads": 3, "hidden_dropout_prob": 0.0}
 NARROWER = {"initializer_range": 0.3}
+SCALED = {**NARROWER, "tfidf_gating": "scale"}
+GPT2 = {"model_type": "gpt2-mod-ln", "base": "runs/language-model"}
 ESA = {"model_type": "roberta-esa", "base": "base/roberta", "data": "single"}
 LABEL_AWARE = {"model_type": "label-aware-bert"}
 
@@ -159,41 +128,24 @@ FAMILIES: dict[str, Family] = {
     ),
     "leam": classifier(**LABEL_AWARE, model_config={**WIDE, "label_attention": "leam"}),
     "esa-filter": classifier(**ESA, model_config={**NARROWER, "tfidf_gating": "filter"}, exported=True),
-    "esa-scale": classifier(
-        **ESA, model_config={**NARROWER, "tfidf_gating": "scale", "esa_pooling": "cls_mean", "head_hidden_size": 6}
-    ),
-    "dialogue-words": dialogue(
-        model_config={**DIALOGUE, "utterance_encoder": "bilstm", "utterance_size": 8, "num_speakers": 2}
-    ),
+    "esa-scale": classifier(**ESA, model_config={**SCALED, "esa_pooling": "cls_mean", "head_hidden_size": 6}),
+    "dialogue-words": dialogue(model_config={**DIALOGUE, "utterance_encoder": "bilstm", "utterance_size": 8, "num_speakers": 2}),
     "dialogue-encoder": dialogue(model_config={**DIALOGUE, "causal": True}, exported=True),
     "cg": targeted(target=False, model_type="cg-bert", model_config=GUIDED),
     "qacg": targeted(model_type="qacg-bert", model_config={**GUIDED, "auxiliary_sentence": True}, exported=True),
-    "qacg-per-head": targeted(
-        model_type="qacg-bert", model_config={**GUIDED, "context_heads": "per_head", "gate_bias": True}
-    ),
-    "gpt2-mod-ln": generator("runs/language-model", model_type="gpt2-mod-ln"),
-    "gpt2-emotion-tokens": generator(
-        "runs/language-model",
-        model_type="gpt2-mod-ln",
-        model_config={"modulate_encoder": False, "modulate_decoder": False},
-        emotion_tokens=True,
-    ),
-    "bert-mod-ln": generator("base/bert", model_type="bert-mod-ln", model_config={"modulation": "replace"}, exported=True),
+    "qacg-per-head": targeted(model_type="qacg-bert", model_config={**GUIDED, "context_heads": "per_head", "gate_bias": True}),
+    "gpt2-mod-ln": generator(**GPT2),
+    "gpt2-emotion-tokens": generator(**GPT2, model_config={"modulate_encoder": False, "modulate_decoder": False}, emotion_tokens=True),
+    "bert-mod-ln": generator(model_type="bert-mod-ln", model_config={"modulation": "replace"}, exported=True),
     "stock": classifier(task="text-classification", model_config=WIDE),
     "stock-filter": classifier("single", model_config={**WIDE, "tfidf_gating": "filter"}),
     "stock-pair": targeted(model_config={**WIDE, "auxiliary_sentence": True}),
     "seeds": classifier("single", **LABEL_AWARE, model_config=WIDE, seeds=[7, 8], parts=(".", "seed-7", "seed-8")),
-    "contexts": targeted(
-        target=False, model_config=WIDE, one_model_per_context=True, parts=("calm", "food")
-    ),
+    "contexts": targeted(target=False, model_config=WIDE, one_model_per_context=True, parts=("calm", "food")),
 }  # fmt: skip
 LANGUAGE_MODEL = {
-    "dataset": "conversations",
-    "dataset_options": {"corpora": ["reply_files"]},
-    "model_type": "gpt2",
-    "base_model": "scratch",
-    "max_length": 20,
-    "training_arguments": LONGER,
+    **{"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "max_length": 20},
+    **{"model_type": "gpt2", "base_model": "scratch", "training_arguments": LONGER},
     "model_config": {
         **{"vocab_size": 270, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 48},
         **{"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0},
@@ -205,11 +157,8 @@ PARTS = {"train": (48, 0), "dev": (12, 48), "test": (16, 60)}  # rows, number of
 def write_bases_and_corpora() -> None:
     """`base/` and `data/` in the working directory."""
     bert = Path("base/bert")
-    bert.mkdir(parents=True)
-    (bert / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
-    tokenizer = BertTokenizerFast.from_pretrained(bert)
+    make_tokenizer(bert, VOCABULARY).save_pretrained(bert)
     (bert / "vocab.txt").unlink()
-    tokenizer.save_pretrained(bert)
     config = BertConfig(**SIZES, **NO_DROPOUT, vocab_size=len(VOCABULARY), max_position_embeddings=40)
     asymmetric_(BertModel(config), seed=5).save_pretrained(bert)
     invoke("convert", "--to-roberta", bert, "base/roberta")
@@ -217,26 +166,20 @@ def write_bases_and_corpora() -> None:
         write_csv(Path("data/feelings", f"{part}.csv"), ["text", "label"], feelings_rows(count, first))
         single = feelings_rows(count, first, multi_label=False)
         write_csv(Path("data/single", f"{part}.csv"), ["text", "label"], single)
-        rows = places_rows(count, first)
-        write_csv(Path("data/places", f"{part}.csv"), PLACES_HEADER, rows)
-        write_csv(Path("data/aspects", f"{part}.csv"), PLACES_HEADER, rows)
+        for name in ("places", "aspects"):
+            write_csv(Path("data", name, f"{part}.csv"), PLACES_HEADER, places_rows(count, first))
         write_csv(Path("data/pairs", f"{part}.csv"), ["context", "reply", "emotion"], reply_rows(count, first))
-    write_dialogues(Path("data/dialogues"))
+    helpers.write_dialogues(Path("data/dialogues"))
 
 
 def write_named_corpora() -> None:
     """`data/named` in the working directory: a few rows of every corpus with a name, in its layout; `base/words` knows their labels."""
-    save_base_bert(Path("base/words"), **SIZES)
+    helpers.save_base_bert(Path("base/words"), **SIZES)
     folder = Path("data/named")
-    write_sentihood(folder)
-    write_semeval2014(folder)
-    write_meld(folder)
-    write_emorynlp(folder)
-    write_daily_dialog(folder)
-    write_iemocap(folder)
+    for corpus in ("sentihood", "semeval2014", "meld", "emorynlp", "daily_dialog", "iemocap"):
+        getattr(helpers, f"write_{corpus}")(folder)
     names = ("sadness", "joy", "love", "anger", "fear", "surprise")
     cues = ("so sad", "joy", "happy", "anger", "fear", "nervous")
-    replies = {part: reply_rows(count * 4, first * 4) for part, (count, first) in PARTS.items()}
     for part, (count, first) in PARTS.items():
         rows = range(first, first + count)
         # 27 is neutral; every fifth row has two labels.
@@ -248,27 +191,20 @@ def write_named_corpora() -> None:
         _write(folder / "goemotions" / f"{part}.tsv", text)
         text = "".join(f"i am {cues[number % 6]} {WORDS[number % 28]};{names[number % 6]}\n" for number in rows)
         _write(folder / "emotion6" / f"{'val' if part == 'dev' else part}.txt", text)
-        _write(
-            folder / "mojitalk" / f"{part}.ori",
-            "".join(f"{MOJIS[e]} {c} {n}\n" for n, (c, _, e) in enumerate(replies[part], first * 4)),
-        )
-        _write(folder / "mojitalk" / f"{part}.rep", "".join(f"{reply}\n" for _, reply, _ in replies[part]))
-        conversations = (
-            {
-                "conv_id": f"hit:{number}_conv:{number}",
-                "emotion": ("proud", "sad", "joyful")[number % 3],
-                "situation": "the rain",
-                "turns": [
-                    ["speaker", f"the {ABOUT[number % 6]} {number}"],
-                    ["listener", f"oh no , {ABOUT[number // 6 % 6]}"],
-                ],
-            }
-            for number in rows
-        )
+        if part != "train":  # so that judges and generator share the dev part
+            replies = list(enumerate(reply_rows(count * 4, first * 4), first * 4))
+            text = "".join(f"{MOJIS[emotion]} {context} {n}\n" for n, (context, _, emotion) in replies)
+            _write(folder / "mojitalk" / f"{part}.ori", text)
+            _write(folder / "mojitalk" / f"{part}.rep", "".join(f"{reply}\n" for _, (_, reply, _) in replies))
+        conversations = []
+        for number in rows:
+            about, other = ABOUT[number % 6], ABOUT[number // 6 % 6]
+            turns = [("speaker", f"the {about} {number}"), ("listener", f"oh no , {other}")]
+            emotion = ("proud", "sad", "joyful")[number % 3]
+            values = {"conv_id": f"hit:{number}_conv:{number}", "emotion": emotion, "situation": "the rain"}
+            conversations.append({**values, "turns": turns})
         stem = "valid" if part == "dev" else part
-        write_jsonl(folder / "empathetic_dialogues" / f"{stem}.jsonl", list(conversations))
-    (folder / "mojitalk" / "train.ori").unlink()  # so that judges and generator share the dev part
-    (folder / "mojitalk" / "train.rep").unlink()
+        helpers.write_jsonl(folder / "empathetic_dialogues" / f"{stem}.jsonl", conversations)
     _write(folder / "mojitalk" / "emojis64.txt", "".join(f"{emoji}\t{name}\n" for name, emoji in MOJIS.items()))
 
 

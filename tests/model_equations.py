@@ -11,10 +11,8 @@ from model_cases import encoder_inputs
 from torch.nn import functional as F
 
 
-MAPS = {
-    "cg": ("attentions", "context_gates"),
-    "qacg": ("attentions", "quasi_attentions", "context_gates", "combined_attentions"),
-}
+MAPS = {"cg": ("attentions", "context_gates")}
+MAPS["qacg"] = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
 
 
 def masked_inputs(left: bool = True) -> dict[str, torch.Tensor]:
@@ -36,21 +34,45 @@ def naive_positions(length: int, size: int) -> torch.Tensor:
     return table
 
 
-# Context-guided BERT and its quasi-attention sister
-
-
 def layer_norm(w: dict, name: str, x: torch.Tensor, eps: float) -> torch.Tensor:
     return F.layer_norm(x, x.shape[1:], w[f"{name}.weight"], w[f"{name}.bias"], eps)
 
 
 def linear(w: dict, name: str, x: torch.Tensor, sign: str = ".") -> torch.Tensor:
-    return x @ w[f"{name}{sign}weight"].T + w[f"{name}{sign}bias"]
+    return x @ w[f"{name}{sign}weight"].T + w.get(f"{name}{sign}bias", 0)
 
 
 def masked_softmax(scores: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
     return scores.masked_fill(~real, -math.inf).softmax(dim=1)
 
 
+def naive_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int, seen: torch.Tensor):
+    """Of one row, (L, d) each, over what is seen, (L,) or (L, L) -> outputs (L, d), attentions (heads, L, L)."""
+    size, outputs, maps = q.shape[1] // heads, [], []
+    for start in range(0, q.shape[1], size):
+        head = slice(start, start + size)
+        maps.append(masked_softmax(q[:, head] @ k[:, head].T / math.sqrt(size), seen))
+        outputs.append(maps[-1] @ v[:, head])
+    return torch.cat(outputs, dim=1), torch.stack(maps)
+
+
+def naive_label_aware(w: dict, base: str, config, states: torch.Tensor, sentences: torch.Tensor):
+    """
+    S = e W Hᵀ, α = softmax(S), h̃ = α H, logit = FFN([h̃ ‖ s]) for the real tokens of a row, (L, d), and its sentence vector, (d,) or at
+    each token (L, d) -> logits (C,), [h̃ ‖ s] (C, 2d), α (C, L).
+    """
+    scores = w[f"{base}.score.label_embeddings"] @ w[f"{base}.score.weight"].T @ states.T
+    joined, logits = scores.softmax(dim=1) @ torch.cat([states, sentences.expand_as(states)], dim=1), []
+    for i, vector in enumerate(joined):
+        head, size = 0 if config.tie_head else i, config.head_hidden_size
+        if size is not None:
+            part = slice(head * size, (head + 1) * size)
+            vector = F.gelu(w["classifier.dense.weight"][part] @ vector + w["classifier.dense.bias"][part])
+        logits.append(w["classifier.out_proj.weight"][head] @ vector + w["classifier.out_proj.bias"][head])
+    return torch.stack(logits), joined, scores.softmax(dim=1)
+
+
+# Context-guided BERT and its quasi-attention sister
 def naive_context(w: dict, name: str, x: torch.Tensor, e_c: torch.Tensor) -> torch.Tensor:
     """Section 3.6: C = W_c [E_c ‖ X] + b, with a residual connection on E_c, at every position."""
     w_c = torch.cat([w[f"{name}.score.context_weight"], w[f"{name}.score.hidden_weight"]], dim=1)  # (d, 2d)

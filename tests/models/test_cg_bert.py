@@ -6,38 +6,30 @@ import math
 
 import pytest
 import torch
-from hf_emotion.modeling import (
-    CGBertConfig,
-    CGBertForSequenceClassification,
-    QACGBertConfig,
-    QACGBertForSequenceClassification,
-)
-from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
+import transformers
+from hf_emotion.modeling import CGBertConfig, QACGBertConfig, QACGBertForSequenceClassification
+from model_cases import ASPECTS, BY_ID, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
 from model_equations import MAPS, masked_inputs, naive_model
 from peft import LoraConfig, get_peft_model
 from torch.testing import assert_close
-from transformers import AutoModelForSequenceClassification, BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 CONTEXTS = 7
-CLASSES = {
-    "cg": (CGBertConfig, CGBertForSequenceClassification),
-    "qacg": (QACGBertConfig, QACGBertForSequenceClassification),
-}
-EACH_FAMILY = pytest.mark.parametrize("family", list(CLASSES))
+EACH_FAMILY = pytest.mark.parametrize("family", ["cg", "qacg"])
 EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 ALL_MAPS = {name for names in MAPS.values() for name in names}
-
-
-def make_config(family: str, **config):
-    return CLASSES[family][0](**{**TINY_BERT, **SENTIMENT_NAMES, "num_contexts": CONTEXTS, **config})
+GATES, HEADS = {"gate_heads": "per_head"}, {"context_heads": "per_head"}
+BIAS, NEG_L1 = {"gate_bias": True}, {"quasi_similarity": "neg_l1"}
+FACTORS = {"quasi_alpha": 0.7, "quasi_beta": 1.3, "quasi_gamma": 0.6}
 
 
 def fresh(family: str, implementation: str = "sdpa", **config):
     """A model as it starts, in eval mode."""
-    model_class = CLASSES[family][1]
-    return model_class._from_config(make_config(family, **config), attn_implementation=implementation).eval()
+    config = {**TINY_BERT, **SENTIMENT_NAMES, "num_contexts": CONTEXTS, **config}
+    config = BY_ID[family].config_class(**config)
+    return AutoModelForSequenceClassification.from_config(config, attn_implementation=implementation).eval()
 
 
 def build(family: str, implementation: str = "sdpa", **config):
@@ -48,9 +40,6 @@ def build(family: str, implementation: str = "sdpa", **config):
 def guided_inputs(left: bool = True) -> dict[str, torch.Tensor]:
     """`masked_inputs`, each row with a context of its own."""
     return {**masked_inputs(left), "context_ids": torch.tensor([4, 0, 6, 3])}
-
-
-# The formulas: model_equations.py
 
 
 def assert_equals_formula(family: str, **config) -> None:
@@ -91,39 +80,17 @@ def assert_equals_formula(family: str, **config) -> None:
         assert_close(base.pooler_output, pooled, **tolerance)
 
 
-@pytest.mark.parametrize(
-    ("gate_activation", "gate_heads", "use_pooler"),
-    [
-        ("tanh", "shared", True),
-        ("tanh", "per_head", False),
-        ("sigmoid", "shared", False),
-        ("sigmoid", "per_head", True),
-    ],
-)
+@pytest.mark.parametrize(("gate_heads", "use_pooler"), [("shared", True), ("per_head", False)])
+@pytest.mark.parametrize("gate_activation", ["tanh", "sigmoid"])
 def test_cg_equals_the_formulas(gate_activation, gate_heads, use_pooler):
     assert_equals_formula("cg", gate_activation=gate_activation, gate_heads=gate_heads, use_pooler=use_pooler)
 
 
-FACTORS = {"quasi_alpha": 0.7, "quasi_beta": 1.3, "quasi_gamma": 0.6}
-
-
 @pytest.mark.parametrize(
-    "config",
-    [
-        {"use_pooler": False},
-        {**FACTORS, "gate_heads": "per_head", "quasi_similarity": "neg_l1"},
-        {**FACTORS, "context_heads": "per_head", "gate_bias": True},
-        {**FACTORS, "context_heads": "per_head", "gate_heads": "per_head"},
-        {**FACTORS, "context_heads": "per_head", "quasi_similarity": "neg_l1"},
-        {**FACTORS, "gate_bias": True, "gate_heads": "per_head"},
-    ],
-    ids=lambda config: "-".join(map(str, config.values())),
+    "config", [{}, GATES | NEG_L1, HEADS | BIAS, HEADS | GATES, HEADS | NEG_L1, BIAS | GATES], ids=str
 )
 def test_qacg_equals_the_formulas(config):
-    assert_equals_formula("qacg", **config)
-
-
-# What the maps are
+    assert_equals_formula("qacg", **(FACTORS | config if config else {"use_pooler": False}))
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
@@ -165,13 +132,10 @@ def test_padding_without_a_mask_is_warned_of_where_ids_have_values(monkeypatch):
     assert len(asked) == 1
 
 
-# Where the models are plain BERT
-
-
 @EACH_FAMILY
 def test_without_its_new_weights_the_model_is_bert(family):
     model = fresh(family, context_initializer_range=0)
-    stock = BertForSequenceClassification(BertConfig(**TINY_BERT, **SENTIMENT_NAMES)).eval()
+    stock = transformers.BertForSequenceClassification(BertConfig(**TINY_BERT, **SENTIMENT_NAMES)).eval()
     names = set(stock.state_dict())
     assert all((p == 0).all() for name, p in model.named_parameters() if name not in names)
     stock.load_state_dict({name: value for name, value in model.state_dict().items() if name in names})
@@ -183,19 +147,11 @@ def test_without_its_new_weights_the_model_is_bert(family):
 
 def test_published_defaults():
     for config in (CGBertConfig(), QACGBertConfig()):
-        assert config.problem_type == "single_label_classification"
         assert config.context_initializer_range == math.exp(-3)
         assert (config.gate_heads, config.use_pooler, config.num_contexts) == ("shared", True, 1)
-        assert (config.aspects, config.targets, config.target_texts) == (None, None, None)
-        assert config.auxiliary_sentence is False
-    assert CGBertConfig().gate_activation == "tanh"
-    assert QACGBertConfig().gate_activation == "sigmoid"
-    config = QACGBertConfig()
+    assert (CGBertConfig().gate_activation, config.gate_activation) == ("tanh", "sigmoid")
     assert (config.context_heads, config.gate_bias, config.quasi_similarity) == ("shared", False, "dot")
     assert (config.quasi_alpha, config.quasi_beta, config.quasi_gamma) == (1, 1, 1)
-
-
-# Contexts
 
 
 def test_contexts_of_another_shape_are_refused():
@@ -219,7 +175,7 @@ def test_loss_is_the_mean_over_the_labelled_rows():
 
 
 def test_qacg_takes_the_encoder_of_a_cg_checkpoint(tmp_path):
-    given = CGBertForSequenceClassification(CGBertConfig(**TINY_BERT, num_contexts=CONTEXTS))
+    given = fresh("cg")
     given.save_pretrained(tmp_path)
     # Context queries and keys have other sizes, and start anew.
     model = QACGBertForSequenceClassification.from_pretrained(tmp_path, ignore_mismatched_sizes=True)
@@ -231,16 +187,14 @@ def test_qacg_takes_the_encoder_of_a_cg_checkpoint(tmp_path):
 @EACH_FAMILY
 def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
     """Sentence encoders have none. It would be neither trained nor saved, and start anew at each loading."""
-    BertForMaskedLM(BertConfig(**TINY_BERT)).save_pretrained(tmp_path)
+    transformers.BertForMaskedLM(BertConfig(**TINY_BERT)).save_pretrained(tmp_path)
     inputs = targeted_inputs(2, 5, seed=3, num_contexts=CONTEXTS)
 
     def adapted(**fields):
-        model = CLASSES[family][1].from_pretrained(tmp_path, num_contexts=CONTEXTS, **SENTIMENT_NAMES)
+        model = BY_ID[family].model_class.from_pretrained(tmp_path, num_contexts=CONTEXTS, **SENTIMENT_NAMES)
         return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["query"], **fields))
 
-    with pytest.raises(
-        ValueError, match=r"trained by now, save it before\), and name \['pooler'\] in the `modules_to_save`"
-    ):
+    with pytest.raises(ValueError, match=r"save it before\), and name \['pooler'\] in the `modules_to_save`"):
         adapted().train()
     model = adapted(modules_to_save=["pooler"]).train()  # PEFT adds "classifier" and "score"
     model(**inputs).loss.backward()
@@ -253,9 +207,6 @@ def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path)
     arguments = {"aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"], "num_contexts": None}
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments, ignore_mismatched_sizes=True)
     assert model.config.num_contexts == len(model.bert.score.weight) == 4
-
-
-# Dropout of the attention
 
 
 def attention_of(family: str, implementation: str, p: float, **config):
@@ -279,12 +230,9 @@ def attention_of(family: str, implementation: str, p: float, **config):
 @pytest.mark.parametrize(
     ("family", "config"),
     [
-        ("cg", {}),
-        ("qacg", {}),
+        *(("cg", {}), ("qacg", {}), ("qacg", {"context_heads": "per_head", "gate_bias": True})),
         ("qacg", {"quasi_similarity": "neg_l1", "quasi_alpha": 20, "gate_heads": "per_head"}),
-        ("qacg", {"context_heads": "per_head", "gate_bias": True}),
     ],
-    ids=["cg", "qacg", "qacg-neg-l1", "qacg-per-head"],
 )
 def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(family, config, implementation):
     p, rows = 0.4, 10_000
@@ -294,9 +242,8 @@ def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(fa
         shape = (1, 5, 2, TINY_BERT["hidden_size"] // 2)
         contexts = attention.score.project(arguments["hidden_states"], arguments["context_embeds"], shape)
         attention.score.project = lambda *_: tuple(c.expand(rows, -1, -1, -1) for c in contexts)
-    many = {name: value.expand(rows, *value.shape[1:]) for name, value in arguments.items()}
+    many, maps = {name: value.expand(rows, *value.shape[1:]) for name, value in arguments.items()}, []
     expected, _ = attention(**(many if family == "qacg" else arguments))
-    maps = []
     attention(**(many if family == "qacg" else arguments), maps=maps)
     value = attention.value(arguments["hidden_states"]).view(1, 5, 2, -1).transpose(1, 2)  # (1, h, L, d_h)
     if family == "cg":
@@ -348,13 +295,8 @@ def test_contexts_have_their_own_dropout_with_heads_of_their_own_only():
 def test_backward_keeps_one_quasi_map_per_layer(quasi_similarity, kept, context_heads, p, monkeypatch):
     # On this device the stock attention keeps maps of its own: without it, every map that is kept is ours.
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda module, q, k, v, *_, **__: (v.transpose(1, 2), None))
-    model = build(
-        "qacg",
-        quasi_similarity=quasi_similarity,
-        context_heads=context_heads,
-        attention_probs_dropout_prob=p,
-        hidden_dropout_prob=p,
-    ).train()
+    config = {"quasi_similarity": quasi_similarity, "context_heads": context_heads, "hidden_dropout_prob": p}
+    model = build("qacg", **config, attention_probs_dropout_prob=p).train()
     length, groups = 11, 1 if context_heads == "shared" else 2
     inputs = targeted_inputs(3, length, seed=9, num_contexts=CONTEXTS)
     maps = {}

@@ -8,36 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from authors_weights import (
-    ABSA_SIZES,
-    CONTEXTS,
-    GATES,
-    HIDDEN,
-    LABELS,
-    LAYERS,
-    SIZES,
-    absa_weights,
-    label_aware_weights,
-    save_reference,
-)
-from hf_emotion.modeling import (
-    BertForLabelAwareClassification,
-    CGBertConfig,
-    CGBertForSequenceClassification,
-    QACGBertConfig,
-    QACGBertForSequenceClassification,
-)
+from authors_weights import ABSA_SIZES, CONTEXTS, GATES, HIDDEN, LABELS, LAYERS, SIZES, absa_weights, save_reference
+from authors_weights import label_aware_weights as label_weights
+from hf_emotion.modeling import CGBertForSequenceClassification, QACGBertForSequenceClassification
 from model_equations import MAPS, naive_model
 from torch.testing import assert_close
-from transformers import (
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    BertConfig,
-    BertModel,
-    BertTokenizerFast,
-)
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertModel, BertTokenizerFast
 
+from hf_emotion import modeling
 from hf_emotion.convert import convert_checkpoint, label_aware_attention, quasi_attention_absa
 
 
@@ -50,11 +28,45 @@ ABSA_CASES = {
     "qacg-shared-factors": ("shared", True, {"quasi_alpha": 0.7, "quasi_beta": 1.2, "quasi_gamma": 0.4}),
 }
 EACH_ABSA = pytest.mark.parametrize("case", ABSA_CASES)
-CLASSES = {
-    "cg": (CGBertConfig, CGBertForSequenceClassification),
-    "qacg": (QACGBertConfig, QACGBertForSequenceClassification),
-}
+CLASSES = {"cg": CGBertForSequenceClassification, "qacg": QACGBertForSequenceClassification}
 ROLES = {"q": "query", "k": "key"}
+CONTEXT_IDS = torch.tensor([5, 0, 3, 1])
+NEAR = {"rtol": 1e-9, "atol": 1e-9}
+SELF = "bert.encoder.layer.1.attention.self"
+FIRST, GATE = "bert.encoder.layer.0.attention.self.context_for_q.weight", f"{SELF}.lambda_q_context_layer.bias"
+# Tensors and settings that change, or are missing: None.
+ABSA_MISFITS = (
+    ({"bert.pooler.dense.bias": None}, r"it lacks bert\.pooler\.dense\.bias\.$"),
+    ({FIRST: None}, "neither CG-BERT nor QACG-BERT: .*context_for_q"),
+    ({"classifier.bias": None, "classifier.a": torch.ones(1)}, r"lacks classifier\.bias; .* classifier\.a"),
+    ({"module.classifier.bias": torch.ones(7)}, r"unknown: module\.classifier\.bias\.$"),
+    ({"classifier.weight": torch.ones(8, 12)}, r"classifier\.weight has the shape \(8, 12\) instead of \(7, 12\)"),
+    ({"classifier.bias": [1.0] * 7}, "a state dict holds tensors by name"),
+    ({"num_contexts": None, "hidden_size": None}, r"the configuration lacks \['hidden_size', 'num_contexts'\]"),
+    ({"gate_activations": "tanh"}, "unknown configuration key `gate_activations`: the .* are .*'gate_activation'"),
+    ({"gate_heads": "per_head"}, "`gate_heads` is 'shared' in the authors' checkpoints, got 'per_head'"),
+    ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'absolute' in the authors'"),
+    ({"context_heads": "per_head"}, r"context_for_k\.weight has the shape \(4, 12\) instead of \(12, 12\)"),
+    ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
+    ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.bias; unknown: bert\.pooler\.dense\.weight"),
+    ({"num_hidden_layers": 4}, r"(it lacks \S+; ){9}it lacks \S+ and \d+ more\.$"),
+    ({"num_hidden_layers": 1}, r"(unknown: \S+; ){9}unknown: \S+ and \d+ more\.$"),
+)
+LABEL_AWARE_MISFITS = (
+    ({"W": None}, r"it lacks W\.$"),
+    ({"bert.extra": torch.ones(1)}, r"unknown: bert\.extra\.$"),
+    ({"W": torch.ones(12, 5)}, r"W has the shape \(12, 5\) instead of \(12, 12\)"),
+    ({"num_labels": 5}, r"label_embds has the shape \(7, 12\) instead of \(5, 12\)"),
+    ({"num_contexts": 6}, "unknown configuration key `num_contexts`"),
+    ({"tie_head": False}, "`tie_head` is True in the authors' checkpoints"),
+    ({"label_attention": "leam"}, "`label_attention` is 'bilinear' in the authors' checkpoints"),
+)
+FAMILIES = {
+    "label-aware": (label_weights(torch.float32), SIZES, label_aware_attention),
+    "cg": (absa_weights("cg", dtype=torch.float32), ABSA_SIZES, quasi_attention_absa),
+    "qacg": (absa_weights("per_head", True, dtype=torch.float32), ABSA_SIZES, quasi_attention_absa),
+}
+VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "hello", "world", "##s")
 
 
 def make_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
@@ -68,9 +80,6 @@ def make_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
     }
 
 
-CONTEXT_IDS = torch.tensor([5, 0, 3, 1])
-
-
 def in_our_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The authors' tensors as `naive_model` takes them."""
     ours: dict[str, torch.Tensor] = {}
@@ -78,10 +87,9 @@ def in_our_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         name = name.replace("gamma", "weight").replace("beta", "bias").replace("context_embeddings", "score")
         if match := re.fullmatch(r"bert\.encoder\.context_layer\.(\d)\.(\w+)", name):  # W_c [E_c ‖ X]
             score = f"bert.encoder.layer.{match[1]}.attention.self.score"
-            parts = (
-                {"context": value[:, :HIDDEN], "hidden": value[:, HIDDEN:]} if value.dim() > 1 else {"context": value}
-            )
-            ours |= {f"{score}.{part}_{match[2]}": tensor for part, tensor in parts.items()}
+            ours[f"{score}.context_{match[2]}"] = value[..., :HIDDEN]
+            if match[2] == "weight":
+                ours[f"{score}.hidden_weight"] = value[:, HIDDEN:]
         elif match := re.fullmatch(r"(.*self)\.context_for_(q|k)\.(\w+)", name):
             ours[f"{match[1]}.score.{ROLES[match[2]]}_{match[3]}"] = value
         elif match := re.fullmatch(r"(.*self)\.lambda_(q|k)_(\w+)_layer\.(\w+)", name):
@@ -95,39 +103,34 @@ def in_our_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return ours
 
 
-def assert_near(found, expected) -> None:
-    assert_close(found, expected, rtol=1e-9, atol=1e-9)
-
-
 @EACH_ABSA
 @torch.no_grad()
 def test_context_models_equal_the_equations(case):
     kind, gate_bias, extra = ABSA_CASES[case]
     weights, inputs = absa_weights(kind, gate_bias), {**make_inputs(), "context_ids": CONTEXT_IDS}
     model, family = quasi_attention_absa(weights, {**ABSA_SIZES, **extra}), "cg" if kind == "cg" else "qacg"
-    config_class, model_class = CLASSES[family]
-    assert type(model) is model_class and not model.training and model.dtype == torch.float64
+    assert type(model) is CLASSES[family] and not model.training and model.dtype == torch.float64
     assert model.config.problem_type == "single_label_classification" and model.config.num_contexts == CONTEXTS
     heads = {} if kind == "cg" else {"context_heads": kind}
-    config = config_class(**{**ABSA_SIZES, "layer_norm_eps": 1e-12, "gate_activation": "sigmoid", **heads, **extra})
+    fields = {"layer_norm_eps": 1e-12, "gate_activation": "sigmoid", **heads, **extra}
+    config = CLASSES[family].config_class(**ABSA_SIZES, **fields)
     ours = in_our_names(weights)
     words = ours["bert.embeddings.word_embeddings.weight"][inputs["input_ids"]]
     logits, states, maps, _ = naive_model(family, ours, config, words, inputs)
     outputs = model(**inputs, output_attentions=True, output_hidden_states=True)
     for found in (outputs, model(**inputs)):
-        assert_near(found.logits, logits)
-    assert_near(list(outputs.hidden_states), states)
+        assert_close(found.logits, logits, **NEAR)
+    assert_close(list(outputs.hidden_states), states, **NEAR)
     for number, name in enumerate(MAPS[family]):
-        assert_near(list(outputs[name]), [layer[number] for layer in maps])
+        assert_close(list(outputs[name]), [layer[number] for layer in maps], **NEAR)
 
 
 @torch.no_grad()
 def test_label_aware_attention_equals_the_equations():
-    weights, inputs = label_aware_weights(), make_inputs()
+    weights, inputs = label_weights(), make_inputs()
     model = label_aware_attention(weights, SIZES)
-    assert type(model) is BertForLabelAwareClassification and not model.training and model.dtype == torch.float64
-    assert model.config.sentence_representation == "pooler"
-    assert model.config.problem_type == "multi_label_classification"
+    assert type(model) is modeling.BertForLabelAwareClassification and not model.training
+    assert model.dtype == torch.float64 and model.config.problem_type == "multi_label_classification"
     bert = BertModel(BertConfig(**SIZES)).double().eval()
     bert.load_state_dict({name[9:]: value for name, value in weights.items() if name.startswith("backbone.")})
     expected, outputs = bert(**inputs), model(**inputs)
@@ -136,15 +139,8 @@ def test_label_aware_attention_equals_the_equations():
         attention = torch.softmax(weights["label_embds"] @ weights["W"] @ states.T, dim=-1)  # e W Hᵀ
         sentence = expected.pooler_output[row].expand(LABELS, HIDDEN)
         joined = torch.cat([attention @ states, sentence], dim=1)
-        assert_near(outputs.logits[row], joined @ weights["head.weight"][0] + weights["head.bias"])
-        assert_near(outputs.label_attentions[row, :, :length], attention)
-        assert not outputs.label_attentions[row, :, length:].any()
-
-
-SELF = "bert.encoder.layer.1.attention.self"
-
-
-# What is tolerated
+        assert_close(outputs.logits[row], joined @ weights["head.weight"][0] + weights["head.bias"], **NEAR)
+        assert_close(outputs.label_attentions[row, :, :length], attention, **NEAR)
 
 
 def assert_same_model(found, expected) -> None:
@@ -162,7 +158,7 @@ def test_prefix_position_ids_and_todays_names_of_norms_change_nothing():
     for variant in (renamed, {**plain, **positions}, without_dead, wrapped):
         assert_same_model(quasi_attention_absa(variant, ABSA_SIZES), expected)
 
-    plain = label_aware_weights()
+    plain = label_weights()
     positions = {**plain, "backbone.embeddings.position_ids": torch.arange(17)[None]}
     wrapped = {f"module.{name}": tensor for name, tensor in positions.items()}
     assert_same_model(label_aware_attention(wrapped, SIZES), label_aware_attention(plain, SIZES))
@@ -182,11 +178,8 @@ def test_the_state_dict_is_left_unchanged_and_not_shared():
 def test_a_context_guided_bert_may_have_gate_biases_of_0():
     weights = absa_weights("cg")
     expected = quasi_attention_absa(weights, ABSA_SIZES)
-    biases = {
-        f"bert.encoder.layer.{i}.attention.self.{gate}.bias": torch.zeros(1).double()
-        for i in range(LAYERS)
-        for gate in GATES
-    }
+    names = [f"bert.encoder.layer.{i}.attention.self.{gate}.bias" for i in range(LAYERS) for gate in GATES]
+    biases = {name: torch.zeros(1).double() for name in names}
     assert_same_model(quasi_attention_absa({**weights, **biases}, ABSA_SIZES), expected)
     name = f"{SELF}.lambda_k_key_layer.bias"
     with pytest.raises(ValueError, match=rf"our CG-BERT has no biases.* not 0: {re.escape(name)}\."):
@@ -208,13 +201,13 @@ def test_with_one_head_the_configuration_says_which_model_it_is():
     per_head = quasi_attention_absa(weights, {**sizes, "model_type": "qacg-bert", "context_heads": "per_head"})
     assert per_head.config.context_heads == "per_head"
     inputs = {**make_inputs(), "context_ids": CONTEXT_IDS}
-    assert_close(per_head(**inputs).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+    assert_close(per_head(**inputs).logits, model(**inputs).logits, **NEAR)
 
 
 def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_files_of_bert_hold():
     names = [f"label {i}" for i in range(LABELS)]
-    settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
-    settings |= {"id2label": {str(i): name for i, name in enumerate(names)}}  # as JSON has it
+    settings = dict(SIZES, id2label={str(i): name for i, name in enumerate(names)})  # as JSON has it
+    del settings["num_labels"]
     settings |= {"label2id": {"LABEL_0": 0, "LABEL_1": 1}}  # left over from another file
     settings |= {"targets": ["LOC1", "LOC2", "LOC3"], "aspects": ["price", "safety"], "hidden_dropout_prob": 0.3}
     settings |= {"attention_probs_dropout_prob": 0.2, "initializer_range": 0.01, "hidden_act": "gelu"}
@@ -229,102 +222,41 @@ def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_fil
     assert model.dtype == torch.float32 and not hasattr(config, "full_pooler")
 
 
-# What is refused
-
-
-def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tensor]:
-    """Tensors by their names with "__" for "."; None removes one."""
-    changes = {name.replace("__", "."): tensor for name, tensor in changes.items()}
-    return {name: tensor for name, tensor in {**weights, **changes}.items() if tensor is not None}
-
-
-def does_not_fit(convert, weights, settings, message: str) -> None:
+@pytest.mark.parametrize(
+    ("convert", "weights", "settings", "changes", "message"),
+    [
+        *((quasi_attention_absa, absa_weights("shared"), ABSA_SIZES, *row) for row in ABSA_MISFITS),
+        *((label_aware_attention, label_weights(), SIZES, *row) for row in LABEL_AWARE_MISFITS),
+        # Biases of gates come all together.
+        (
+            quasi_attention_absa,
+            absa_weights("per_head", True),
+            ABSA_SIZES,
+            {GATE: None},
+            re.escape(f"it lacks {GATE}."),
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(convert, weights, settings, changes, message):
+    tensors = {name: value for name, value in changes.items() if "." in name or name in weights}
+    given = {**weights, **tensors}, {**settings, **{k: v for k, v in changes.items() if k not in tensors}}
     with pytest.raises(ValueError, match=message):
-        convert(weights, {name: value for name, value in settings.items() if value is not None})
-
-
-def test_state_dicts_that_do_not_fit_name_the_tensors():
-    context = "bert__encoder__layer__0__attention__self__context_for_q__weight"
-    for changes, message in (
-        ({"bert__pooler__dense__bias": None}, r"it lacks bert\.pooler\.dense\.bias\.$"),
-        ({context: None}, "neither CG-BERT nor QACG-BERT: .*context_for_q"),
-        (
-            {"classifier__bias": None, "classifier__scale": torch.ones(1)},
-            r"lacks classifier\.bias; .* classifier\.scale",
-        ),
-        ({"module__classifier__bias": torch.ones(7)}, r"unknown: module\.classifier\.bias\.$"),
-        (
-            {"classifier__weight": torch.ones(8, 12)},
-            r"classifier\.weight has the shape \(8, 12\) instead of \(7, 12\)",
-        ),
-        ({"classifier__bias": [1.0] * 7}, "a state dict holds tensors by name"),
-    ):
-        does_not_fit(quasi_attention_absa, changed(absa_weights("shared"), **changes), ABSA_SIZES, message)
-    for changes, message in (
-        ({"W": None}, r"it lacks W\.$"),
-        ({"bert__extra": torch.ones(1)}, r"unknown: bert\.extra\.$"),
-        ({"W": torch.ones(12, 5)}, r"W has the shape \(12, 5\) instead of \(12, 12\)"),
-    ):
-        does_not_fit(label_aware_attention, changed(label_aware_weights(), **changes), SIZES, message)
-    name = f"{SELF}.lambda_q_context_layer.bias"  # biases of gates come all together
-    weights = changed(absa_weights("per_head", gate_bias=True), **{name: None})
-    does_not_fit(quasi_attention_absa, weights, ABSA_SIZES, rf"it lacks {re.escape(name)}\.$")
-
-
-def test_configurations_that_do_not_fit():
-    for changes, message in (
-        ({"num_contexts": None, "hidden_size": None}, r"the configuration lacks \['hidden_size', 'num_contexts'\]"),
-        (
-            {"gate_activations": "tanh"},
-            "unknown configuration key `gate_activations`: the keys are .*'gate_activation'",
-        ),
-        ({"gate_heads": "per_head"}, "`gate_heads` is 'shared' in the authors' checkpoints, got 'per_head'"),
-        ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'absolute' in the authors'"),
-        ({"context_heads": "per_head"}, r"context_for_k\.weight has the shape \(4, 12\) instead of \(12, 12\)"),
-        ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
-        ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.bias; unknown: bert\.pooler\.dense\.weight"),
-        ({"num_hidden_layers": 4}, r"(it lacks \S+; ){9}it lacks \S+ and \d+ more\.$"),
-        ({"num_hidden_layers": 1}, r"(unknown: \S+; ){9}unknown: \S+ and \d+ more\.$"),
-    ):
-        does_not_fit(quasi_attention_absa, absa_weights("shared"), ABSA_SIZES | changes, message)
-    for changes, message in (
-        ({"num_labels": 5}, r"label_embds has the shape \(7, 12\) instead of \(5, 12\)"),
-        ({"num_contexts": 6}, "unknown configuration key `num_contexts`"),
-        ({"tie_head": False}, "`tie_head` is True in the authors' checkpoints"),
-        ({"label_attention": "leam"}, "`label_attention` is 'bilinear' in the authors' checkpoints"),
-    ):
-        does_not_fit(label_aware_attention, label_aware_weights(), SIZES | changes, message)
-
-
-# Files
-
-FAMILIES = {
-    "label-aware": (label_aware_weights, SIZES, label_aware_attention),
-    "cg": (lambda dtype=torch.float64: absa_weights("cg", dtype=dtype), ABSA_SIZES, quasi_attention_absa),
-    "qacg": (
-        lambda dtype=torch.float64: absa_weights("per_head", True, dtype=dtype),
-        ABSA_SIZES,
-        quasi_attention_absa,
-    ),
-}
-VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "hello", "world", "##s")
+        convert(*({name: value for name, value in part.items() if value is not None} for part in given))
 
 
 def absa_reference(folder: Path, **changes) -> Path:
     return save_reference(folder / "best_checkpoint.bin", absa_weights("shared"), {**ABSA_SIZES, **changes})
 
 
-@pytest.mark.parametrize(
-    ("family", "suffix"), [("label-aware", ".pt"), ("cg", ".pth"), ("qacg", ".bin"), ("qacg", ".safetensors")]
-)
-def test_a_converted_file_loads_like_any_checkpoint(family, suffix, tmp_path):
-    make, sizes, convert = FAMILIES[family]
-    weights = make(torch.float32)
+@pytest.mark.parametrize("file", ["label-aware.pt", "cg.pth", "qacg.bin", "qacg.safetensors"])
+def test_a_converted_file_loads_like_any_checkpoint(file, tmp_path):
+    family = file.partition(".")[0]
+    weights, sizes, convert = FAMILIES[family]
     if family == "qacg":  # as DataParallel names them
         weights = {f"module.{name}": tensor for name, tensor in weights.items()}
     # The authors' files say nothing of labels and contexts.
     settings = {name: value for name, value in sizes.items() if name not in ("num_labels", "num_contexts")}
-    reference = save_reference(tmp_path / "theirs" / f"model{suffix}", weights, settings, "bert_config.json")
+    reference = save_reference(tmp_path / "theirs" / file, weights, settings, "bert_config.json")
     report = convert_checkpoint(reference, tmp_path / "ours")
     expected = convert(weights, sizes)
     dead = [name for name in weights if "attention_gate" in name]
@@ -332,18 +264,14 @@ def test_a_converted_file_loads_like_any_checkpoint(family, suffix, tmp_path):
     assert sorted(report.ignored) == sorted(name.removeprefix("module.") for name in dead)
     assert report.read == len(weights) - len(dead)
 
-    names = {path.name for path in (tmp_path / "ours").iterdir()}
-    assert {"config.json", "model.safetensors"} <= names and not any(name.startswith(".") for name in names)
+    assert not list((tmp_path / "ours").glob(".*"))
     loaded, info = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
     assert_same_model(loaded, expected)
     assert loaded.dtype == torch.float32
     inputs = {**make_inputs(), **({} if family == "label-aware" else {"context_ids": CONTEXT_IDS})}
     assert_close(loaded(**inputs).logits, expected(**inputs).logits, rtol=1e-6, atol=1e-6)
-    config = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
-    for target in config["auto_map"].values():
-        assert f"{target.partition('.')[0]}.py" in names
-    AutoModel.from_pretrained(tmp_path / "ours")
+    assert (tmp_path / "ours" / f"{loaded.config.auto_map['AutoModel'].partition('.')[0]}.py").is_file()
 
 
 def test_the_configuration_file_and_its_entries_can_be_given(tmp_path):
@@ -357,7 +285,7 @@ def test_the_configuration_file_and_its_entries_can_be_given(tmp_path):
 
 
 def test_old_and_new_files_of_a_state_dict_of_parameters_are_read(tmp_path):
-    weights = {name: torch.nn.Parameter(tensor) for name, tensor in label_aware_weights().items()}
+    weights = {name: torch.nn.Parameter(tensor) for name, tensor in label_weights().items()}
     (tmp_path / "config.json").write_text(json.dumps(SIZES), encoding="utf-8")
     torch.save(weights, tmp_path / "model.pt", _use_new_zipfile_serialization=False)
     convert_checkpoint(tmp_path / "model.pt", tmp_path / "ours")
@@ -367,11 +295,9 @@ def test_old_and_new_files_of_a_state_dict_of_parameters_are_read(tmp_path):
 
 @pytest.mark.parametrize("kind", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"])
 def test_the_tokenizer_beside_the_reference_comes_along(kind, tmp_path):
-    cased = kind != "vocab.txt"
-    reference = absa_reference(tmp_path / "theirs")
+    cased, reference = kind != "vocab.txt", absa_reference(tmp_path / "theirs")
     folder = reference.parent
-    vocabulary = [*VOCABULARY, *(["Hello"] if cased else [])]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join([*VOCABULARY, *(["Hello"] if cased else [])]) + "\n")
     if kind != "vocab.txt":
         BertTokenizerFast.from_pretrained(folder, do_lower_case=not cased, model_max_length=8).save_pretrained(folder)
         (folder / "vocab.txt").unlink()
@@ -393,65 +319,38 @@ class Malicious:
         return Path.touch, (self.path,)
 
 
-def writing(name: str, content: bytes):
-    def write(folder: Path) -> Path:
-        (folder / name).write_bytes(content)
-        return folder / name
-
-    return write
-
-
-def saving(weights):
-    def write(folder: Path) -> Path:
-        torch.save(weights, folder / "model.bin")
-        return folder / "model.bin"
-
-    return write
-
-
-def with_config(content: str):
-    def write(folder: Path) -> Path:
-        (folder / "config.json").write_text(content, encoding="utf-8")
-        return saving(absa_weights("shared"))(folder)
-
-    return write
-
-
-def with_vocabulary(size: int):
-    def write(folder: Path) -> Path:
-        (folder / "vocab.txt").write_text("\n".join([*VOCABULARY, *(f"w{i}" for i in range(size - 9))]) + "\n")
-        return saving(absa_weights("shared"))(folder)
-
-    return write
-
-
 MALICIOUS = Malicious(Path("broken-in"))
-PICKLE = pickle.dumps({"label_embds": MALICIOUS}, protocol=2)
 CODE, TENSORS = "more than tensors.*could run code", "a state dict holds tensors by name"
+WORDS = "\n".join([*VOCABULARY, *(f"w{i}" for i in range(31))])
+# Name -> what is saved, or written as it is; other files beside it; what the message says.
 REFUSED = {
-    "malicious": (saving({**absa_weights("shared"), "classifier.bias": MALICIOUS}), ValueError, CODE),
-    "plain-pickle": (writing("model.pt", PICKLE), ValueError, CODE),
-    "model": (saving(torch.nn.Linear(2, 2)), ValueError, r"more than tensors.*save the model's `state_dict\(\)`"),
-    "missing": (lambda folder: folder / "no.bin", OSError, "no.bin"),
-    "tensor": (saving(torch.ones(2)), ValueError, TENSORS),
-    "nested": (saving({"model": {}}), ValueError, TENSORS),
-    "family": (saving({"a": torch.ones(2)}), ValueError, "belongs to no known family"),
-    "json": (with_config("{"), ValueError, "config.json must hold a JSON object"),
-    "json-list": (with_config("[1]"), ValueError, "must hold a JSON object"),
-    "no-sizes": (with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'"),
-    "vocabulary": (with_vocabulary(40), ValueError, "has 40 words, the model only 31"),
+    "malicious": ({**absa_weights("shared"), "classifier.bias": MALICIOUS}, {}, CODE),
+    "plain-pickle": (pickle.dumps({"label_embds": MALICIOUS}, protocol=2), {}, CODE),
+    "model": (torch.nn.Linear(2, 2), {}, r"more than tensors.*save the model's `state_dict\(\)`"),
+    "missing": (None, {}, "model.bin"),
+    "tensor": (torch.ones(2), {}, TENSORS),
+    "nested": ({"model": {}}, {}, TENSORS),
+    "family": ({"a": torch.ones(2)}, {}, "belongs to no known family"),
+    "json": (absa_weights("shared"), {"config.json": "{"}, "config.json must hold a JSON object"),
+    "json-list": (absa_weights("shared"), {"config.json": "[1]"}, "must hold a JSON object"),
+    "no-sizes": (absa_weights("shared"), {"config.json": "{}"}, "the configuration lacks .*'vocab_size'"),
+    "vocabulary": (absa_weights("shared"), {"vocab.txt": WORDS}, "has 40 words, the model only 31"),
 }
 
 
-@pytest.mark.parametrize(("write", "error", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("weights", "files", "message"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol:UserWarning")
-def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_path, monkeypatch):
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(ABSA_SIZES), encoding="utf-8")
-    reference = write(folder)
+def test_nothing_is_written_when_a_file_is_refused(weights, files, message, tmp_path, monkeypatch):
+    reference = tmp_path / "theirs" / "model.bin"
+    reference.parent.mkdir()
+    if isinstance(weights, bytes):
+        reference.write_bytes(weights)
+    elif weights is not None:
+        torch.save(weights, reference)
+    for name, content in {"config.json": json.dumps(ABSA_SIZES), **files}.items():
+        (reference.parent / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)  # where the malicious ones write
-    with pytest.raises(error, match=message):
+    with pytest.raises(OSError if weights is None else ValueError, match=message):
         convert_checkpoint(reference, tmp_path / "ours")
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 

@@ -5,42 +5,22 @@ import copy
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from accelerate import cpu_offload
 from hf_emotion.modeling import EmotionModulatedConfig, EmotionModulatedForCausalLM, EmotionModulatedModel
-from hf_emotion.modeling.pipeline_emotional_response import (
-    EmotionalResponsePipeline,
-    around_context,
-    encode_contexts,
-    pad_contexts,
-    written,
-)
+from hf_emotion.modeling.pipeline_emotional_response import around_context, encode_contexts, pad_contexts, written
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import EMOTIONS, TINY_BERT, TINY_DECODER, TINY_GPT2, VOCABULARY, asymmetric_
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    BertConfig,
-    CodeGenConfig,
-    Gemma3TextConfig,
-    GenerationConfig,
-    GPT2Config,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Olmo2Config,
-    OPTConfig,
-    Qwen3Config,
-    Trainer,
-    TrainingArguments,
-)
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, LlamaConfig, Trainer, TrainingArguments, pipeline
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -50,24 +30,33 @@ TINY = {name: value for name, value in TINY_DECODER.items() if name != "use_cach
 WITHOUT_HEAD_SIZE = {name: value for name, value in TINY.items() if name != "head_dim"}
 LANGUAGE_MODELS = {
     "llama": LlamaConfig(**WITHOUT_HEAD_SIZE),
-    "qwen3": Qwen3Config(**TINY),
-    "gemma3": Gemma3TextConfig(**TINY),
-    "gpt2": GPT2Config(**TINY_GPT2, **TOKENS),
-    "olmo2": Olmo2Config(**WITHOUT_HEAD_SIZE),
-    "opt": OPTConfig(**WITHOUT_HEAD_SIZE, ffn_dim=24, word_embed_proj_dim=16, dropout=0.0),
+    "qwen3": transformers.Qwen3Config(**TINY),
+    "gemma3": transformers.Gemma3TextConfig(**TINY),
+    "gpt2": transformers.GPT2Config(**TINY_GPT2, **TOKENS),
+    "olmo2": transformers.Olmo2Config(**WITHOUT_HEAD_SIZE),
+    "opt": transformers.OPTConfig(**WITHOUT_HEAD_SIZE, ffn_dim=24, word_embed_proj_dim=16, dropout=0.0),
 }
 each = pytest.mark.parametrize("name", LANGUAGE_MODELS)
 each_kind_of_norm = pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
 GREEDY = {"do_sample": False, "min_new_tokens": 6, "max_new_tokens": 6}
+LORA = {"task_type": "CAUSAL_LM", "r": 2, "target_modules": "all-linear"}
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'system' %}today {{ m.content }} !{% else %}a {{ m.content }} .{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %} feel{% endif %}"
+)
 
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory) -> dict[str, Path]:
     """A checkpoint of each language model."""
     root = tmp_path_factory.mktemp("bases")
-    for name, config in LANGUAGE_MODELS.items():
-        asymmetric_(AutoModelForCausalLM.from_config(config)).save_pretrained(root / name)
-    return {name: root / name for name in LANGUAGE_MODELS}
+    return {name: save(config, root / name) for name, config in LANGUAGE_MODELS.items()}
+
+
+def save(config, folder: Path, dtype=torch.float32, seed: int = 0) -> Path:
+    """A language model with asymmetric weights."""
+    asymmetric_(AutoModelForCausalLM.from_config(config), seed).to(dtype).save_pretrained(folder)
+    return folder
 
 
 def build(folder: Path, trained: bool = True, **fields) -> EmotionModulatedForCausalLM:
@@ -86,9 +75,6 @@ def make_inputs(rows: int = 3) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     ids = torch.randint(5, len(VOCABULARY), (rows, 9), generator=generator)
     mask = (torch.arange(9) >= torch.tensor([[0], [4], [2]])[:rows]).long()
     return {"input_ids": ids * mask, "attention_mask": mask}, torch.rand(rows, len(EMOTIONS), generator=generator)
-
-
-# The equations
 
 
 @each
@@ -176,9 +162,6 @@ def test_ids_weights_and_their_modulation(bases):
             call(**inputs, emotion_weights=weights[:2])
 
 
-# Generation
-
-
 @each_kind_of_norm
 def test_guidance_by_hand(name, bases):
     model, (inputs, weights), scale = build(bases[name]), make_inputs(), 2.5
@@ -186,10 +169,8 @@ def test_guidance_by_hand(name, bases):
     found = model.generate(**inputs, **GREEDY, **asked, output_scores=True, return_dict_in_generate=True)
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     for scores in found.scores:
-        plain, felt = (
-            model(ids, attention_mask=mask, **emotion).logits[:, -1].log_softmax(dim=-1)
-            for emotion in ({}, {"emotion_weights": weights})
-        )
+        both = [model(ids, attention_mask=mask, emotion_weights=given).logits[:, -1] for given in (None, weights)]
+        plain, felt = (logits.log_softmax(dim=-1) for logits in both)
         expected = (1 - scale) * plain + scale * felt
         expected[:, TOKENS["eos_token_id"]] = -torch.inf  # `min_new_tokens`
         assert_close(scores, expected, rtol=1e-4, atol=1e-4)
@@ -197,7 +178,7 @@ def test_guidance_by_hand(name, bases):
         mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
     assert torch.equal(found.sequences, ids)
     sampled = {"guidance_scale": scale, "num_return_sequences": 2, "do_sample": True, "max_new_tokens": 3}
-    sampled = GenerationConfig(**sampled, pad_token_id=0)
+    sampled = transformers.GenerationConfig(**sampled, pad_token_id=0)
     assert len(model.generate(**inputs, emotion_weights=weights, generation_config=sampled)) == 6
     with pytest.raises(ValueError, match="`num_beams` must be 1 with `guidance_scale`, got 3"):
         model.generate(**inputs, **asked, num_beams=3)
@@ -208,8 +189,7 @@ def test_guidance_without_a_mask_leaves_out_the_padding_that_generate_leaves_out
     model, (inputs, weights) = build(bases["llama"]), make_inputs()
     real = inputs["attention_mask"].bool()
     settings = {**GREEDY, "emotion_weights": weights, "guidance_scale": 2.5, "eos_token_id": [3, 4]}
-    if pad_token_id is not None:
-        settings["pad_token_id"] = pad_token_id
+    settings |= {} if pad_token_id is None else {"pad_token_id": pad_token_id}
     ids = inputs["input_ids"].masked_fill(~real, pad_token_id or 0)
     mask = torch.ones_like(ids) if pad_token_id == 3 else ids.ne(pad_token_id or 0).long()
     assert torch.equal(model.generate(ids, **settings), model.generate(ids, attention_mask=mask, **settings))
@@ -234,15 +214,6 @@ def test_all_emotions_in_one_batch(bases):
         alone = model.generate(**inputs, emotion_ids=torch.full((3,), emotion), **GREEDY)
         assert torch.equal(found[:, emotion], alone)
     assert len({tuple(row) for row in found[0].tolist()}) > 1, "emotions that differ"
-    context = inputs["input_ids"][0]
-    assert torch.equal(
-        model.generate_all_emotions(context, **GREEDY), model.generate_all_emotions(context[None], **GREEDY)[0]
-    )
-    several = model.generate_all_emotions(**inputs, **GREEDY, num_beams=2, num_return_sequences=2)
-    for emotion in (0, 3):
-        ids = torch.full((3,), emotion)
-        alone = model.generate(**inputs, emotion_ids=ids, **GREEDY, num_beams=2, num_return_sequences=2)
-        assert torch.equal(several[:, emotion].flatten(0, 1), alone)
 
 
 def test_prompts_as_embeddings_an_assistant_and_offloaded_weights_write_the_same(bases):
@@ -276,9 +247,6 @@ def test_threads_share_a_model(bases):
             assert torch.equal(logits, expected[number % len(EMOTIONS)])
 
 
-# Training
-
-
 @each_kind_of_norm
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 def test_frozen_language_model_gets_no_gradient(name, bases):
@@ -300,9 +268,6 @@ def test_frozen_language_model_gets_no_gradient(name, bases):
         # As on a GPU, where layers are computed again in another thread.
         assert_close(gradients(ThreadPoolExecutor(1)), expected, rtol=1e-6, atol=1e-7)
     assert model.config.base_model_name_or_path == str(bases[name])
-
-
-# Saving and loading
 
 
 @each
@@ -336,9 +301,8 @@ def test_a_language_model_from_the_trainer_generates_with_a_cache(generation_con
     model.save_pretrained(tmp_path / "run")
     for found in (model, EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")):
         read = []
-        found.get_decoder().register_forward_pre_hook(
-            lambda _, args, given, read=read: read.append(given["input_ids"].shape[1]), with_kwargs=True
-        )
+        count = lambda _, args, given, read=read: read.append(given["input_ids"].shape[1])  # noqa: E731
+        found.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
         found.generate(**inputs, emotion_weights=weights, **GREEDY)
         assert read == [9] + [1] * 5
 
@@ -361,13 +325,12 @@ def test_settings_of_the_language_model_are_loaded_with_the_modulators(bases, tm
 
 def test_attention_that_is_asked_for_is_that_of_the_language_model(bases, tmp_path):
     build(bases["llama"]).save_pretrained(tmp_path)
-    inputs, weights = make_inputs()
-    config = AutoConfig.from_pretrained(tmp_path, attn_implementation="eager")
-    for loaded in (
-        AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager"),
-        EmotionModulatedForCausalLM.from_pretrained(tmp_path, attn_implementation="eager"),
-        EmotionModulatedForCausalLM.from_pretrained(tmp_path, config=config),
+    (inputs, weights), eager = make_inputs(), {"attn_implementation": "eager"}
+    for model_class, asked in (
+        *((one, eager) for one in (AutoModelForCausalLM, EmotionModulatedForCausalLM)),
+        (EmotionModulatedForCausalLM, {"config": AutoConfig.from_pretrained(tmp_path, **eager)}),
     ):
+        loaded = model_class.from_pretrained(tmp_path, **asked)
         assert loaded.language_model.config._attn_implementation == "eager"
         assert len(loaded(**inputs, emotion_weights=weights, output_attentions=True).attentions) == 2
     assert AutoModelForCausalLM.from_pretrained(tmp_path).language_model.config._attn_implementation == "sdpa"
@@ -391,35 +354,31 @@ def test_weights_on_a_disk_and_arguments_for_the_language_model(bases, tmp_path,
         whole = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "whole")
         assert_close(whole(**inputs, emotion_weights=weights).logits, expected, rtol=1e-6, atol=1e-6)
     asked, found = {"use_kernels": True, "tp_plan": "auto", "max_memory": {"cpu": "1GB"}}, []
-    loads = LlamaForCausalLM.from_pretrained
+    loads = transformers.LlamaForCausalLM.from_pretrained
 
     def load(*args, **kwargs):
         found.append({name: kwargs.pop(name) for name in asked})
         return loads(*args, **kwargs)
 
-    monkeypatch.setattr(LlamaForCausalLM, "from_pretrained", load)
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", load)
     AutoModelForCausalLM.from_pretrained(tmp_path / "run", **asked)
     EmotionModulatedForCausalLM.from_language_model_pretrained(bases["llama"], **asked)
     assert found == [asked, asked]
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3"])  # the second ties its embeddings
-@pytest.mark.parametrize(
-    "change", ["trained", "unfrozen later", "frozen again", "no base named", "resized", "no modulators"]
-)
+@pytest.mark.parametrize("change", ["trained", "unfrozen", "frozen again", "no base", "resized", "no modulators"])
 def test_language_model_that_may_have_changed_is_saved_too(name, change, bases, tmp_path):
-    fields = {"freeze_language_model": False} if change == "trained" else {}
-    if change == "no modulators":
-        fields = {"modulated_norms": [], "trained": False}
-    model, (inputs, weights) = build(bases[name], **fields), make_inputs()
+    fields = {"trained": {"freeze_language_model": False}, "no modulators": {"modulated_norms": [], "trained": False}}
+    model, (inputs, weights) = build(bases[name], **fields.get(change, {})), make_inputs()
     asymmetric_(model.language_model, seed=5)
-    if change == "unfrozen later":
+    if change == "unfrozen":
         model.language_model.requires_grad_(True)
     elif change == "frozen again":
         model.language_model.get_decoder().layers[-1].requires_grad_(True)
         model.train()(**inputs, emotion_weights=weights, labels=inputs["input_ids"]).loss.backward()
         model.requires_grad_(False).eval()
-    elif change == "no base named":
+    elif change == "no base":
         model.config.base_model_name_or_path = None
     elif change == "resized":
         model.resize_token_embeddings(len(VOCABULARY) + 3)
@@ -453,8 +412,7 @@ def test_moved_language_model_is_named_and_can_be_given(bases, tmp_path):
 def test_modulators_go_over_no_other_language_model(bases, tmp_path):
     build(bases["llama"]).save_pretrained(tmp_path / "run")
     for name, value in (("num_hidden_layers", 1), ("num_hidden_layers", 3), ("hidden_size", 24)):
-        other = LlamaConfig(**{**WITHOUT_HEAD_SIZE, name: value})
-        AutoModelForCausalLM.from_config(other).save_pretrained(tmp_path / "other")
+        save(LlamaConfig(**{**WITHOUT_HEAD_SIZE, name: value}), tmp_path / "other")
         message = f"other.* must have the `{name}` .* of the modulators .* got {value}: name another language model"
         with pytest.raises(ValueError, match=message):
             AutoModelForCausalLM.from_pretrained(tmp_path / "run", base_model_name_or_path=str(tmp_path / "other"))
@@ -467,8 +425,7 @@ def test_modulators_go_over_no_other_language_model(bases, tmp_path):
 
 def test_language_model_from_a_folder_in_a_repository_is_saved_too(bases, tmp_path):
     shutil.copytree(bases["llama"], tmp_path / "base" / "inner")
-    other = asymmetric_(AutoModelForCausalLM.from_config(LANGUAGE_MODELS["llama"]), seed=5)
-    other.save_pretrained(tmp_path / "base")
+    save(LANGUAGE_MODELS["llama"], tmp_path / "base", seed=5)
     model, (inputs, weights) = build(tmp_path / "base", subfolder="inner"), make_inputs()
     model.save_pretrained(tmp_path / "run")
     loaded = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")
@@ -476,8 +433,7 @@ def test_language_model_from_a_folder_in_a_repository_is_saved_too(bases, tmp_pa
 
 
 def test_half_precision_computes_what_the_language_model_computes_at_far_positions(tmp_path):
-    config = LlamaConfig(**{**WITHOUT_HEAD_SIZE, "max_position_embeddings": 512})
-    AutoModelForCausalLM.from_config(config).bfloat16().save_pretrained(tmp_path / "base")
+    save(LlamaConfig(**{**WITHOUT_HEAD_SIZE, "max_position_embeddings": 512}), tmp_path / "base", torch.bfloat16)
     stock = AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.bfloat16).eval()
     model = build(tmp_path / "base", trained=False, dtype=torch.bfloat16)
     model.save_pretrained(tmp_path / "run")
@@ -489,20 +445,13 @@ def test_half_precision_computes_what_the_language_model_computes_at_far_positio
 
 
 def test_all_weights_have_one_precision(tmp_path):
-    config = LlamaConfig(**WITHOUT_HEAD_SIZE)
-    AutoModelForCausalLM.from_config(config).bfloat16().save_pretrained(tmp_path / "base")
-    recorded = LlamaConfig.from_pretrained(tmp_path / "base")
+    recorded = LlamaConfig.from_pretrained(save(LANGUAGE_MODELS["llama"], tmp_path / "base", torch.bfloat16))
     made = EmotionModulatedForCausalLM(EmotionModulatedConfig(text_config=recorded, num_emotions=3))
     build(tmp_path / "base").save_pretrained(tmp_path / "run")
-
-    def load(**arguments):
-        return EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run", **arguments)
-
+    loads = partial(EmotionModulatedForCausalLM.from_pretrained, tmp_path / "run")
     for model, dtype in (
-        (made, torch.float32),
-        (load(dtype="auto"), torch.float32),  # that of the training
-        (load(dtype=torch.bfloat16), torch.bfloat16),
-        (load(torch_dtype=torch.bfloat16), torch.bfloat16),
+        *((one, torch.float32) for one in (made, loads(dtype="auto"))),  # that of the training
+        *((loads(**{name: torch.bfloat16}), torch.bfloat16) for name in ("dtype", "torch_dtype")),
     ):
         assert {parameter.dtype for parameter in model.parameters()} == {dtype}
         assert model(torch.tensor([[5, 6]]), emotion_ids=torch.tensor([0])).logits.dtype == dtype
@@ -521,14 +470,9 @@ def test_ids_of_special_tokens_are_by_default_those_of_the_language_model(tmp_pa
     for config in (given, assigned, loaded, EmotionModulatedConfig.from_pretrained(tmp_path)):
         assert (config.pad_token_id, config.eos_token_id) == (7, 8)
         assert (config.text_config.pad_token_id, config.text_config.eos_token_id) == (0, [3, 4])
-    without = EmotionModulatedConfig(text_config=CodeGenConfig(eos_token_id=8))  # which knows no padding
+    unpadded = transformers.CodeGenConfig(eos_token_id=8)  # which knows no padding
+    without = EmotionModulatedConfig(text_config=unpadded)
     assert (without.pad_token_id, without.eos_token_id) == (8, 8)
-
-
-# PEFT
-
-
-LORA = {"task_type": "CAUSAL_LM", "r": 2, "target_modules": "all-linear"}
 
 
 def test_adapter_and_modulators_survive_and_merge(bases, tmp_path):
@@ -558,20 +502,11 @@ def test_adapter_that_would_leave_untrained_modulators_is_refused(bases):
     with pytest.raises(ValueError, match=r"name \['emotion_modulation'\] in the `modules_to_save`"):
         untrained.train()
     get_peft_model(build(bases["llama"]), LoraConfig(**LORA)).train()  # trained before
-    first = LoraConfig(**LORA, modules_to_save=["emotion_modulation"])
-    model = get_peft_model(build(bases["llama"], trained=False), first).train()
-    inputs, weights = make_inputs()
-    model(**inputs, emotion_weights=weights)
-    model.add_adapter("again", LoraConfig(**LORA))
-    model.set_adapter("again")
-    with pytest.raises(ValueError, match=r"name \['emotion_modulation'\]"):
-        model.train()
 
 
 def test_a_few_trained_rows_of_the_language_model_are_saved(tmp_path):
     """Rows that no sample of the weights holds; frozen again before the model is saved."""
-    config = LlamaConfig(**{**WITHOUT_HEAD_SIZE, "vocab_size": 2000})
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "base")
+    save(LlamaConfig(**{**WITHOUT_HEAD_SIZE, "vocab_size": 2000}), tmp_path / "base")
     model, (inputs, weights) = build(tmp_path / "base").train(), make_inputs()
     inputs["input_ids"][0, 0] = 7
     words = model.get_input_embeddings().requires_grad_(True)
@@ -583,9 +518,6 @@ def test_a_few_trained_rows_of_the_language_model_are_saved(tmp_path):
     loaded = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")
     expected = model(**inputs, emotion_weights=weights).logits
     assert_close(loaded(**inputs, emotion_weights=weights).logits, expected, rtol=1e-6, atol=1e-6)
-
-
-# Where the emotion acts
 
 
 def test_the_norms_run_their_own_kernels(bases):
@@ -601,25 +533,10 @@ def test_the_norms_run_their_own_kernels(bases):
     assert torch.equal(model(**inputs).logits, plain) and (expected - plain).abs().max() > 0.05
 
 
-@each
-def test_layers_that_hand_nothing_down_have_the_emotion(name, bases, monkeypatch):
-    """The emotion needs no argument of the layers; and a norm that is not reached would not be noticed in the last layer alone."""
-    model, (inputs, weights) = build(bases[name]), make_inputs()
-    given = []
-    for layer in model.get_decoder().children():
-        for part in layer if isinstance(layer, torch.nn.ModuleList) else ():
-            part.register_forward_pre_hook(lambda _, args, kwargs: given.append(set(kwargs)), with_kwargs=True)
-    model(**inputs, emotion_weights=weights)
-    assert len(given) == 2 and not any("emotion" in argument for arguments in given for argument in arguments)
-    norms = 4 if name == "gemma3" else 2
-    assert model.num_norms == 2 * norms and model.all_reached
-
-
 def test_norms_of_layers_that_training_drops_need_no_emotion(tmp_path):
     config = copy.deepcopy(LANGUAGE_MODELS["opt"])
     config.layerdrop = 0.99
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    model, (inputs, weights) = build(tmp_path).train(), make_inputs()
+    model, (inputs, weights) = build(save(config, tmp_path)).train(), make_inputs()
     torch.manual_seed(0)
     model(**inputs, emotion_weights=weights)
 
@@ -657,9 +574,6 @@ def test_the_base_model_is_found_by_automodel(name, whole, bases, tmp_path):
     assert not over.can_generate() and over(**inputs, emotion_weights=weights).last_hidden_state.shape == states.shape
 
 
-# Folding
-
-
 @each_kind_of_norm
 def test_folded_emotion_is_an_ordinary_checkpoint(name, bases, tmp_path):
     model, (inputs, weights) = build(bases[name], shift=False), make_inputs()
@@ -687,9 +601,6 @@ def test_what_is_changed_in_a_folded_model_is_not_changed_in_its_source(bases):
     assert torch.equal(model(**inputs, emotion_weights=weights).logits, expected)
 
 
-# What does not fit
-
-
 def test_language_models_that_cannot_take_an_emotion_are_refused(bases, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="`from_language_model_pretrained`"):
         EmotionModulatedForCausalLM.from_pretrained(bases["llama"])
@@ -703,20 +614,10 @@ def test_language_models_that_cannot_take_an_emotion_are_refused(bases, tmp_path
     for call in (model, model.generate):
         with pytest.raises(ValueError, match="reaches 3 of 4 norms: a 'llama' model does not call the others"):
             call(**inputs, emotion_weights=weights)
-    assert model.running.modulation is None and torch.equal(
-        model(**inputs).logits, build(bases["llama"])(**inputs).logits
-    )
-    AutoModelForCausalLM.from_config(BertConfig(**TINY_BERT, is_decoder=True)).save_pretrained(tmp_path)
+    assert model.running.modulation is None
+    assert torch.equal(model(**inputs).logits, build(bases["llama"])(**inputs).logits)
     with pytest.raises(ValueError, match="'bert' model, whose layers are not found"):
-        build(tmp_path)
-
-
-# The pipeline
-
-TEMPLATE = (
-    "{% for m in messages %}{% if m.role == 'system' %}today {{ m.content }} !{% else %}a {{ m.content }} .{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %} feel{% endif %}"
-)
+        build(save(transformers.BertConfig(**TINY_BERT, is_decoder=True), tmp_path))
 
 
 @pytest.fixture
@@ -758,7 +659,7 @@ def test_context_in_a_chat_template(chat_tokenizer, tokenizer):
 @pytest.mark.parametrize("prompt", [None, "this is {emotion}"])
 def test_pipeline_answers_what_generate_writes_behind_the_context(prompt, bases, chat_tokenizer):
     model = build(bases["gpt2"], emotion_prompt=prompt)
-    reply = EmotionalResponsePipeline(model=model, tokenizer=chat_tokenizer, device="cpu")
+    reply = pipeline("emotional-response", model=model, tokenizer=chat_tokenizer, device="cpu")
     text = "the rain is very sad"
     found = reply([(text, "joy"), (text, "calm")], **GREEDY)
     assert [row["emotion"] for (row,) in found] == ["joy", "calm"]

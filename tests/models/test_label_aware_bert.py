@@ -6,42 +6,25 @@ import math
 
 import pytest
 import torch
-from hf_emotion.modeling import (
-    BertForLabelAwareClassification,
-    EmotionClassificationPipeline,
-    LabelAwareBertConfig,
-    class_balanced_weights,
-    classification_loss,
-)
-from model_cases import (
-    BY_ID,
-    LABEL_NAMES,
-    LABELS,
-    TEXTS,
-    TINY_BERT,
-    VOCABULARY,
-    WORD_PIECES,
-    asymmetric_,
-    classifier_inputs,
-    encoder_inputs,
-)
+from hf_emotion.modeling import LabelAwareBertConfig, class_balanced_weights, classification_loss
+from model_cases import BY_ID, LABELS, TEXTS, TINY_BERT, VOCABULARY, WORD_PIECES, classifier_inputs, encoder_inputs
+from model_equations import masked_inputs, naive_label_aware
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel, pipeline
 
 
 GOEMOTIONS_EXTREMES = [77, 14219]  # training rows of the rarest and of the most frequent label
-
-
-def build(**config) -> BertForLabelAwareClassification:
-    config = LabelAwareBertConfig(**{**TINY_BERT, **LABEL_NAMES, **config})
-    return asymmetric_(BertForLabelAwareClassification(config)).eval()
+BALANCED = BY_ID["label-aware-pooler-hidden-balanced"]  # with thresholds and counts
+build, make_config = BY_ID["label-aware"].build, BY_ID["label-aware"].make_config
+UNTIED, HIDDEN, NARROW = {"tie_head": False}, {"head_hidden_size": 7}, {"label_embedding_size": 10}
+POOLER = {"sentence_representation": "pooler"}
+ALL = {**UNTIED, **HIDDEN, **NARROW, **POOLER}
+FORMS = [{}, UNTIED | NARROW, HIDDEN | POOLER, ALL, POOLER | NARROW, HIDDEN | UNTIED]
 
 
 # The formulas once more. Everything below is float64 and shares no code with the models.
-
-
-def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> torch.Tensor:
+def stock_hidden_states(model, inputs: dict) -> torch.Tensor:
     """H of transformers' own BERT with the model's weights, (B, L, d). Positions count from the first real token."""
     bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
     names = set(bert.state_dict())
@@ -52,26 +35,17 @@ def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) ->
         return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state
 
 
-def naive_label_aware(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """S = e W Hᵀ, softmax over real tokens, h̃ = α H, logit = FFN([h̃ ‖ s]) -> logits, representations, attentions."""
+def naive_bilinear(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """-> logits, representations, attentions of all rows."""
     config, w, rows = model.config, model.state_dict(), []
     for h, real in zip(hidden, mask.bool(), strict=True):
-        scores = w["bert.score.label_embeddings"] @ w["bert.score.weight"].T @ h[real].T
-        attention = torch.zeros(config.num_labels, len(h)).double()
-        attention[:, real] = scores.softmax(dim=1)
         sentence = h[real][0]
         if config.sentence_representation == "pooler":
             sentence = (w["bert.pooler.dense.weight"] @ sentence + w["bert.pooler.dense.bias"]).tanh()
-        joined = torch.cat([attention @ h, sentence.expand(config.num_labels, -1)], dim=1)
-        logits = []
-        for i, vector in enumerate(joined):
-            head = 0 if config.tie_head else i
-            if config.head_hidden_size is not None:
-                part = slice(head * config.head_hidden_size, (head + 1) * config.head_hidden_size)
-                dense, bias = w["classifier.dense.weight"][part], w["classifier.dense.bias"][part]
-                vector = F.gelu(dense @ vector + bias)
-            logits.append(w["classifier.out_proj.weight"][head] @ vector + w["classifier.out_proj.bias"][head])
-        rows.append((torch.stack(logits), joined, attention))
+        logits, joined, found = naive_label_aware(w, "bert", config, h[real], sentence)
+        attention = torch.zeros(config.num_labels, len(h)).double()
+        attention[:, real] = found
+        rows.append((logits, joined, attention))
     return tuple(torch.stack(values) for values in zip(*rows, strict=True))
 
 
@@ -89,14 +63,6 @@ def naive_leam(model, hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.T
     return tuple(torch.stack(values) for values in zip(*rows, strict=True))
 
 
-def masked_inputs() -> dict[str, torch.Tensor]:
-    """Rows with padding on the right, on the left and within: real tokens are what the mask says they are."""
-    inputs = encoder_inputs(4, 9, seed=21)
-    inputs["attention_mask"][2] = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1])
-    inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 1, 0, 0, 1, 0])
-    return inputs
-
-
 @torch.no_grad()
 def assert_equals_formula(model, naive) -> None:
     model, inputs = model.double(), masked_inputs()
@@ -111,36 +77,20 @@ def assert_equals_formula(model, naive) -> None:
     assert_close(head.logits, logits, **tolerance)
 
 
-def test_encoder_is_stock_bert():
-    model = build().double()
-    inputs = encoder_inputs(3, 9, seed=22)
-    positions = torch.randperm(9, generator=torch.Generator().manual_seed(1))[None].expand(3, -1)
-    for extra in ({}, {"position_ids": positions}):
-        expected = stock_hidden_states(model, {**inputs, **extra})
-        with torch.no_grad():
-            found = model.bert(**inputs, **extra).last_hidden_state
-            head = model(**inputs, **extra, output_hidden_states=True).hidden_states[-1]
-        assert_close(found, expected, rtol=1e-9, atol=1e-9)
-        assert_close(head, expected, rtol=1e-9, atol=1e-9)
+@torch.no_grad()
+def test_position_ids_can_be_given():
+    model, inputs = build().double(), encoder_inputs(3, 9, seed=22)
+    inputs["position_ids"] = torch.randperm(9, generator=torch.Generator().manual_seed(1))[None].expand(3, -1)
+    found = model(**inputs, output_hidden_states=True).hidden_states[-1]
+    assert_close(found, stock_hidden_states(model, inputs), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("tie_head", "head_hidden_size", "sentence_representation", "label_embedding_size"),
-    [
-        *((True, None, "cls", None), (False, None, "cls", 10), (True, 7, "pooler", None), (False, 7, "pooler", 10)),
-        *((True, None, "pooler", 10), (False, 7, "cls", None)),
-    ],
-)
-def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_representation, label_embedding_size):
-    model = build(
-        tie_head=tie_head,
-        head_hidden_size=head_hidden_size,
-        sentence_representation=sentence_representation,
-        label_embedding_size=label_embedding_size,
-    )
-    assert model.config.label_embedding_size == (label_embedding_size or TINY_BERT["hidden_size"])
-    assert model.bert.score.label_embeddings.shape == (len(LABELS), model.config.label_embedding_size)
-    assert_equals_formula(model, naive_label_aware)
+@pytest.mark.parametrize("config", FORMS)
+def test_label_aware_equals_the_formulas(config):
+    model, size = build(**config), config.get("label_embedding_size", TINY_BERT["hidden_size"])
+    assert model.config.label_embedding_size == size
+    assert model.bert.score.label_embeddings.shape == (len(LABELS), size)
+    assert_equals_formula(model, naive_bilinear)
 
 
 @pytest.mark.parametrize("radius", [0, 2, 5])
@@ -158,19 +108,14 @@ def test_dropout_probability_of_the_head(label_attention, classifier_dropout, ex
 
 def test_published_defaults():
     config = LabelAwareBertConfig()
-    assert config.problem_type == "multi_label_classification"
-    assert config.label_embedding_size == config.hidden_size == 768
+    assert (config.problem_type, config.label_embedding_size) == ("multi_label_classification", 768)
     assert (config.label_attention, config.leam_radius, config.tie_head) == ("bilinear", 2, True)
     assert (config.head_hidden_size, config.sentence_representation) == (None, "cls")
     assert (config.class_balanced_beta, config.class_balanced_normalize) == (None, False)
-    assert config.thresholds is None and config.class_counts is None
-    assert (
-        LabelAwareBertConfig(problem_type="single_label_classification").problem_type == "single_label_classification"
-    )
 
 
 def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):
-    BY_ID["label-aware-pooler-hidden-balanced"].build().save_pretrained(tmp_path)
+    BALANCED.build().save_pretrained(tmp_path)
     new = {"num_labels": 3, "ignore_mismatched_sizes": True}
     inputs, labels = encoder_inputs(2, 5, seed=0), torch.ones(2, 3)
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **new)
@@ -180,9 +125,6 @@ def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):
     for arguments in ({"class_counts": [3, 1, 2]}, {"class_balanced_beta": None}):
         model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **new, **arguments)
         assert model(**inputs, labels=labels).loss.isfinite()
-
-
-# Losses
 
 
 def naive_weights(counts: list[int], beta: float) -> torch.Tensor:
@@ -226,9 +168,8 @@ def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attentio
     _, expected, _ = exact(outputs.last_hidden_state.double(), mask)
     assert expected.max() > 0.6  # or there is little to round
     assert outputs.label_attentions.dtype == outputs.last_hidden_state.dtype
-    assert_close(
-        outputs.label_attentions.double(), expected, rtol=0, atol=2.5e-3
-    )  # half a step of bfloat16 below 1, and some
+    # Half a step of bfloat16 below 1, and some.
+    assert_close(outputs.label_attentions.double(), expected, rtol=0, atol=2.5e-3)
 
 
 def naive_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> float:
@@ -245,56 +186,34 @@ def naive_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> float:
 
 
 @pytest.mark.parametrize("problem_type", ["multi_label_classification", "single_label_classification"])
-@pytest.mark.parametrize(
-    "balance",
-    [
-        {},
-        {"class_balanced_beta": 0.9, "class_counts": [3, 40, 7, 1, 12]},
-        {"class_balanced_beta": 0.9, "class_counts": [3, 40, 7, 1, 12], "class_balanced_normalize": True},
-        {"class_counts": [3, 40, 7, 1, 12]},
-    ],
-    ids=["plain", "balanced", "normalized", "counts-without-beta"],
-)
-def test_loss_equals_the_formula(problem_type, balance):
-    config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES, **balance)
-    generator = torch.Generator().manual_seed(3)
-    logits = torch.randn(6, 5, generator=generator, dtype=torch.float64)
-    labels = classifier_inputs(6, 4, seed=3, multi_label=problem_type.startswith("multi"))["labels"]
-    loss = classification_loss(logits, labels, config)
-    assert loss.item() == pytest.approx(naive_loss(logits, labels, config), rel=1e-6)
-    if problem_type.startswith("multi"):  # data sets hold 0 and 1 as integers too
-        assert_close(classification_loss(logits, labels.long(), config), loss)
+@pytest.mark.parametrize("fields", ["", "class_counts", "class_counts beta", "class_counts beta normalize"])
+def test_loss_equals_the_formula(problem_type, fields):
+    values = {"class_counts": [3, 40, 7, 1, 12], "beta": 0.9, "normalize": True}
+    balance = {name if "counts" in name else f"class_balanced_{name}": values[name] for name in fields.split()}
     model = build(problem_type=problem_type, **balance)
-    inputs = {**encoder_inputs(6, 9, seed=4), "labels": labels}
-    outputs = model(**inputs)
-    expected = naive_loss(outputs.logits.detach(), labels, config)
+    inputs = classifier_inputs(6, 9, seed=4, multi_label=problem_type.startswith("multi"))
+    labels, outputs = inputs["labels"], model(**inputs)
+    expected = naive_loss(outputs.logits.detach(), labels, model.config)
     assert outputs.loss.item() == pytest.approx(expected, rel=1e-5)
+    # Data sets hold 0 and 1 as integers too.
+    assert_close(classification_loss(outputs.logits, labels.long(), model.config), outputs.loss)
 
 
-def test_loss_refuses_labels_of_another_shape_and_missing_counts():
+def test_loss_refuses_labels_of_another_shape():
     for problem_type, expected, shapes in (
         ("multi_label_classification", (6, 5), [(6,), (6, 4), (5, 6)]),
         ("single_label_classification", (6,), [(6, 5), (6, 1), (5,)]),
     ):
-        config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
+        config = make_config(problem_type=problem_type)
         for shape in shapes:
             with pytest.raises(ValueError, match="`labels` must be") as caught:
                 classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
             assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
-    with pytest.raises(ValueError, match="`class_counts`"):
-        config = LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES)
-        classification_loss(torch.zeros(6, 5), torch.zeros(6, 5), config)
-
-
-# Label vectors from words
 
 
 def mean_of_pieces(model, pieces) -> torch.Tensor:
     words = model.get_input_embeddings().weight.detach()
-    total = torch.zeros(words.shape[1])
-    for piece in pieces:
-        total += words[VOCABULARY.index(piece)]
-    return total / len(pieces)
+    return sum(words[VOCABULARY.index(piece)] for piece in pieces) / len(pieces)
 
 
 def label_vectors(model) -> torch.Tensor:
@@ -305,10 +224,8 @@ def test_label_vectors_start_at_the_names(tokenizer):
     model = build()
     words = model.get_input_embeddings().weight.detach().clone()
     assert model.init_label_embeddings(tokenizer) is model
-    vectors = label_vectors(model)
-    assert_close(vectors[LABELS.index("joy")], words[VOCABULARY.index("joy")], rtol=0, atol=0)
-    for i, name in enumerate(LABELS):
-        assert_close(vectors[i], mean_of_pieces(model, WORD_PIECES[name]))
+    expected = torch.stack([mean_of_pieces(model, WORD_PIECES[name]) for name in LABELS])
+    assert_close(label_vectors(model), expected)
     # Parameters of their own: changing them leaves the words as they were.
     assert model.bert.score.label_embeddings.requires_grad
     with torch.no_grad():
@@ -317,14 +234,11 @@ def test_label_vectors_start_at_the_names(tokenizer):
 
 
 def test_label_vectors_start_at_given_texts(tokenizer):
-    model = build()
-    texts = {"joy": "happy_day", "anger": "sad", "nervousness": "fear", "optimism": "sun", "neutral": "calm rain"}
+    texts = {"neutral": "calm rain", "joy": "happy_day", "anger": "sad", "nervousness": "fear", "optimism": "sun"}
     pieces = [("happy", "day"), ("sad",), ("fear",), ("sun",), ("calm", "rain")]
-    expected = torch.stack([mean_of_pieces(model, row) for row in pieces])
-    assert_close(label_vectors(model.init_label_embeddings(tokenizer, list(texts.values()))), expected)
-    shuffled = dict(sorted(texts.items()))
-    assert list(shuffled) != list(texts)
-    assert_close(label_vectors(build().init_label_embeddings(tokenizer, shuffled)), expected)
+    expected = torch.stack([mean_of_pieces(build(), row) for row in pieces])
+    for given in (texts, [texts[name] for name in LABELS]):
+        assert_close(label_vectors(build().init_label_embeddings(tokenizer, given)), expected)
 
 
 def test_label_vectors_are_left_alone_where_texts_are_wrong(tokenizer):
@@ -344,7 +258,7 @@ def test_label_vectors_are_left_alone_where_texts_are_wrong(tokenizer):
 
 
 def test_label_vectors_cannot_start_at_placeholder_names_or_another_size(tokenizer):
-    nameless = BertForLabelAwareClassification(LabelAwareBertConfig(**TINY_BERT, num_labels=3))
+    nameless = build(num_labels=3, id2label=None, label2id=None)
     with pytest.raises(ValueError, match="`id2label`.*`label_texts`"):
         nameless.init_label_embeddings(tokenizer)
     nameless.init_label_embeddings(tokenizer, ["joy", "sad", "calm"])
@@ -353,22 +267,10 @@ def test_label_vectors_cannot_start_at_placeholder_names_or_another_size(tokeniz
         build(label_embedding_size=10).init_label_embeddings(tokenizer)
 
 
-# Labels added after training
-
-
-def with_thresholds_and_counts() -> BertForLabelAwareClassification:
-    return BY_ID["label-aware-pooler-hidden-balanced"].build()
-
-
 def test_added_labels_leave_old_logits_alone_and_score_like_labels_set_by_hand(tokenizer):
-    model = with_thresholds_and_counts().double()
-    inputs = encoder_inputs(4, 9, seed=30)
-    old = model(**inputs)
-    old_vectors = label_vectors(model)
-    by_hand = torch.stack(
-        [mean_of_pieces(model.float(), WORD_PIECES["nostalgia"]), mean_of_pieces(model, WORD_PIECES["homesickness"])]
-    )
-    model.double()
+    model, inputs = BALANCED.build().double(), encoder_inputs(4, 9, seed=30)
+    old, old_vectors = model(**inputs), label_vectors(model)
+    by_hand = torch.stack([mean_of_pieces(model, WORD_PIECES[name]) for name in ("nostalgia", "homesickness")])
     assert model.add_labels(["nostalgia", "homesickness"], tokenizer) is model
     new = model(**inputs)
     assert new.logits.shape == (4, 7) and model.num_labels == 7
@@ -376,26 +278,22 @@ def test_added_labels_leave_old_logits_alone_and_score_like_labels_set_by_hand(t
     assert_close(new.logits[:, :5], old.logits, rtol=0, atol=1e-12)
     assert_close(new.label_attentions[:, :5], old.label_attentions, rtol=0, atol=1e-12)
 
-    config = copy.deepcopy(model.config)
-    wider = BertForLabelAwareClassification(config).double().eval()
-    state = dict(model.state_dict())
-    state["bert.score.label_embeddings"] = torch.cat([old_vectors, by_hand.double()])
-    wider.load_state_dict(state)
+    wider = AutoModelForSequenceClassification.from_config(copy.deepcopy(model.config)).double().eval()
+    vectors = torch.cat([old_vectors, by_hand])
+    wider.load_state_dict({**model.state_dict(), "bert.score.label_embeddings": vectors})
     assert_close(new.logits, wider(**inputs).logits, rtol=1e-6, atol=1e-6)
 
 
 def test_added_labels_extend_the_config_as_a_whole_and_survive_saving(tokenizer, tmp_path):
-    model = with_thresholds_and_counts()
+    model = BALANCED.build()
     thresholds, counts = list(model.config.thresholds), list(model.config.class_counts)
     model.add_labels(["nostalgia", "homesickness"], tokenizer, label_texts=["nostalgia", "sad home"])
     assert_close(label_vectors(model)[6], mean_of_pieces(model, ["sad", "home"]))
-    names = [*LABELS, "nostalgia", "homesickness"]
-    inputs = encoder_inputs(4, 9, seed=31)
+    inputs, names = encoder_inputs(4, 9, seed=31), [*LABELS, "nostalgia", "homesickness"]
     model.save_pretrained(tmp_path)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path)
     for config in (model.config, loaded.config):
-        assert config.num_labels == 7
-        assert config.id2label == dict(enumerate(names))
+        assert config.num_labels == 7 and config.id2label == dict(enumerate(names))
         assert config.label2id == {name: i for i, name in enumerate(names)}
         assert config.thresholds[:5] == thresholds
         assert config.thresholds[5:] == pytest.approx([sum(thresholds) / 5] * 2)
@@ -422,29 +320,28 @@ def test_added_labels_can_be_trained(tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("config", "arguments", "message"),
+    ("config", "names", "message"),
     [
-        ({}, {"names": "nostalgia"}, r"`names` must be a list.*\['nostalgia'\]"),
-        ({}, {"names": ["joy"]}, r"taken: \['joy'\]"),
-        ({}, {"names": ["nostalgia", "nostalgia"]}, r"taken: \['nostalgia'\]"),
-        ({}, {"names": ["nostalgia"], "label_texts": ["a", "b"]}, "`label_texts` needs a list of 1 texts"),
-        ({}, {"names": ["xylophone"]}, "no word piece for the label text 'xylophone'"),
-        ({"label_attention": "leam"}, {"names": ["nostalgia"]}, "label_attention='leam'"),
-        ({"tie_head": False}, {"names": ["nostalgia"]}, "tie_head=False"),
-        ({"label_embedding_size": 10}, {"names": ["nostalgia"]}, "`label_embedding_size` is 10"),
+        ({}, "nostalgia", r"`names` must be a list.*\['nostalgia'\]"),
+        ({}, ["joy"], r"taken: \['joy'\]"),
+        ({}, ["nostalgia", "nostalgia"], r"taken: \['nostalgia'\]"),
+        ({}, ["xylophone"], "no word piece for the label text 'xylophone'"),
+        ({"label_attention": "leam"}, ["nostalgia"], "label_attention='leam'"),
+        ({"tie_head": False}, ["nostalgia"], "tie_head=False"),
+        ({"label_embedding_size": 10}, ["nostalgia"], "`label_embedding_size` is 10"),
     ],
-    ids=["string", "taken", "twice", "texts", "unknown-word", "leam", "untied", "size"],
 )
-def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, arguments, message):
+def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, names, message):
     model = build(**config, thresholds=[0.5] * 5, class_counts=[2] * 5)
     before, vectors = model.config.to_dict(), label_vectors(model)
     with pytest.raises(ValueError, match=message):
-        model.add_labels(tokenizer=tokenizer, **arguments)
+        model.add_labels(names, tokenizer)
+    with pytest.raises(
+        ValueError, match="`label_texts` needs a list of 1 texts|label_attention|tie_head|label_embedding_size"
+    ):
+        model.add_labels(["calm"], tokenizer, label_texts=["a", "b"])
     assert model.config.to_dict() == before
     assert_close(label_vectors(model), vectors, rtol=0, atol=0)
-
-
-# Pipelines
 
 
 def scores_of(model, tokenizer, text: str) -> dict[str, float]:
@@ -462,18 +359,14 @@ def as_pairs(items: list[dict]) -> dict[str, float]:
     return {item["label"]: item["score"] for item in items}
 
 
-def emotion_pipeline(model, tokenizer) -> EmotionClassificationPipeline:
-    classify = pipeline("emotion-classification", model=model, tokenizer=tokenizer, device="cpu")
-    assert type(classify) is EmotionClassificationPipeline
-    return classify
+def emotion_pipeline(model, tokenizer, **options):
+    return pipeline("emotion-classification", model=model, tokenizer=tokenizer, device="cpu", **options)
 
 
 def test_emotion_pipeline_applies_each_label_s_own_threshold(tokenizer):
-    model = with_thresholds_and_counts()
-    classify = emotion_pipeline(model, tokenizer)
-    numbers = set()
-    for text, items in zip(TEXTS, classify(list(TEXTS)), strict=True):
-        limits = dict(zip(LABELS, model.config.thresholds, strict=True))
+    model, numbers = BALANCED.build(), set()
+    limits = dict(zip(LABELS, model.config.thresholds, strict=True))
+    for text, items in zip(TEXTS, emotion_pipeline(model, tokenizer)(list(TEXTS)), strict=True):
         scores = scores_of(model, tokenizer, text)
         expected = {name: score for name, score in scores.items() if score > limits[name]}
         assert as_pairs(items) == pytest.approx(expected, rel=1e-5)
@@ -484,16 +377,15 @@ def test_emotion_pipeline_applies_each_label_s_own_threshold(tokenizer):
 def test_emotion_pipeline_compares_strictly(tokenizer):
     model = build(thresholds=[0.0] * 5)
     classify = emotion_pipeline(model, tokenizer)
-    (items,) = classify([TEXTS[0]])
-    scores = as_pairs(items)
+    scores = as_pairs(classify(TEXTS[0]))
     assert set(scores) == set(LABELS)
     for name, score in scores.items():
         model.config.thresholds = [0.0] * 5
         model.config.thresholds[LABELS.index(name)] = score
-        assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS) - {name}
-        assert name not in as_pairs(classify([TEXTS[0]], threshold=score)[0])
+        assert set(as_pairs(classify(TEXTS[0]))) == set(LABELS) - {name}
+        assert name not in as_pairs(classify(TEXTS[0], threshold=score))
         model.config.thresholds[LABELS.index(name)] = math.nextafter(score, 0)
-        assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS)
+        assert set(as_pairs(classify(TEXTS[0]))) == set(LABELS)
 
 
 def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
@@ -503,36 +395,32 @@ def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
         model.classifier.out_proj.bias -= torch.tensor(logits).median()
     expected = {name for name, score in scores_of(model, tokenizer, TEXTS[0]).items() if score > 0.5}
     assert 0 < len(expected) < 5
-    assert set(as_pairs(emotion_pipeline(model, tokenizer)([TEXTS[0]])[0])) == expected
+    assert set(as_pairs(emotion_pipeline(model, tokenizer)(TEXTS[0]))) == expected
 
 
 def test_emotion_pipeline_arguments(tokenizer):
-    model = with_thresholds_and_counts()
-    classify = emotion_pipeline(model, tokenizer)
-    scores = scores_of(model, tokenizer, TEXTS[0])
+    model, text = BALANCED.build(), TEXTS[0]
+    classify, scores = emotion_pipeline(model, tokenizer), scores_of(model, tokenizer, text)
     ranked = sorted(scores, key=scores.get, reverse=True)
-    assert [item["label"] for item in classify([TEXTS[0]], threshold=0.0)[0]] == ranked
-    assert classify([TEXTS[0]], threshold=1.0) == [[]]
     middle = sorted(scores.values())[2]
-    assert [item["label"] for item in classify([TEXTS[0]], threshold=middle + 1e-4)[0]] == ranked[:2]
-    for top_k in (1, 3):
-        assert [item["label"] for item in classify([TEXTS[0]], top_k=top_k)[0]] == ranked[:top_k]
-    assert as_pairs(classify([TEXTS[0]], top_k=None)[0]) == pytest.approx(scores, rel=1e-5)
-    assert classify(TEXTS[0], top_k=2) == classify(list(TEXTS), top_k=2)[0]
-    every = pipeline("emotion-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None)
-    assert len(every([TEXTS[0]])[0]) == 5 and every([TEXTS[0]], threshold=1.0) == [[]]
+    for options, kept in (
+        *(({"threshold": threshold}, kept) for threshold, kept in ((0.0, 5), (middle + 1e-4, 2), (1.0, 0))),
+        *(({"top_k": top_k}, top_k) for top_k in (1, 3)),
+    ):
+        assert [item["label"] for item in classify(text, **options)] == ranked[:kept]
+    assert as_pairs(classify(text, top_k=None)) == pytest.approx(scores, rel=1e-5)
+    assert classify(text, top_k=2) == classify(list(TEXTS), top_k=2)[0]
+    every = emotion_pipeline(model, tokenizer, top_k=None)
+    assert len(every(text)) == 5 and every([text], threshold=1.0) == [[]]
     for threshold in (-0.1, 1.1):
         with pytest.raises(ValueError, match=r"`threshold` .* \[0, 1\]"):
-            classify([TEXTS[0]], threshold=threshold)
+            classify(text, threshold=threshold)
 
 
 def test_emotion_pipeline_cuts_long_texts_and_batches(tokenizer):
-    model = build(thresholds=[0.0] * 5)
+    model, long = build(thresholds=[0.0] * 5), "happy day . " * 40
     classify = emotion_pipeline(model, tokenizer)
-    long = "happy day . " * 40
-    (items,) = classify([long], max_windows=1)
-    assert as_pairs(items) == pytest.approx(scores_of(model, tokenizer, long), rel=1e-5)
-    (shorter,) = classify([long], max_length=5, truncation=True)
+    shorter = classify(long, max_length=5, truncation=True)
     assert as_pairs(shorter) == pytest.approx(scores_of(model, tokenizer, "happy day ."), rel=1e-5)
     for one, many in zip(classify([*TEXTS, long]), classify([*TEXTS, long], batch_size=3), strict=True):
         assert as_pairs(many) == pytest.approx(as_pairs(one), rel=1e-5)

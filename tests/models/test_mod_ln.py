@@ -7,60 +7,46 @@ import math
 import re
 from functools import partial
 
+import model_cases
 import pytest
 import torch
-from hf_emotion.modeling import (
-    BertModLNConfig,
-    BertModLNForConditionalGeneration,
-    EmotionalResponsePipeline,
-    GPT2ModLNConfig,
-    GPT2ModLNForConditionalGeneration,
-    ModulatedLayerNorm,
-    Modulators,
-)
+import transformers
+from hf_emotion.modeling import GPT2ModLNForConditionalGeneration, ModulatedLayerNorm, Modulators
 from hf_emotion.modeling.pipeline_emotional_response import emotion_ids_of, encode_contexts
-from model_cases import (
-    BERT_TOKENS,
-    BY_ID,
-    EMOTIONS,
-    GPT2_TOKENS,
-    TINY_BERT,
-    TINY_GPT2,
-    VOCABULARY,
-    asymmetric_,
-    make_tokenizer,
-    reply_inputs,
-)
+from model_cases import CLS, EMOTIONS, SEP, TINY_BERT, VOCABULARY, asymmetric_, make_tokenizer, reply_inputs
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    BertConfig,
-    BertForMaskedLM,
-    BertLMHeadModel,
-    BertModel,
-    DataCollatorForSeq2Seq,
-    GenerationConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPT2Model,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-    pipeline,
-)
+from transformers import AutoModelForSeq2SeqLM, BertConfig, GPT2Config, Seq2SeqTrainingArguments, pipeline
+
+from hf_emotion import modeling
 
 
-GPT2_SIZES = {**TINY_GPT2, **GPT2_TOKENS, "layer_norm_epsilon": 1e-3}  # not the default of a norm
+# Not the default epsilon of a norm.
+GPT2_SIZES = {**model_cases.TINY_GPT2, **model_cases.GPT2_TOKENS, "layer_norm_epsilon": 1e-3}
+BERT_SIZES = {**TINY_BERT, **model_cases.BERT_TOKENS}
 FAMILIES = {
-    "gpt2": (GPT2ModLNConfig, GPT2ModLNForConditionalGeneration, GPT2_SIZES),
-    "bert": (BertModLNConfig, BertModLNForConditionalGeneration, {**TINY_BERT, **BERT_TOKENS}),
+    "gpt2": (modeling.GPT2ModLNConfig, GPT2ModLNForConditionalGeneration, GPT2_SIZES),
+    "bert": (modeling.BertModLNConfig, modeling.BertModLNForConditionalGeneration, BERT_SIZES),
 }
 EACH_FAMILY = pytest.mark.parametrize("family", list(FAMILIES))
 EACH_MODULATION = pytest.mark.parametrize("modulation", ["residual", "replace"])
 E = len(EMOTIONS)
+UNMODULATED = {"modulate_encoder": False, "modulate_decoder": False}
+FORMS = [{}, {"modulation": "replace"}, {"modulate_encoder": False}, UNMODULATED, {"modulated_norms": 1}]
+FORMS += [{"modulate_decoder": False, "modulation": "replace"}]
+PLAIN = {
+    "gpt2": lambda: transformers.GPT2Model(GPT2Config(**GPT2_SIZES)),
+    "gpt2-head": lambda: transformers.GPT2LMHeadModel(GPT2Config(**GPT2_SIZES)),
+    "bert": lambda: transformers.BertModel(BertConfig(**TINY_BERT)),
+    "bert-head": lambda: transformers.BertForMaskedLM(BertConfig(**TINY_BERT)),
+}
+LORA_TARGETS = {"gpt2": ["c_attn", "q_attn"], "bert": ["query", "value"]}
+OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+# As if they were added for the emotions.
+TOKENS = [VOCABULARY.index(word) for word in ("home", "rain", "sun", "joy", "calm")]
 
 
 def build(family: str, seed: int = 0, **config):
@@ -72,9 +58,6 @@ def build(family: str, seed: int = 0, **config):
 
 def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(5, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(seed))
-
-
-# The layer
 
 
 def modulator(modulators: Modulators, index: int) -> dict[str, torch.Tensor]:
@@ -93,14 +76,14 @@ def test_gradients_of_the_layer_are_those_of_finite_differences(modulation):
 
 @EACH_MODULATION
 def test_layer_starts_as_a_plain_norm(modulation):
-    norm, plain = ModulatedLayerNorm(8, modulation=modulation), nn.LayerNorm(8)
-    modulators = Modulators(["norm"], 8, 5, modulation)
+    norm, modulators = ModulatedLayerNorm(8, modulation=modulation), Modulators(["norm"], 8, 5, modulation)
     states = torch.randn(3, 4, 8)
     weights = torch.tensor([[0.0, 1, 0, 0, 0], [0.2, 0.3, 0, 0.4, 0.1], [0, 0, 0, 0, 1.0]])
-    assert_close(norm(states, *modulators(weights).unbind(dim=1)), plain(states), rtol=1e-6, atol=1e-6)
+    found = norm(states, *modulators(weights).unbind(dim=1))
+    assert_close(found, nn.LayerNorm(8)(states), rtol=1e-6, atol=1e-6)
     assert modulators.is_new
     # Training can leave the start: what depends on the emotion has a gradient.
-    (norm(states, *modulators(weights).unbind(dim=1)) * torch.randn(3, 4, 8)).sum().backward()
+    (found * torch.randn(3, 4, 8)).sum().backward()
     m = modulator(modulators, 0)
     for part in ("scale_out", "shift_out"):
         assert m[part].grad[:, 1:].abs().max() > 1e-3
@@ -109,16 +92,14 @@ def test_layer_starts_as_a_plain_norm(modulation):
 
 
 # The models, against stock ones whose norms hold what the formulas give
-
-
 def stock(family: str, side: str, head: bool = False):
     """Stock GPT-2 or BERT with the tiny sizes, as an encoder, or as a decoder with cross-attention; in float64."""
     decoder = side == "decoder"
     if family == "gpt2":
-        model = (GPT2LMHeadModel if head else GPT2Model)(GPT2Config(**GPT2_SIZES, add_cross_attention=decoder))
-    else:
-        config = BertConfig(**TINY_BERT, is_decoder=decoder, add_cross_attention=decoder)
-        model = BertLMHeadModel(config) if head else BertModel(config, add_pooling_layer=False)
+        model_class = transformers.GPT2LMHeadModel if head else transformers.GPT2Model
+        return model_class(GPT2Config(**GPT2_SIZES, add_cross_attention=decoder)).double().eval()
+    config = BertConfig(**TINY_BERT, is_decoder=decoder, add_cross_attention=decoder)
+    model = transformers.BertLMHeadModel(config) if head else transformers.BertModel(config, add_pooling_layer=False)
     return model.double().eval()
 
 
@@ -129,20 +110,15 @@ def copy_side(family: str, model, side: str, target, weights: torch.Tensor | Non
     for name, module in source.named_modules():
         if isinstance(module, Modulators):
             continue
-        stock_name = (
-            name.replace("layer.", "encoder.layer.", 1) if family == "bert" and name.startswith("layer.") else name
-        )
+        stock_name = f"encoder.{name}" if family == "bert" and name.startswith("layer.") else name
+        state |= {f"{stock_name}.{part}": value for part, value in module.named_parameters(recurse=False)}
         if isinstance(module, ModulatedLayerNorm):
             modulated += 1
             m = modulator(source.modulation, modulated)
             gamma = m["scale_out"] @ F.silu(m["scale_in"] @ weights)
             beta = m["shift_out"] @ F.silu(m["shift_in"] @ weights + m["shift_bias"])
-            residual = module.weight is not None
-            state[f"{stock_name}.weight"] = module.weight + gamma if residual else gamma
-            state[f"{stock_name}.bias"] = module.bias + beta if residual else beta
-        else:
-            for part, value in module.named_parameters(recurse=False):
-                state[f"{stock_name}.{part}"] = value
+            for part, value in (("weight", gamma), ("bias", beta)):
+                state[f"{stock_name}.{part}"] = value + state.get(f"{stock_name}.{part}", 0)  # which replace has not
     missing, unexpected = target.load_state_dict(state, strict=False)
     assert not unexpected and all("position_ids" in name or "token_type_ids" in name for name in missing)
 
@@ -157,12 +133,9 @@ def stock_logits(family: str, model, inputs: dict, weights: torch.Tensor | None)
         decoder.cls.load_state_dict(model.cls.state_dict())
     decoder.tie_weights()
     states = encoder(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
-    return decoder(
-        input_ids=inputs["decoder_input_ids"],
-        attention_mask=inputs["decoder_attention_mask"],
-        encoder_hidden_states=states,
-        encoder_attention_mask=inputs["attention_mask"],
-    ).logits
+    context = {"encoder_hidden_states": states, "encoder_attention_mask": inputs["attention_mask"]}
+    ids, mask = inputs["decoder_input_ids"], inputs["decoder_attention_mask"]
+    return decoder(input_ids=ids, attention_mask=mask, **context).logits
 
 
 def two_lengths() -> dict[str, torch.Tensor]:
@@ -175,18 +148,7 @@ def two_lengths() -> dict[str, torch.Tensor]:
 
 
 @EACH_FAMILY
-@pytest.mark.parametrize(
-    "config",
-    [
-        {},
-        {"modulation": "replace"},
-        {"modulate_encoder": False},
-        {"modulate_decoder": False, "modulation": "replace"},
-        {"modulate_encoder": False, "modulate_decoder": False},
-        {"modulated_norms": 1},
-    ],
-    ids=["residual", "replace", "decoder-only", "encoder-only", "none", "one-norm"],
-)
+@pytest.mark.parametrize("config", FORMS, ids=str)
 def test_model_equals_stock_models_with_the_norms_of_each_emotion(family, config):
     if "modulated_norms" in config:
         config = {"modulated_norms": ["ln_cross_attn" if family == "gpt2" else "crossattention"]}
@@ -210,7 +172,7 @@ def test_model_equals_stock_models_with_the_norms_of_each_emotion(family, config
 
 @EACH_FAMILY
 def test_model_without_modulation_needs_and_heeds_no_emotion(family):
-    model = build(family, modulate_encoder=False, modulate_decoder=False)
+    model = build(family, **UNMODULATED)
     assert not any(isinstance(module, (ModulatedLayerNorm, Modulators)) for module in model.modules())
     inputs = two_lengths()
     logits = model(**inputs).logits
@@ -228,13 +190,8 @@ def test_begun_replies_padded_on_the_left(family, settings):
     start = model.config.decoder_start_token_id
     inputs = {name: two_lengths()[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
     # Token 0, which pads here, stands before some replies in the batch and is then forbidden, but not before a reply alone.
-    arguments = {
-        "do_sample": False,
-        "max_new_tokens": 5,
-        "no_repeat_ngram_size": 1,
-        "suppress_tokens": [0],
-        **settings,
-    }
+    arguments = {**settings, "do_sample": False, "max_new_tokens": 5}
+    arguments |= {"no_repeat_ngram_size": 1, "suppress_tokens": [0]}
     # It begins with the start token, or `generate` puts one in front.
     begun = torch.tensor([[start, start, 8, 9], [start, 0, start, 8], [start, 0, 0, start]])
     mask = torch.tensor([[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]])
@@ -248,15 +205,12 @@ def test_begun_replies_padded_on_the_left(family, settings):
         assert (replies[row, len(alone) :] == model.config.pad_token_id).all()
 
 
-# Loss
-
-
 @EACH_FAMILY
 def test_loss_is_the_unshifted_cross_entropy_of_the_labels(family):
     model = build(family)
     inputs = two_lengths()
-    labels = inputs["labels"]
-    eos, pad, start = (getattr(model.config, f"{name}_token_id") for name in ("eos", "pad", "decoder_start"))
+    labels, config = inputs["labels"], model.config
+    eos, pad, start = config.eos_token_id, config.pad_token_id, config.decoder_start_token_id
     assert (eos == pad == start) is (family == "gpt2")
     labels[0, 2], labels[1, 4], labels[2, 1] = eos, eos, eos  # every reply ends with a token that may also pad
     del inputs["decoder_input_ids"], inputs["decoder_attention_mask"]
@@ -296,9 +250,6 @@ def test_hidden_states_and_attentions_of_both_sides(family):
     assert (outputs.decoder_attentions[0].triu(1) == 0).all()
     one_way = (outputs.encoder_attentions[0].triu(1) == 0).all()
     assert one_way if family == "gpt2" else not one_way
-
-
-# Generation
 
 
 @EACH_FAMILY
@@ -348,8 +299,10 @@ def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder
         assert len({tuple(row) for row in together[0].tolist()}) > 1
         one = {name: value[1] for name, value in own.items()}
         assert torch.equal(model.generate_all_emotions(ids[1], mask[1], **one, **settings), together[1])
-    several = model.generate_all_emotions(ids, mask, num_return_sequences=2, num_beams=2, **settings)
-    assert several.shape[:3] == (2, E, 2)
+    settings |= {"num_return_sequences": 2, "num_beams": 2}
+    several = model.generate_all_emotions(ids, mask, **settings)
+    asked = {"attention_mask": mask, "emotion_ids": torch.tensor([1, 1])}
+    assert torch.equal(several[:, 1].flatten(0, 1), model.generate(ids, **asked, **settings))
 
 
 @EACH_FAMILY
@@ -377,15 +330,12 @@ def test_guidance_is_refused_before_anything_runs(family):
     asked = {"inputs": tokens(1, 4), "emotion_ids": torch.tensor([1]), "do_sample": False, "max_new_tokens": 3}
     assert torch.equal(model.generate(**asked, guidance_scale=1.0), model.generate(**asked))  # which is none
     model.get_encoder().register_forward_hook(lambda *_: pytest.fail("the encoder ran"))
-    config = GenerationConfig(guidance_scale=1.5, decoder_start_token_id=3, max_new_tokens=3)
-    for name, arguments in (
-        ("guidance_scale", {"guidance_scale": 0}),
-        ("guidance_scale", {"generation_config": config}),
-        ("negative_prompt_ids", {"negative_prompt_ids": tokens(1, 4)}),
-        ("negative_prompt_attention_mask", {"negative_prompt_attention_mask": torch.ones(1, 4)}),
-    ):
-        with pytest.raises(ValueError, match=rf"`{name}` .*without an emotion.*`emotion_weights`"):
-            model.generate(**asked, **arguments)
+    config = transformers.GenerationConfig(guidance_scale=1.5, decoder_start_token_id=3, max_new_tokens=3)
+    negative = {"negative_prompt_ids": tokens(1, 4), "negative_prompt_attention_mask": torch.ones(1, 4)}
+    for name, value in (("guidance_scale", 0), ("generation_config", config), *negative.items()):
+        refused = name.replace("generation_config", "guidance_scale")
+        with pytest.raises(ValueError, match=rf"`{refused}` .*without an emotion.*`emotion_weights`"):
+            model.generate(**asked, **{name: value})
     with pytest.raises(ValueError, match="`guidance_scale` "):
         model.generate(asked["inputs"], config, emotion_ids=asked["emotion_ids"])
     model.generation_config.guidance_scale = 3.0
@@ -408,17 +358,6 @@ def test_generation_over_a_static_cache_compiles_whole(family):
         torch._dynamo.reset()
 
 
-# Wrapping a checkpoint
-
-
-PLAIN = {
-    "gpt2": lambda: GPT2Model(GPT2Config(**GPT2_SIZES)),
-    "gpt2-head": lambda: GPT2LMHeadModel(GPT2Config(**GPT2_SIZES)),
-    "bert": lambda: BertModel(BertConfig(**TINY_BERT)),
-    "bert-head": lambda: BertForMaskedLM(BertConfig(**TINY_BERT)),
-}
-
-
 def new_parameters(model: nn.Module, modulation: str, head: bool) -> set[str]:
     """Exactly what a wrapped checkpoint, with a head or without, has no weights for."""
 
@@ -432,14 +371,15 @@ def new_parameters(model: nn.Module, modulation: str, head: bool) -> set[str]:
 
 def wrap(name: str, folder, **arguments):
     """(plain model, wrapped model, report), both in float64."""
-    family = name.partition("-")[0]
     plain = asymmetric_(PLAIN[name](), seed=11).double().eval()
     plain.save_pretrained(folder)
-    tokens = {} if family == "gpt2" else BERT_TOKENS
-    wrapped, report = FAMILIES[family][1].from_encoder_decoder_pretrained(
-        folder, num_emotions=E, output_loading_info=True, **{**tokens, **arguments}
-    )
-    return plain, wrapped.eval(), report
+    return plain, *over(folder, name.partition("-")[0], output_loading_info=True, **arguments)
+
+
+def over(folder, family: str, **arguments):
+    """A checkpoint that is wrapped, in eval mode; with `output_loading_info` the report, too."""
+    fields = {"num_emotions": E, **({} if family == "gpt2" else model_cases.BERT_TOKENS), **arguments}
+    return FAMILIES[family][1].from_encoder_decoder_pretrained(folder, **fields)
 
 
 @EACH_MODULATION
@@ -450,40 +390,33 @@ def test_wrapped_checkpoint_equals_the_original(name, modulation, tmp_path, pois
     plain, wrapped, report = wrap(name, tmp_path, modulation=modulation)
     assert set(report["missing_keys"]) == new_parameters(wrapped, modulation, "head" in name)
     assert not report["unexpected_keys"] and not report["mismatched_keys"]
-    for parameter in (*wrapped.parameters(), *wrapped.buffers()):
-        assert parameter.isfinite().all()
+    assert all(parameter.isfinite().all() for parameter in (*wrapped.parameters(), *wrapped.buffers()))
     assert wrapped.dtype == torch.float64
     inputs = two_lengths()
-    outputs = wrapped(**inputs)
-    body = {"gpt2-head": "transformer", "bert-head": "bert"}.get(name)
-    body = plain if body is None else getattr(plain, body)
-    ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    expected = body(input_ids=ids, attention_mask=mask).last_hidden_state
-    real = mask.bool()
+    ids, mask, outputs, body = inputs["input_ids"], inputs["attention_mask"], wrapped(**inputs), plain.base_model
+    expected, real = body(input_ids=ids, attention_mask=mask).last_hidden_state, mask.bool()
     assert_close(outputs.encoder_last_hidden_state[real], expected[real], rtol=1e-12, atol=1e-12)
 
     # The decoder: a stock one with the same cross-attention; for GPT-2 also the original, once that says nothing.
     reference = stock(family, "decoder")
     missing, _ = reference.load_state_dict(body.state_dict(), strict=False)
     assert all("cross" in key for key in missing)
-    cross = {key: value for key, value in wrapped.get_decoder().state_dict().items() if "cross" in key}
-    if family == "bert":
-        cross = {key.replace("layer.", "encoder.layer.", 1): value for key, value in cross.items()}
+    prefix = "encoder." if family == "bert" else ""
+    cross = {f"{prefix}{key}": value for key, value in wrapped.get_decoder().state_dict().items() if "cross" in key}
     if modulation == "replace":  # the new norm in between starts as a plain one
         new = [key for key in reference.state_dict() if "cross" in key and ("ln_" in key or "LayerNorm" in key)]
         cross |= {key: torch.full_like(reference.state_dict()[key], float(key.endswith("weight"))) for key in new}
     reference.load_state_dict(cross, strict=False)
-    reply, states = inputs["decoder_input_ids"], outputs.encoder_last_hidden_state
+    reply, states, decoder = inputs["decoder_input_ids"], outputs.encoder_last_hidden_state, wrapped.get_decoder()
     emotions = {"emotion_ids": inputs["emotion_ids"]}
-    found = wrapped.get_decoder()(reply, None, states, mask, **emotions).last_hidden_state
+    found = decoder(reply, None, states, mask, **emotions).last_hidden_state
     expected = reference(reply, encoder_hidden_states=states, encoder_attention_mask=mask).last_hidden_state
     assert_close(found, expected, rtol=1e-11, atol=1e-11)
     if family == "gpt2":
-        with torch.no_grad():
-            for block in wrapped.get_decoder().h:
-                block.crossattention.c_proj.weight.zero_()
-                block.crossattention.c_proj.bias.zero_()
-        found = wrapped.get_decoder()(reply, None, states, mask, **emotions).last_hidden_state
+        for block in decoder.h:
+            nn.init.zeros_(block.crossattention.c_proj.weight)
+            nn.init.zeros_(block.crossattention.c_proj.bias)
+        found = decoder(reply, None, states, mask, **emotions).last_hidden_state
         assert_close(found, body(reply).last_hidden_state, rtol=1e-12, atol=1e-12)
     if name == "bert-head":
         assert_close(wrapped.cls.state_dict(), plain.cls.state_dict())
@@ -508,42 +441,37 @@ def test_wrapped_sides_share_no_memory(family, tmp_path):
 def test_wrapping_takes_fields_tokens_and_dtype(family, tmp_path):
     asymmetric_(PLAIN[family]()).save_pretrained(tmp_path)
     roles = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if family == "gpt2" else {}
-    tokenizer = make_tokenizer(tmp_path / "tokenizer", **roles)
+    dropout = "resid_pdrop" if family == "gpt2" else "hidden_dropout_prob"
+    fields = {"num_emotions": E, "emotions": list(EMOTIONS), "modulate_encoder": False, dropout: 0.3}
     model = FAMILIES[family][1].from_encoder_decoder_pretrained(
         tmp_path,
-        tokenizer=tokenizer,
-        num_emotions=E,
-        emotions=list(EMOTIONS),
-        modulate_encoder=False,
+        tokenizer=make_tokenizer(tmp_path / "tokenizer", **roles),
         dtype=torch.bfloat16,
         attn_implementation="eager",
-        **({"resid_pdrop": 0.3} if family == "gpt2" else {"hidden_dropout_prob": 0.3}),
+        **fields,
     )
     config = model.config
     assert model.dtype == torch.bfloat16 and config._attn_implementation == "eager"
-    assert config.emotions == list(EMOTIONS) and config.modulate_encoder is False
-    assert (config.resid_pdrop if family == "gpt2" else config.hidden_dropout_prob) == 0.3
-    cls, sep, unk = (VOCABULARY.index(token) for token in ("[CLS]", "[SEP]", "[UNK]"))
-    assert (config.decoder_start_token_id, config.eos_token_id) == (cls, sep)
-    assert config.context_separator_token_id == (unk if family == "gpt2" else sep)
-    assert model.generation_config.decoder_start_token_id == cls
-    assert model.generation_config.eos_token_id == sep and model.generation_config.top_k == 10
+    assert {name: getattr(config, name) for name in fields} == fields
+    assert config.context_separator_token_id == (VOCABULARY.index("[UNK]") if family == "gpt2" else SEP)
+    for found in (config, model.generation_config):
+        assert (found.decoder_start_token_id, found.eos_token_id) == (CLS, SEP)
+    assert model.generation_config.top_k == 10
 
 
 @EACH_FAMILY
 def test_a_checkpoint_from_the_trainer_is_generated_from_with_a_cache(family, tmp_path):
     """The Trainer sets `use_cache` of a configuration to False."""
     plain = PLAIN[f"{family}-head"]()
-    Seq2SeqTrainer(plain, Seq2SeqTrainingArguments(tmp_path, use_cpu=True)).save_model(tmp_path / "base")
+    trainer = transformers.Seq2SeqTrainer(plain, Seq2SeqTrainingArguments(tmp_path, use_cpu=True))
+    trainer.save_model(tmp_path / "base")
     assert plain.config.use_cache is False
-    tokens = {} if family == "gpt2" else BERT_TOKENS
-    model = FAMILIES[family][1].from_encoder_decoder_pretrained(tmp_path / "base", num_emotions=E, **tokens).eval()
+    model = over(tmp_path / "base", family).eval()
     model.save_pretrained(tmp_path / "run")
     for found in (model, FAMILIES[family][1].from_pretrained(tmp_path / "run")):
         read = []
-        found.get_decoder().register_forward_pre_hook(
-            lambda _, args, given, read=read: read.append(given["input_ids"].shape[1]), with_kwargs=True
-        )
+        count = lambda _, args, given, read=read: read.append(given["input_ids"].shape[1])  # noqa: E731
+        found.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
         found.generate(torch.tensor([[5, 6, 7]]), emotion_ids=torch.tensor([1]), min_new_tokens=4, max_new_tokens=4)
         assert read == [1] * 4
 
@@ -556,10 +484,9 @@ def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
         asymmetric_(PLAIN[name]()).save_pretrained(tmp_path / name)
     asymmetric_(PLAIN[f"{family}-head"]()).save_pretrained(tmp_path / "head")
     build(family).save_pretrained(tmp_path / "ours")
+    message = f"'{family}-mod-ln', got one of '{family}': .* is wrapped by `from_encoder"
     for folder in (family, "head"):
-        with pytest.raises(
-            ValueError, match=f"'{family}-mod-ln', got one of '{family}': .* is wrapped by `from_encoder"
-        ):
+        with pytest.raises(ValueError, match=message):
             model_class.from_pretrained(tmp_path / folder)
     with pytest.raises(ValueError, match=f"a checkpoint of '{family}', got '{other}'"):
         model_class.from_encoder_decoder_pretrained(tmp_path / other)
@@ -581,14 +508,12 @@ def test_an_untied_head_starts_at_that_of_the_checkpoint(name, tmp_path):
     assert head is not embeddings and torch.equal(head, plain.get_input_embeddings().weight)
     assert set(report["missing_keys"]) == new_parameters(wrapped, "residual", "head" in name)
     if name == "gpt2-head":  # which may have an untied one itself
-        plain = asymmetric_(GPT2LMHeadModel(GPT2Config(**GPT2_SIZES, tie_word_embeddings=False)))
+        config = GPT2Config(**GPT2_SIZES, tie_word_embeddings=False)
+        plain = asymmetric_(transformers.GPT2LMHeadModel(config))
         plain.save_pretrained(tmp_path)
-        wrapped = type(wrapped).from_encoder_decoder_pretrained(tmp_path, tie_word_embeddings=False)
+        wrapped = over(tmp_path, "gpt2", tie_word_embeddings=False)
         assert torch.equal(wrapped.lm_head.weight, plain.lm_head.weight)
         assert torch.equal(wrapped.get_decoder().wte.weight, plain.transformer.wte.weight)
-
-
-# Errors
 
 
 @EACH_FAMILY
@@ -619,27 +544,22 @@ def test_emotions_and_inputs_are_checked(family):
             model(ids, **emotions, **given)
 
 
-# Training with what the Trainer offers
-
-
 @EACH_FAMILY
 def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenizer):
     model = build(family).float()
     model.generation_config.update(do_sample=False, top_k=None)
-    rows = []
-    for i in range(4):
-        ids = [5, 6, 7, 8][: 2 + i % 3]
-        rows.append(
-            {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": [9, 10, 3][i % 2 :], "emotion_ids": i}
-        )
-    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
+    rows = [
+        {"input_ids": [5, 6, 7, 8][:n], "attention_mask": [1] * n, "labels": [9, 10, 3][i % 2 :], "emotion_ids": i}
+        for i, n in enumerate((2, 3, 4, 2))
+    ]
+    collator = transformers.DataCollatorForSeq2Seq(tokenizer, model=model)
     batch = collator(copy.deepcopy(rows))
     assert (batch["labels"] == -100).sum() == 2
     assert torch.equal(batch["decoder_input_ids"], model.prepare_decoder_input_ids_from_labels(batch["labels"]))
     arguments = {"use_cpu": True, "report_to": "none", "save_strategy": "no", "disable_tqdm": True, "max_steps": 2}
     arguments |= {"per_device_train_batch_size": 2, "label_smoothing_factor": 0.1, "predict_with_generate": True}
     arguments = Seq2SeqTrainingArguments(str(tmp_path), generation_max_length=6, **arguments)
-    trainer = Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, train_dataset=rows)
+    trainer = transformers.Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, train_dataset=rows)
     assert math.isfinite(trainer.train().training_loss)
     predictions = trainer.predict(rows).predictions
     asked = {name: batch[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
@@ -668,23 +588,14 @@ def test_resized_and_merged_models_are_saved_with_their_heads(family, tie_word_e
         assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
 
 
-# LoRA
-
-
-RUN_ALWAYS = (("gpt2-head", "residual"), ("bert", "replace"))  # of eight that take seconds
-LORA_TARGETS = {"gpt2": ["c_attn", "q_attn"], "bert": ["query", "value"]}
-OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
-
-
 def lora(family: str, **arguments) -> LoraConfig:
     return LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=LORA_TARGETS[family], **arguments)
 
 
-def refused_modules(attach) -> list[str]:
+def refused_modules(model, adapter: LoraConfig) -> list[str]:
     """The `modules_to_save` that the model asks for where a training begins."""
-    model = attach()
     with pytest.raises(ValueError, match="load the model anew") as caught:
-        model.train()
+        get_peft_model(model, adapter).train()
     return ast.literal_eval(re.search(r"name (\[.*?\]) in", str(caught.value))[1])
 
 
@@ -692,9 +603,9 @@ def refused_modules(attach) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "modulation"),
     [
-        pytest.param(name, kind, marks=() if (name, kind) in RUN_ALWAYS else pytest.mark.slow)
-        for name in PLAIN
-        for kind in ("residual", "replace")
+        *(("gpt2-head", "residual"), ("bert", "replace")),
+        *(pytest.param(name, "replace", marks=pytest.mark.slow) for name in ("gpt2", "gpt2-head", "bert-head")),
+        *(pytest.param(name, "residual", marks=pytest.mark.slow) for name in ("gpt2", "bert", "bert-head")),
     ],
 )
 def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, modulation, tmp_path):
@@ -705,14 +616,12 @@ def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, mo
         return wrap(name, tmp_path / "plain", modulation=modulation)[1:]
 
     model, report = fresh(0)
-    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    modules = refused_modules(model, lora(family))
     model = get_peft_model(fresh(0)[0], lora(family, modules_to_save=modules))
     before = {key: p.detach().clone() for key, p in model.named_parameters() if p.requires_grad}
     # All that is new is trained, but for the bias of a new head, which starts at zero for everybody.
-    for key in report["missing_keys"]:
-        owner, _, part = key.rpartition(".")
-        if owner not in ("cls.predictions", "cls.predictions.decoder"):
-            assert any(re.sub(r"\.modules_to_save\.default", "", found).endswith(key) for found in before), key
+    trained = {key.removeprefix("base_model.model.").replace(".modules_to_save.default", "") for key in before}
+    assert set(report["missing_keys"]) - trained <= {"cls.predictions.bias", "cls.predictions.decoder.bias"}
     inputs = two_lengths()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.02)
     losses = []
@@ -729,9 +638,6 @@ def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, mo
     model.save_pretrained(tmp_path / "adapter")
     loaded = PeftModel.from_pretrained(fresh(1)[0], tmp_path / "adapter").eval()
     assert_close(loaded(**inputs).logits, expected, rtol=1e-6, atol=1e-6)  # adapters are saved as they are: in float32
-    asked = {name: inputs[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
-    arguments = {"do_sample": False, "max_new_tokens": 5}
-    assert torch.equal(loaded.generate(**asked, **arguments), model.generate(**asked, **arguments))
 
 
 @EACH_FAMILY
@@ -740,94 +646,61 @@ def test_lora_over_a_model_that_was_never_trained_or_for_new_emotions_is_refused
     wrapped = wrap(f"{family}-head", tmp_path / "plain")[1]
     assert not wrapped.config._name_or_path and not wrapped.name_or_path  # not where the encoder lay
     wrapped.save_pretrained(tmp_path / "saved")
-    model_class = FAMILIES[family][1]
-    modules = refused_modules(
-        lambda: get_peft_model(model_class.from_pretrained(tmp_path / "saved"), lora(family, modules_to_save=["wte"]))
-    )
-    assert modules == ["modulation"]
-    model = model_class.from_pretrained(tmp_path / "saved")
-    model.add_adapter(lora(family, modules_to_save=modules))
+    load = FAMILIES[family][1].from_pretrained
+    assert refused_modules(load(tmp_path / "saved"), lora(family, modules_to_save=["wte"])) == ["modulation"]
+    model = load(tmp_path / "saved")
+    model.add_adapter(lora(family, modules_to_save=["modulation"]))
     model.train()
     build(family).save_pretrained(tmp_path / "trained")
-    other = {"num_emotions": 7, "emotions": None, "ignore_mismatched_sizes": True}
-    model = model_class.from_pretrained(tmp_path / "trained", **other)
-    assert refused_modules(lambda: get_peft_model(model, lora(family))) == ["modulation"]
-
-
-@OLD_CHECKPOINTING_NAMES
-@EACH_FAMILY
-def test_plain_lora_attaches_to_a_trained_model_again_and_again(family, tmp_path):
-    build(family).save_pretrained(tmp_path / "base")
-    model_class, inputs = FAMILIES[family][1], two_lengths()
-    model = model_class.from_pretrained(tmp_path / "base")
-    expected = model(**inputs).logits
-    peft = get_peft_model(model, lora(family, init_lora_weights=False))
-    assert model.peft_config is peft.peft_config and peft.peft_config["default"].r == 2
-    changed = peft(**inputs).logits
-    assert (changed - expected).abs().max() > 1e-3
-    peft.save_pretrained(tmp_path / "adapter")
-    model = peft.unload()
-    assert not hasattr(model, "peft_config")
-    assert torch.equal(model(**inputs).logits, expected)
-    logits = PeftModel.from_pretrained(model, tmp_path / "adapter").eval()(**inputs).logits
-    assert_close(logits, changed, rtol=1e-6, atol=1e-6)
-    own = model_class.from_pretrained(tmp_path / "base")
-    own.load_adapter(str(tmp_path / "adapter"))
-    assert_close(own(**inputs).logits, changed, rtol=1e-6, atol=1e-6)
-    own.delete_adapter("default")
-    assert not hasattr(own, "peft_config") and torch.equal(own(**inputs).logits, expected)
+    get_peft_model(load(tmp_path / "trained"), lora(family)).train()
+    model = load(tmp_path / "trained", num_emotions=7, emotions=None, ignore_mismatched_sizes=True)
+    assert refused_modules(model, lora(family)) == ["modulation"]
 
 
 @EACH_FAMILY
 def test_lora_over_a_model_without_modulation_needs_its_new_attention_alone(family, tmp_path):
-    plain = {"modulate_encoder": False, "modulate_decoder": False}
-    model = wrap(f"{family}-head", tmp_path / "plain", **plain)[1]
-    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
-    assert set(modules) == {"gpt2": {"ln_cross_attn", "crossattention"}, "bert": {"crossattention"}}[family]
-    model = wrap(f"{family}-head", tmp_path / "plain", **plain)[1]
+    model = wrap(f"{family}-head", tmp_path / "plain", **UNMODULATED)[1]
     model.save_pretrained(tmp_path / "saved")
+    modules = {"gpt2": ["crossattention", "ln_cross_attn"], "bert": ["crossattention"]}[family]
+    assert refused_modules(model, lora(family)) == modules
     get_peft_model(FAMILIES[family][1].from_pretrained(tmp_path / "saved"), lora(family))
 
 
-# Pipeline
+def pipe(tokenizer, **config):
+    model = model_cases.BY_ID["bert-mod-ln"].build(**config)
+    return pipeline("emotional-response", model=model, tokenizer=tokenizer, device="cpu")
 
 
 @pytest.fixture
-def respond(tokenizer) -> EmotionalResponsePipeline:
-    return pipeline("emotional-response", model=BY_ID["bert-mod-ln"].build(), tokenizer=tokenizer, device="cpu")
+def respond(tokenizer):
+    return pipe(tokenizer)
 
 
 @EACH_FAMILY
 def test_context_ends_with_the_separator(family, tokenizer):
-    config = build(family).config
+    config, start = build(family).config, [CLS] if family == "bert" else []
     texts = ["I am happy", "rain"]
     words = [[VOCABULARY.index(word) for word in text.lower().split()] for text in texts]
-    start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
-    assert encode_contexts(tokenizer, texts, config) == [[*start, *ids, separator] for ids in words]
+    assert encode_contexts(tokenizer, texts, config) == [[*start, *ids, SEP] for ids in words]
     letters = lambda texts, **_: {"input_ids": [list(map(ord, text)) for text in texts]}  # noqa: E731
     # In the form that they have in training.
     assert encode_contexts(letters, [" cafe\u0301\n"], config) == encode_contexts(letters, ["caf\xe9"], config)
     long = encode_contexts(tokenizer, ["rain " * 100 + "sun"], config)[0]  # the end is what the reply answers
     assert len(long) == config.max_position_embeddings
-    assert long[: len(start)] == start and long[-2:] == [VOCABULARY.index("sun"), separator]
-    assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == separator
+    assert long[: len(start)] == start and long[-2:] == [VOCABULARY.index("sun"), SEP]
+    assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == SEP
     with pytest.raises(ValueError, match="`max_length` must leave room"):
         encode_contexts(tokenizer, texts, config, max_length=1)
 
 
-# As if they were added for the emotions.
-TOKENS = [VOCABULARY.index(word) for word in ("home", "rain", "sun", "joy", "calm")]
-
-
 @EACH_FAMILY
 def test_token_of_the_emotion_stands_before_the_text(family, tokenizer):
-    config = build(family, emotion_token_ids=TOKENS).config
-    start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
+    config, start = build(family, emotion_token_ids=TOKENS).config, [CLS] if family == "bert" else []
     day = VOCABULARY.index("day")
     found = encode_contexts(tokenizer, ["day", "day day"], config, emotion_ids=[3, 0])
-    assert found == [[*start, TOKENS[3], day, separator], [*start, TOKENS[0], day, day, separator]]
+    assert found == [[*start, TOKENS[3], day, SEP], [*start, TOKENS[0], day, day, SEP]]
     (cut,) = encode_contexts(tokenizer, ["day " * 50], config, 6, [4])
-    assert cut == [*start, TOKENS[4], *[day] * (4 - len(start)), separator]
+    assert cut == [*start, TOKENS[4], *[day] * (4 - len(start)), SEP]
     with pytest.raises(ValueError, match="`max_length` must leave room for the text, got 2"):
         encode_contexts(tokenizer, ["day"], config, 2, [4])
     for ids in (None, [], [1, 2]):
@@ -859,15 +732,12 @@ def test_training_keeps_no_cache(family):
 
 
 def test_pipeline_tells_the_emotion_by_its_token(tokenizer):
-    model = BY_ID["bert-mod-ln"].build(modulate_encoder=False, modulate_decoder=False, emotion_token_ids=TOKENS)
-    respond = pipeline("emotional-response", model=model, tokenizer=tokenizer, device="cpu")
-    found = []
+    respond, found = pipe(tokenizer, **UNMODULATED, emotion_token_ids=TOKENS), []
     for number, emotion in enumerate(EMOTIONS):
-        ids = encode_contexts(tokenizer, ["this is rain"], model.config, emotion_ids=[number])
-        replies = model.generate(torch.tensor(ids), emotion_ids=torch.tensor([number]))
-        expected = tokenizer.decode(replies[0], skip_special_tokens=True).strip()
-        found.append(respond(("this is rain", emotion))[0]["generated_text"])
-        assert found[-1] == expected
+        ids = encode_contexts(tokenizer, ["this is rain"], respond.model.config, emotion_ids=[number])
+        replies = respond.model.generate(torch.tensor(ids), emotion_ids=torch.tensor([number]))
+        found.append(tokenizer.decode(replies[0], skip_special_tokens=True).strip())
+        assert respond(("this is rain", emotion))[0]["generated_text"] == found[-1]
     assert len(set(found)) > 1
     with pytest.raises(ValueError, match="neither mixtures nor intensities"):
         respond(("this is rain", {"joy": 0.5, "fear": 0.5}))
@@ -912,15 +782,9 @@ def test_pipeline_refuses(respond):
     for given, message in (
         (("rain", "joyy"), "unknown emotion 'joyy': did you mean 'joy'"),
         (("rain", {"joy": 0.5, "surprise": 0.5}), "unknown emotion 'surprise': did you mean .*The model knows 5"),
-        *(
-            (("rain", {"joy": w}), f"weight of 'joy' must be a finite number, got {w!r}")
-            for w in ("1", True, math.nan)
-        ),
+        *((("rain", {"joy": w}), f"weight of 'joy' must be a finite .*, got {w!r}") for w in ("1", True, math.nan)),
         *((("rain", wrong), "an emotion must be a name, or a mixture") for wrong in ({}, 3, None)),
-        *(
-            (wrong, r"an input must be \(context, emotion\)")
-            for wrong in ("rain", ("rain",), ("", "joy"), {"context": "a"})
-        ),
+        *((wrong, "must be .context, emotion.") for wrong in ("rain", ("rain",), ("", "joy"), {"context": "a"})),
     ):
         with pytest.raises(ValueError, match=message):
             respond(given)

@@ -1,30 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """RoBERTa with emotion-specific attention against its formulas, computed a second time row by row."""
 
-import math
-
 import pytest
 import torch
-from hf_emotion.modeling import (
-    RobertaESAConfig,
-    RobertaESAModel,
-    RobertaWithESA,
-    RobertaWithESAForSequenceClassification,
-    classification_loss,
-)
-from model_cases import LABEL_NAMES, TINY_BERT, asymmetric_, classifier_inputs, encoder_inputs
-from model_equations import masked_inputs, naive_positions
+import transformers
+from hf_emotion.modeling import RobertaESAConfig, RobertaWithESAForSequenceClassification, classification_loss
+from model_cases import BY_ID, LABEL_NAMES, TINY_BERT, asymmetric_, classifier_inputs, encoder_inputs
+from model_equations import linear, masked_inputs, naive_attention, naive_positions
 from torch import nn
 from torch.testing import assert_close
-from transformers import (
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    CamembertConfig,
-    RobertaConfig,
-    RobertaModel,
-    XLMRobertaConfig,
-)
+from transformers import AutoModelForSequenceClassification, RobertaModel
 
 
 # The padding of the tests' vocabulary is 0.
@@ -41,29 +26,20 @@ FORMS = {
 }
 
 
-def make_config(**config) -> RobertaESAConfig:
-    return RobertaESAConfig(**{**TINY_ROBERTA, **LABEL_NAMES, "classifier_dropout": 0.0, **config})
+build = BY_ID["esa"].build
+HEADS = [{}, {"esa_pooling": "cls"}, {"esa_pooling": "cls_mean", "head_hidden_size": 12}, {"head_hidden_size": 7}]
 
 
-def build(implementation: str = "sdpa", **config) -> RobertaWithESAForSequenceClassification:
-    """A model with asymmetric weights, in eval mode."""
-    model = RobertaWithESAForSequenceClassification._from_config(
-        make_config(**config), attn_implementation=implementation
-    )
-    return asymmetric_(model).eval()
-
-
-def stock_roberta(model: RobertaWithESAForSequenceClassification) -> RobertaModel:
+def stock_roberta(model) -> RobertaModel:
     """transformers' own model with the weights of the encoder."""
-    stock = RobertaModel(RobertaConfig(**TINY_ROBERTA), add_pooling_layer=False).to(model.dtype).eval()
+    config = transformers.RobertaConfig(**TINY_ROBERTA)
+    stock = RobertaModel(config, add_pooling_layer=False).to(model.dtype).eval()
     names = set(stock.state_dict())
     stock.load_state_dict({name: value for name, value in model.roberta.state_dict().items() if name in names})
     return stock
 
 
 # The formulas once more: one row and one head after the other, in float64.
-
-
 def esa_positions(w: dict, config, length: int) -> torch.Tensor:
     if config.esa_position_embedding == "sinusoidal":
         return naive_positions(length, config.hidden_size)
@@ -71,26 +47,15 @@ def esa_positions(w: dict, config, length: int) -> torch.Tensor:
     return w["roberta.score.position_embeddings"][:length] if learned else torch.zeros(length, config.hidden_size)
 
 
-def naive_linear(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
-    return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0)
-
-
 def naive_esa(w: dict, config, e: torch.Tensor, real: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """E (L, d) of one row -> Z_final (L, d), attention (h, L, L)."""
-    size = config.hidden_size // config.esa_num_attention_heads
     # The position of a token counts the real ones before it.
     p = esa_positions(w, config, len(e))[(real.cumsum(dim=0) - 1).clamp(min=0)]
-    q, k, v = (naive_linear(w, f"roberta.score.{name}", e + p) for name in ("query", "key", "value"))
-    attention, parts = [], []
-    for start in range(0, config.hidden_size, size):
-        head = slice(start, start + size)
-        scores = q[:, head] @ k[:, head].T / math.sqrt(size)
-        attention.append(scores.masked_fill(~real, -math.inf).softmax(dim=1))
-        parts.append(attention[-1] @ v[:, head])
-    z = torch.cat(parts, dim=1)
+    q, k, v = (linear(w, f"roberta.score.{name}", e + p) for name in ("query", "key", "value"))
+    z, attention = naive_attention(q, k, v, config.esa_num_attention_heads, real)
     if config.esa_output_projection:
-        z = naive_linear(w, "roberta.score.out_proj", z)
-    return z * w["roberta.score.scale"] + p, torch.stack(attention)
+        z = linear(w, "roberta.score.out_proj", z)
+    return z * w["roberta.score.scale"] + p, attention
 
 
 def naive_pool(config, z: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
@@ -99,12 +64,8 @@ def naive_pool(config, z: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
 
 
 def naive_head(w: dict, config, pooled: torch.Tensor) -> torch.Tensor:
-    if config.head_hidden_size is None:
-        return naive_linear(w, "classifier.1", pooled)
-    return naive_linear(w, "classifier.4", naive_linear(w, "classifier.1", pooled).tanh())
-
-
-HEADS = [{}, {"esa_pooling": "cls"}, {"esa_pooling": "cls_mean", "head_hidden_size": 12}, {"head_hidden_size": 7}]
+    hidden = linear(w, "classifier.1", pooled)
+    return hidden if config.head_hidden_size is None else linear(w, "classifier.4", hidden.tanh())
 
 
 @pytest.mark.parametrize(
@@ -117,32 +78,29 @@ def test_model_equals_the_formulas(form, head):
     model = build(**FORMS[form], **head).double()
     w, inputs = model.state_dict(), masked_inputs()
     hidden = stock_roberta(model)(**inputs).last_hidden_state
-    expected = {"logits": [], "pooled_output": [], "last_hidden_state": [], "esa_attentions": []}
+    names, rows = ("logits", "pooled_output", "last_hidden_state", "esa_attentions"), []
     for e, mask in zip(hidden, inputs["attention_mask"], strict=True):
         real = mask.bool()
         z, attention = naive_esa(w, model.config, e, real)
         pooled = naive_pool(model.config, z, real)
-        row = (naive_head(w, model.config, pooled), pooled, z, attention)
-        for name, value in zip(expected, row, strict=True):
-            expected[name].append(value)
+        rows.append((naive_head(w, model.config, pooled), pooled, z, attention))
+    expected = {name: torch.stack(values) for name, *values in zip(names, *rows, strict=True)}
     # The model computes sines in float32.
     tolerance = 1e-6 if "sinusoidal" in form else 1e-9
     for implementation in ("sdpa", "eager"):
         model.set_attn_implementation(implementation)
         for output_attentions in (False, True):
-            found = {
-                **model.roberta(**inputs, output_attentions=output_attentions),
-                **model(**inputs, output_attentions=output_attentions),
-            }
+            inputs["output_attentions"] = output_attentions
+            found = {**model.roberta(**inputs), **model(**inputs)}
             assert ("esa_attentions" in found) == ("esa_scale" in found) == output_attentions
             assert not output_attentions or found["esa_scale"] is model.roberta.score.scale
             for name in set(expected) & set(found):
-                assert_close(found[name], torch.stack(expected[name]), rtol=tolerance, atol=tolerance)
+                assert_close(found[name], expected[name], rtol=tolerance, atol=tolerance)
 
 
 @EACH_IMPLEMENTATION
 def test_no_attention_falls_on_padding_in_half_precision(implementation):
-    model, inputs = build(implementation).half(), masked_inputs()
+    model, inputs = build(attn_implementation=implementation).half(), masked_inputs()
     attention = model(**inputs, output_attentions=True).esa_attentions
     padding = (inputs["attention_mask"] == 0)[:, None, None].expand_as(attention)
     assert (attention[padding] == 0).all()
@@ -153,7 +111,8 @@ def test_no_attention_falls_on_padding_in_half_precision(implementation):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("pooling", ["mean", "cls_mean", "cls"])
 def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation):
-    model, inputs = build(implementation, esa_pooling=pooling).to(dtype), classifier_inputs(3, 9, 3, multi_label=False)
+    inputs = classifier_inputs(3, 9, 3, multi_label=False)
+    model = build(attn_implementation=implementation, esa_pooling=pooling).to(dtype)
     expected = model(**inputs).logits
     inputs["attention_mask"][1] = 0
     outputs = model(**inputs)
@@ -162,16 +121,9 @@ def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls_mean"])
-def test_the_mean_of_a_long_text_is_finite_in_half_precision(pooling):
-    model = build(esa_pooling=pooling).roberta
-    states, mask = torch.full((1, 512, 16), 130.0, dtype=torch.float16), torch.ones(1, 512, dtype=torch.long)
-    assert (model.pool(states, mask) == 130).all()
-
-
 @EACH_IMPLEMENTATION
 def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
-    model, inputs = build(implementation), masked_inputs()
+    model, inputs = build(attn_implementation=implementation), masked_inputs()
     stock = stock_roberta(model)
     stock.set_attn_implementation(implementation)
     expected = stock(**inputs, output_hidden_states=True, output_attentions=True)
@@ -181,18 +133,15 @@ def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
         assert_close(found[name], expected[name], rtol=1e-6, atol=1e-6)
 
 
-# How it starts
-
-
 @pytest.mark.parametrize("saved", ["base", "with-a-head"])
-@pytest.mark.parametrize("kin", [XLMRobertaConfig, CamembertConfig], ids=lambda config: config.model_type)
+@pytest.mark.parametrize("kin", ["xlm-roberta", "camembert"])
 def test_checkpoints_of_robertas_kin_fit(kin, saved, tmp_path):
-    config = kin(**{**TINY_ROBERTA, "pad_token_id": 1, "type_vocab_size": 1})
-    stock = asymmetric_((AutoModel if saved == "base" else AutoModelForMaskedLM).from_config(config), seed=3).eval()
+    config = transformers.AutoConfig.for_model(kin, **TINY_BERT, pad_token_id=1, type_vocab_size=1)
+    auto_class = transformers.AutoModel if saved == "base" else transformers.AutoModelForMaskedLM
+    stock = asymmetric_(auto_class.from_config(config), seed=3).eval()
     stock.save_pretrained(tmp_path / "stock")
-    model, info = RobertaWithESAForSequenceClassification.from_pretrained(
-        tmp_path / "stock", **LABEL_NAMES, output_loading_info=True
-    )
+    fields = {**LABEL_NAMES, "output_loading_info": True}
+    model, info = RobertaWithESAForSequenceClassification.from_pretrained(tmp_path / "stock", **fields)
     assert all(name.startswith(("roberta.score.", "classifier.")) for name in info["missing_keys"])
     assert len(info["missing_keys"]) == 12
     assert model.config.pad_token_id == 1 and model.config.num_labels == 5
@@ -208,17 +157,11 @@ def test_checkpoints_of_robertas_kin_fit(kin, saved, tmp_path):
 
 
 def test_defaults():
-    config = make_config()
-    assert config.problem_type == "single_label_classification"
-    assert config.esa_num_attention_heads == config.num_attention_heads == 2
+    assert RobertaESAConfig(num_attention_heads=2).esa_num_attention_heads == 2
     assert RobertaESAConfig().classifier_dropout == 0.3
-    assert RobertaESAModel is RobertaWithESA
     dropouts = [m.p for m in build(classifier_dropout=0.4, head_hidden_size=3).classifier if isinstance(m, nn.Dropout)]
     assert dropouts == [0.4, 0.4]
     assert build(classifier_dropout=None, hidden_dropout_prob=0.2).classifier[0].p == 0.2
-
-
-# Gates
 
 
 def test_gates_that_are_missing_or_do_not_fit_are_refused():
@@ -252,9 +195,6 @@ def test_gates_scale_the_word_embeddings_and_nothing_else():
     words = words * gates[..., None]
     assert_close(plain(**inputs, inputs_embeds=words, position_ids=stock).logits, found, rtol=1e-12, atol=1e-12)
     assert_close(plain(**inputs, inputs_embeds=words).logits, found, rtol=1e-12, atol=1e-12)
-
-
-# Loss and thresholds
 
 
 @pytest.mark.parametrize("multi_label", [False, True])

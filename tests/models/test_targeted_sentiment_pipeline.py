@@ -3,30 +3,22 @@
 
 import copy
 
+import model_cases
 import pytest
 import torch
-from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
+import transformers
+from hf_emotion.modeling import CGBertConfig
 from hf_emotion.modeling.text_processing import mark_targets, model_inputs, targets_in
-from model_cases import (
-    ASPECTS,
-    BY_ID,
-    SENTIMENT_NAMES,
-    SENTIMENTS,
-    TARGETED_TEXTS,
-    TINY_BERT,
-    VOCABULARY,
-    asymmetric_,
-    make_tokenizer,
-)
-from transformers import BertConfig, BertForSequenceClassification, pipeline
+from model_cases import ASPECTS, BY_ID, PLACES, SENTIMENTS, TARGETED_TEXTS, TINY_BERT, asymmetric_, make_tokenizer
 
 
-NAMES = {"aspects": list(ASPECTS), "targets": ["PLACE1", "PLACE2"], "target_texts": ["home of joy", "home of anger"]}
-SENTIHOOD = {
-    "aspects": ["general", "price", "safety", "transit-location"],
-    "targets": ["LOCATION1", "LOCATION2"],
-    "target_texts": ["location - 1", "location - 2"],
-}
+PER_HEAD = "qacg-per-head-context-gate-bias"  # a model with targets, their texts, and auxiliary sentences
+
+SENTIHOOD = {"targets": ["LOCATION1", "LOCATION2"], "target_texts": ["location - 1", "location - 2"]}
+SENTIHOOD["aspects"] = ["general", "price", "safety", "transit-location"]
+TEXT = "I am so happy, PLACE2 is not rain but sun! PLACE1"
+PLAIN = "i am so happy , [UNK] is not rain [UNK] sun ! [UNK]"  # in the words of the vocabulary
+MARKED = "i am so happy , home of anger is not rain [UNK] sun ! home of joy"
 
 
 def build(name: str, **config):
@@ -34,19 +26,16 @@ def build(name: str, **config):
     if name != "stock":
         return BY_ID[name].build(**config)
     names = {"aspects": None, "targets": None, "target_texts": None, "auxiliary_sentence": False, **config}
-    return asymmetric_(BertForSequenceClassification(BertConfig(**TINY_BERT, **SENTIMENT_NAMES, **names))).eval()
+    config = transformers.BertConfig(**TINY_BERT, **model_cases.SENTIMENT_NAMES, **names)
+    return asymmetric_(transformers.BertForSequenceClassification(config)).eval()
 
 
 def scores_of(model, words: str, auxiliary: str | None, context_id: int | None) -> dict[str, float]:
     """What the model gives for words of the vocabulary and an auxiliary sentence, alone and without padding."""
     first = ["[CLS]", *words.split(), "[SEP]"]
     second = [] if auxiliary is None else [*auxiliary.split(), "[SEP]"]
-    ids = [VOCABULARY.index(word) for word in first + second]
-    inputs = {
-        "input_ids": torch.tensor([ids]),
-        "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
-        "token_type_ids": torch.tensor([[0] * len(first) + [1] * len(second)]),
-    }
+    inputs = {"input_ids": torch.tensor([[model_cases.VOCABULARY.index(word) for word in first + second]])}
+    inputs["token_type_ids"] = torch.tensor([[0] * len(first) + [1] * len(second)])
     if context_id is not None:
         inputs["context_ids"] = torch.tensor([context_id])
     with torch.no_grad():
@@ -61,30 +50,18 @@ def test_targets_in_separate_characters():
         assert model_inputs(config, text, config.targets[0], "price")[0] == "location - 1 is dear"
 
 
-def sentiment_pipeline(model, tokenizer, **arguments) -> TargetedSentimentPipeline:
-    classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu", **arguments)
-    assert type(classify) is TargetedSentimentPipeline
-    return classify
+def sentiment_pipeline(model, tokenizer, **arguments):
+    return transformers.pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu", **arguments)
 
 
 def assert_entries(entries: list[dict], expected: list[tuple[str | None, str, dict[str, float]]]) -> None:
     """Every (target, aspect, scores) in this order, with the most probable label."""
-    assert len(entries) == len(expected)
     for entry, (target, aspect, scores) in zip(entries, expected, strict=True):
         best = max(scores, key=scores.get)
         assert list(entry["scores"]) == list(SENTIMENTS)
-        assert entry == {
-            **({} if target is None else {"target": target}),
-            "aspect": aspect,
-            "label": best,
-            "score": pytest.approx(scores[best], rel=1e-4),
-            "scores": pytest.approx(scores, rel=1e-4, abs=1e-6),
-        }
-
-
-TEXT = "I am so happy, PLACE2 is not rain but sun! PLACE1"
-PLAIN = "i am so happy , [UNK] is not rain [UNK] sun ! [UNK]"  # in the words of the vocabulary
-MARKED = "i am so happy , home of anger is not rain [UNK] sun ! home of joy"
+        named = {"aspect": aspect, "label": best} | ({} if target is None else {"target": target})
+        numbers = {"score": scores[best], "scores": scores}
+        assert entry == named | {key: pytest.approx(value, rel=1e-4, abs=1e-6) for key, value in numbers.items()}
 
 
 def auxiliaries(targets: list[str]) -> list[str]:
@@ -92,21 +69,21 @@ def auxiliaries(targets: list[str]) -> list[str]:
     return [f"{target} [UNK] {aspect}" for target in targets for aspect in ASPECTS]
 
 
+SECONDS = auxiliaries(PLACES["target_texts"])
+
+
 @pytest.mark.parametrize(
     ("name", "config", "targets", "words", "seconds"),
     [
         ("cg", {}, [None], PLAIN, None),
         ("cg", {"auxiliary_sentence": True}, [None], PLAIN, list(ASPECTS)),
-        ("cg-per-head-sigmoid-no-pooler-names", {}, NAMES["targets"], MARKED, auxiliaries(NAMES["target_texts"])),
-        ("cg-per-head-sigmoid-no-pooler-names", {"auxiliary_sentence": False}, NAMES["targets"], MARKED, None),
+        ("cg-per-head-sigmoid-no-pooler-names", {}, PLACES["targets"], MARKED, SECONDS),
+        ("cg-per-head-sigmoid-no-pooler-names", {"auxiliary_sentence": False}, PLACES["targets"], MARKED, None),
         ("qacg", {}, ["sun", "rain"], PLAIN, None),
         ("qacg", {"auxiliary_sentence": True}, ["sun", "rain"], PLAIN, auxiliaries(["sun", "rain"])),
-        ("qacg-per-head-context-gate-bias", {}, NAMES["targets"], MARKED, auxiliaries(NAMES["target_texts"])),
-        ("stock", NAMES, NAMES["targets"], MARKED, None),
-        (
-            *("stock", {**NAMES, "auxiliary_sentence": True}),
-            *(NAMES["targets"], MARKED, auxiliaries(NAMES["target_texts"])),
-        ),
+        (PER_HEAD, {}, PLACES["targets"], MARKED, SECONDS),
+        ("stock", PLACES, PLACES["targets"], MARKED, None),
+        ("stock", {**PLACES, "auxiliary_sentence": True}, PLACES["targets"], MARKED, SECONDS),
         ("stock", {"aspects": list(ASPECTS), "auxiliary_sentence": True}, [None], PLAIN, list(ASPECTS)),
     ],
 )
@@ -121,12 +98,9 @@ def test_results_are_the_model_s_own_numbers(tokenizer, name, config, targets, w
     assert_entries(sentiment_pipeline(model, tokenizer)(TEXT), expected)
 
 
-# Targets and aspects
-
-
 @pytest.fixture
-def classify(tokenizer) -> TargetedSentimentPipeline:
-    return sentiment_pipeline(build("qacg-per-head-context-gate-bias"), tokenizer)
+def classify(tokenizer):
+    return sentiment_pipeline(build(PER_HEAD), tokenizer)
 
 
 def pairs_of(entries: list[dict]) -> list[tuple[str | None, str]]:
@@ -147,20 +121,16 @@ def test_targets_are_found_by_name_and_by_text(classify, text, targets):
 
 
 def test_given_targets_and_aspects_replace_those_of_the_text_and_the_model(classify, tokenizer):
-    everything = {
-        (entry["target"], entry["aspect"]): entry for entry in classify("PLACE1 sun", targets=NAMES["targets"])
-    }
-    assert list(everything) == [(target, aspect) for target in NAMES["targets"] for aspect in ASPECTS]
+    entries = classify("PLACE1 sun", targets=PLACES["targets"])
+    everything = dict(zip(pairs_of(entries), entries, strict=True))
+    assert list(everything) == [(target, aspect) for target in PLACES["targets"] for aspect in ASPECTS]
     for arguments, pairs in (
         ({"targets": ["PLACE2"]}, [("PLACE2", aspect) for aspect in ASPECTS]),
         ({"targets": ["PLACE2", "PLACE1"], "aspects": ["calm"]}, [("PLACE2", "calm"), ("PLACE1", "calm")]),
         ({"aspects": ["calm", "joy"]}, [("PLACE1", "calm"), ("PLACE1", "joy")]),
     ):
         entries = classify("PLACE1 sun", **arguments)
-        assert pairs_of(entries) == pairs
-        for entry in entries:
-            expected = everything[entry["target"], entry["aspect"]]
-            assert entry["scores"] == pytest.approx(expected["scores"], rel=1e-4)
+        assert_entries(entries, [(*pair, everything[pair]["scores"]) for pair in pairs])
     classify = sentiment_pipeline(classify.model, tokenizer, targets=["PLACE2"], aspects=["fear"])
     assert pairs_of(classify("sun")) == [("PLACE2", "fear")]
     assert pairs_of(classify("sun", aspects=["joy"])) == [("PLACE2", "joy")]
@@ -195,9 +165,6 @@ def test_models_without_targets_take_none_and_models_without_aspects_are_refused
             sentiment_pipeline(model, tokenizer)("sun")
 
 
-# What the model reads
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -227,12 +194,13 @@ def test_what_the_model_reads_for_every_pair(auxiliary_sentence):
         with pytest.raises(ValueError, match=known):
             model_inputs(config, text, *arguments)
 
-    config = CGBertConfig(aspects=["price", "food"], auxiliary_sentence=auxiliary_sentence)
-    auxiliary = "food" if auxiliary_sentence else None
-    assert model_inputs(config, "LOCATION1 is dear", None, "food") == ("LOCATION1 is dear", auxiliary, 1)
-    config = CGBertConfig(aspects=["price"], targets=["Soho", "Acton"], auxiliary_sentence=auxiliary_sentence)
-    auxiliary = "Acton - price" if auxiliary_sentence else None
-    assert model_inputs(config, "NotActon", "Acton", "price") == ("NotActon", auxiliary, 1)
+    for names, target, aspect, auxiliary in (
+        ({"aspects": ["price", "food"]}, None, "food", "food"),
+        ({"aspects": ["price"], "targets": ["Soho", "Acton"]}, "Acton", "price", "Acton - price"),
+    ):
+        config = CGBertConfig(**names, auxiliary_sentence=auxiliary_sentence)
+        expected = ("NotActon LOCATION1", auxiliary if auxiliary_sentence else None, 1)
+        assert model_inputs(config, "NotActon LOCATION1", target, aspect) == expected
 
 
 def test_a_target_s_name_may_begin_with_another_s():
@@ -259,7 +227,7 @@ def test_long_texts_are_cut_and_auxiliary_sentences_are_not(tokenizer, tmp_path)
     long = "PLACE1 " + "so happy . " * 40
     words = ("home of joy " + "so happy . " * 40).split()
     for auxiliary_sentence in (False, True):
-        model = build("qacg-per-head-context-gate-bias", auxiliary_sentence=auxiliary_sentence)
+        model = build(PER_HEAD, auxiliary_sentence=auxiliary_sentence)
         shorter = make_tokenizer(tmp_path / str(auxiliary_sentence), model_max_length=20)
         for reader, length in ((tokenizer, TINY_BERT["max_position_embeddings"]), (shorter, 20)):
             assert tokenizer.model_max_length > TINY_BERT["max_position_embeddings"]
@@ -281,8 +249,7 @@ def test_segments_are_told_though_the_tokenizer_leaves_them_out_by_itself(tokeni
 
 def test_only_the_text_is_cut_where_the_auxiliary_sentence_is_longer(tokenizer):
     target = "home of joy and " * 4 + "sun"
-    model = build("qacg-per-head-context-gate-bias", target_texts=[target, "home"])
-    (second,) = auxiliaries([target.replace("and", "[UNK]")])[:1]
+    model, second = build(PER_HEAD, target_texts=[target, "home"]), auxiliaries([target.replace("and", "[UNK]")])[0]
     assert len(second.split()) == 19
     expected = scores_of(model, " ".join(["calm"] * (32 - 3 - 19)), second, 0)
     entries = sentiment_pipeline(model, tokenizer)("calm " * 15, targets=["PLACE1"], aspects=["joy"])
@@ -290,31 +257,23 @@ def test_only_the_text_is_cut_where_the_auxiliary_sentence_is_longer(tokenizer):
 
 
 def test_all_pairs_of_a_text_are_one_call(tokenizer):
-    for model in (build("qacg-per-head-context-gate-bias"), build("stock", **NAMES, auxiliary_sentence=True)):
-        calls = count_calls(model)
-        classify = sentiment_pipeline(model, tokenizer)
+    for model in (build(PER_HEAD), build("stock", **PLACES, auxiliary_sentence=True)):
+        calls, classify = count_calls(model), sentiment_pipeline(model, tokenizer)
         classify("PLACE1 is so calm, PLACE2 is not")
         assert len(calls) == 1 and len(calls[0]["input_ids"]) == 6
         assert set(calls[0]["token_type_ids"].flatten().tolist()) == {0, 1}
         assert calls[0]["attention_mask"].all(), "the pairs of a text are of about one length"
-        if isinstance(model, BertForSequenceClassification):
-            assert "context_ids" not in calls[0]
-        else:
-            assert calls[0]["context_ids"].tolist() == list(range(6))
-            assert calls[0]["context_ids"].dtype == torch.int64
         classify(["PLACE1", "PLACE2 is PLACE1"])
         assert [len(call["input_ids"]) for call in calls] == [6, 3, 6]
 
 
 def test_pairs_of_unequal_length_are_padded(tokenizer):
-    texts = ["sun", "home of anger and rain"]
-    model = build("qacg-per-head-context-gate-bias", target_texts=texts)
-    expected = []
+    model, expected = build(PER_HEAD, target_texts=["sun", "home of anger and rain"]), []
     for number, second in enumerate(auxiliaries(["sun", "home of anger [UNK] rain"])):
-        target, aspect = NAMES["targets"][number // 3], ASPECTS[number % 3]
+        target, aspect = PLACES["targets"][number // 3], ASPECTS[number % 3]
         expected.append((target, aspect, scores_of(model, "a sun is sun", second, number)))
     calls = count_calls(model)
-    assert_entries(sentiment_pipeline(model, tokenizer)("a PLACE1 is sun", targets=NAMES["targets"]), expected)
+    assert_entries(sentiment_pipeline(model, tokenizer)("a PLACE1 is sun", targets=PLACES["targets"]), expected)
     assert len(calls) == 1 and not calls[0]["attention_mask"].all()
 
 
@@ -328,10 +287,9 @@ def test_one_text_gives_one_list_and_several_a_list_each(classify):
 
 def test_dtype_and_device_stay_those_of_the_model(tokenizer):
     for dtype in (torch.float32, torch.bfloat16):
-        model = build("qacg-per-head-context-gate-bias").to(dtype)
-        classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu")
+        model = build(PER_HEAD).to(dtype)
+        classify = sentiment_pipeline(model, tokenizer)
         assert classify.model is model and model.dtype == dtype
-        assert classify.device == torch.device("cpu") == model.device
         for entry in classify(TARGETED_TEXTS[0]):
             assert isinstance(entry["score"], float)
             assert sum(entry["scores"].values()) == pytest.approx(1, abs=1e-5)
