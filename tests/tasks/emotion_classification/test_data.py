@@ -24,16 +24,11 @@ from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remov
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, TAXONOMIES, group_index
 
 
-ROW = "fine\t27\tid1\n"
-
-
-def goemotions_folder(root: Path, **splits: str | bytes) -> Path:
+def goemotions_folder(root: Path, **splits: str) -> Path:
     """A data folder with GoEmotions files; splits that are not given hold one row."""
-    folder = root / "goemotions"
-    folder.mkdir(parents=True, exist_ok=True)
+    (root / "goemotions").mkdir(parents=True, exist_ok=True)
     for name in ("train", "dev", "test"):
-        content = splits.get(name, ROW)
-        (folder / f"{name}.tsv").write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        (root / "goemotions" / f"{name}.tsv").write_bytes(splits.get(name, "fine\t27\tid1\n").encode("utf-8"))
     return root
 
 
@@ -50,25 +45,18 @@ class TestTaxonomies:
         assert GOEMOTIONS[-2:] == ["surprise", "neutral"]
         assert GOEMOTIONS[:-1] == sorted(GOEMOTIONS[:-1])
 
-    @pytest.mark.parametrize(
-        ("taxonomy", "groups"),
-        [
-            ("ekman", ["anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"]),
-            ("sentiment", ["positive", "negative", "ambiguous", "neutral"]),
-        ],
-    )
-    def test_every_label_stands_in_one_group(self, taxonomy, groups):
-        assert list(TAXONOMIES[taxonomy]) == groups
-        members = [label for group in TAXONOMIES[taxonomy].values() for label in group]
-        assert sorted(members) == sorted(GOEMOTIONS)
-        assert TAXONOMIES[taxonomy]["neutral"] == ["neutral"]
+    def test_every_label_stands_in_one_group(self):
+        groups = {name: list(TAXONOMIES[name]) for name in ("ekman", "sentiment")}
+        assert groups["ekman"] == ["anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"]
+        assert groups["sentiment"] == ["positive", "negative", "ambiguous", "neutral"]
+        for taxonomy in groups:
+            members = [label for group in TAXONOMIES[taxonomy].values() for label in group]
+            assert sorted(members) == sorted(GOEMOTIONS) and TAXONOMIES[taxonomy]["neutral"] == ["neutral"]
 
     def test_positions_follow_the_order_of_the_labels_at_hand(self):
         backwards = list(reversed(GOEMOTIONS))
         groups = group_index("ekman", backwards)
         assert {backwards[i] for i in groups["sadness"]} == set(EKMAN["sadness"])
-
-    def test_other_labels_are_refused(self):
         with pytest.raises(ValueError, match="taxonomy 'ekman' groups the 28 GoEmotions labels.*'rage'"):
             group_index("ekman", ["rage" if label == "anger" else label for label in GOEMOTIONS])
 
@@ -82,9 +70,11 @@ class TestGoEmotionsFiles:
         assert train.column_names == ["id", "text", "labels"]
         assert train["id"][:] == ["ab1", "ab2"]
         assert train["labels"][:] == [[0, 17], [27]]  # sorted
-        assert named(train) == [["admiration", "joy"], ["neutral"]]
-        assert label_names(train) == GOEMOTIONS and (label_matrix(train).ndim == 2)
+        assert label_names(train) == GOEMOTIONS and named(train) == [["admiration", "joy"], ["neutral"]]
         assert named(splits["validation"]) == [["anger"]]
+        matrix = label_matrix(train)
+        assert matrix.dtype == np.int8 and matrix.shape == (2, 28)
+        assert [np.flatnonzero(row).tolist() for row in matrix] == train["labels"][:] and matrix.max() == 1
 
     def test_text_is_left_as_it_is(self, tmp_path):
         texts = [
@@ -138,16 +128,11 @@ class TestRegistry:
 
     def test_without_folder_the_hub_is_asked(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        asked = []
-
-        def load_dataset(*arguments):
-            asked.append(arguments)
-            row = {"text": "cafe\u0301 ", "labels": [27, 2], "id": "hub1"}
-            return DatasetDict({split: Dataset.from_list([row]) for split in ("train", "validation", "test")})
-
-        monkeypatch.setattr("datasets.load_dataset", load_dataset)
+        row = {"text": "cafe\u0301 ", "labels": [27, 2], "id": "hub1"}
+        parts = {split: Dataset.from_list([row]) for split in ("train", "validation", "test")}
+        monkeypatch.setattr("datasets.load_dataset", asked := Mock(return_value=DatasetDict(parts)))
         splits = load_dataset_for("goemotions", taxonomy="ekman")
-        assert asked == [("google-research-datasets/go_emotions", "simplified")]
+        asked.assert_called_once_with("google-research-datasets/go_emotions", "simplified")
         assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}
 
     @pytest.mark.parametrize(
@@ -184,22 +169,20 @@ class TestDuplicates:
         assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
         assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
 
-    def test_without_held_out_parts(self):
-        splits = DatasetDict({"train": Dataset.from_dict({"text": ["a", "a"]})})
-        assert remove_duplicates(splits)["train"]["text"][:] == ["a", "a"]
+        alone = DatasetDict({"train": splits["validation"].select([0, 0])})  # without held-out parts
+        assert remove_duplicates(alone)["train"]["text"][:] == ["a", "a"]
 
 
 def load(folder: Path, **options) -> DatasetDict:
     return load_dataset_for("files", folder, **options)
 
 
-def write_parts(folder: Path, rows: list[list[str]], header=("text", "label"), parts=("train", "dev")) -> Path:
+def write_parts(folder: Path, rows: list[list[str]], header=("text", "label"), parts=("train", "dev", "test")) -> Path:
     for part in parts:
         write_csv(folder / f"{part}.csv", list(header), rows)
     return folder
 
 
-PARTS = ("train", "validation", "test")
 ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
 
 
@@ -254,11 +237,7 @@ class TestFormats:
             ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
             ("a.csv", 'text,label\nx,joy\n"y,joy\n', "line 3: malformed CSV"),
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
-            (
-                "a.jsonl",
-                '{"text": "x"}\n{"text": "y", "text": "z"}\n',
-                "line 2: no valid JSON: a key is there more than",
-            ),
+            ("a.jsonl", '{"text": "x"}\n{"text": "y", "text": "z"}\n', "line 2: no valid JSON: a key is there more"),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
         ],
     )
@@ -276,98 +255,106 @@ class TestFormats:
     @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
     def test_a_repeated_column(self, tmp_path, read):
         path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
-        twice = pyarrow.table([["a day"], ["joy"], ["anger"]], names=["text", "label", "label"])
-        pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
-        with pytest.raises(ValueError, match="b.parquet.*2 times"):
-            list(read_rows(tmp_path / "b.parquet"))
         with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
             read(path)
 
-    def test_unknown_ending_and_no_file(self, tmp_path):
+    def test_files_that_cannot_be_read(self, tmp_path):
+        twice = pyarrow.table([["a day"], ["joy"], ["anger"]], names=["text", "label", "label"])
+        pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
         (tmp_path / "a.xls").write_text("x")
-        with pytest.raises(ValueError, match=r"a.xls: the file name must end in one of .*'\.csv'"):
-            list(read_rows(tmp_path / "a.xls"))
-        with pytest.raises(FileNotFoundError, match="no such file: .*b.csv"):
-            list(read_rows(tmp_path / "b.csv"))
+        for name, error, message in (
+            ("b.parquet", ValueError, "b.parquet.*2 times"),
+            ("a.xls", ValueError, r"a.xls: the file name must end in one of .*'\.csv'"),
+            ("b.csv", FileNotFoundError, "no such file: .*b.csv"),
+        ):
+            with pytest.raises(error, match=message):
+                list(read_rows(tmp_path / name))
 
 
 class TestOwnFiles:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        return write_parts(tmp_path, ROWS, parts=PARTS)
-
     def test_a_list_of_labels_in_a_test_part_of_single_labels(self, tmp_path):
         """It would make the whole corpus multi-label."""
-        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": "b", "label": "anger"}])
-        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        write_parts(tmp_path, ROWS, parts=("train", "dev"))
         write_jsonl(tmp_path / "test.jsonl", [{"text": "c", "label": "joy"}, {"text": "d", "label": ["joy"]}])
         with pytest.raises(ValueError, match=r"test.jsonl, line 2: .*one label.*got \['joy'\]"):
             load(tmp_path)
         splits = load(tmp_path, on_bad_rows="skip")
-        assert not (label_matrix(splits["train"]).ndim == 2) and splits["test"]["text"][:] == ["c"]
+        ids = label_matrix(splits["train"])
+        assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1] and splits["test"]["text"][:] == ["c"]
 
-    def test_a_part_of_several_labels_without_any(self, folder, caplog):
+    def test_a_part_of_several_labels_without_any(self, tmp_path, caplog):
         for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "")):
-            write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
-        load(folder, label_separator="|")
+            write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
+        load(tmp_path, label_separator="|")
         assert re.search(r"test.csv: none of its 2 rows has a label", caplog.text)
         assert "validation.csv" not in caplog.text
 
-    def test_no_label_at_all(self, tmp_path):
-        write_parts(tmp_path, [["a", ""], ["b", ","]])
-        with pytest.raises(ValueError, match="no row has a label; name their column with label_column"):
-            load(tmp_path, label_separator=",")
+    JOY = ["joy", "anger"]
+    CSV = "text,label\nx is fine,joy\ny is not,anger\n"
+    NO_COLUMN = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
 
-    def test_separator(self, folder):
-        write_parts(folder, [["a", "joy | anger"], ["b", "fear"], ["c", ""], ["d", "joy|joy|"]], parts=PARTS)
-        train = load(folder, label_separator="|")["train"]
-        assert (label_matrix(train).ndim == 2) and label_names(train) == ["anger", "fear", "joy"]
-        assert train["labels"][:] == [[0, 2], [1], [], [2]]
+    @pytest.mark.parametrize(
+        ("content", "options", "message"),
+        [
+            (
+                'text,label\na,\nb,","\n',
+                {"label_separator": ","},
+                "no row has a label; name their column with label_c",
+            ),
+            ("id;note;label\n1;a, b;joy\n", {}, r"no column 'text'; the columns are \['id', 'label', 'note'\]"),
+            (CSV, {"label_separator": ""}, "`label_separator` splits"),
+            (CSV, {"label_columns": ["nix", "label"]}, NO_COLUMN),
+            (CSV, {"id_column": "nix"}, NO_COLUMN),
+            (
+                "text,joy,anger\na,1,0\n",
+                {"label_columns": JOY, "label_separator": "|"},
+                "`label_separ.*`label_columns`",
+            ),
+            ("text,joy,anger\na,0,2\n", {"label_columns": JOY}, r"line 2: .* must hold 0 or 1, got \{'anger': '2'\}"),
+        ],
+    )
+    def test_refused(self, tmp_path, content, options, message):
+        for part in ("train", "dev"):
+            (tmp_path / f"{part}.csv").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path, **options)
 
-    def test_a_wrong_column_lists_those_of_the_separator_that_splits_the_header(self, tmp_path):
-        (tmp_path / "x.csv").write_text("id;comment;label\n1;a, b;joy\n")
-        with pytest.raises(ValueError, match=r"no column 'text'; the columns are \['comment', 'id', 'label'\]"):
-            load(tmp_path / "x.csv")
-
-    def test_an_empty_separator(self, folder):
-        with pytest.raises(ValueError, match="`label_separator` splits"):
-            load(folder, label_separator="")
-
-    def test_a_cell_is_one_label_without_a_separator(self, folder):
-        rows = [["a", "joy|other"], ["b", "None"], ["None", "NA"], *ROWS]
-        write_csv(folder / "train.csv", ["text", "label"], rows)
-        train = load(folder)["train"]
+    def test_cells(self, tmp_path):
+        """One label without a separator; none, one or several with one."""
+        write_parts(tmp_path, [["a", "joy | anger"], ["b", "None"], ["NA", ""], ["d", "joy|joy|"]])
+        train = load(tmp_path, label_separator="|")["train"]
+        assert label_matrix(train).ndim == 2 and label_names(train) == ["None", "anger", "joy"]
+        assert train["labels"][:] == [[1, 2], [0], [], [2]] and train["text"][2] == "NA"
+        write_parts(tmp_path, [["a", "joy|other"], ["b", "None"], ["None", "NA"], *ROWS])
+        train = load(tmp_path)["train"]
         assert named(train)[:3] == [["joy|other"], ["None"], ["NA"]] and train["text"][2] == "None"
 
-    def test_indicator_columns(self, folder):
+    def test_indicator_columns(self, tmp_path):
         rows = [["a", "1", "0", "x"], ["b", " 1 ", "1", "y"], ["c", "0", "0", "z"]]
-        write_parts(folder, rows, ("text", "joy", "anger", "other"), PARTS)
-        train = load(folder, label_columns=["joy", "anger"], id_column="other")["train"]
-        assert label_names(train) == ["joy", "anger"]
-        assert train["labels"][:] == [[0], [0, 1], []]
+        write_parts(tmp_path, rows, ("text", "joy", "anger", "other"))
+        train = load(tmp_path, label_columns=self.JOY, id_column="other")["train"]
+        assert label_names(train) == self.JOY and train["labels"][:] == [[0], [0, 1], []]
         assert train["id"][:] == ["x", "y", "z"]
-        write_csv(folder / "train.csv", ["text", "joy", "anger", "other"], [["a", "0", "2", "x"]])
-        with pytest.raises(ValueError, match=r"line 2: label columns must hold 0 or 1, got \{'anger': '2'\}"):
-            load(folder, label_columns=["joy", "anger"])
-        write_csv(folder / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
-        train = load(folder, label_columns=["joy", "anger"])["train"]
-        assert train["labels"][:] == [[1], [0]]  # as pandas and R write them
-        (folder / "train.csv").unlink()
-        truths = [{"text": "a", "joy": True, "anger": False, "other": "x"}]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(truths), folder / "train.parquet")
-        assert named(load(folder, label_columns=["joy", "anger"])["train"]) == [["joy"]]
+        write_csv(tmp_path / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
+        assert load(tmp_path, label_columns=self.JOY)["train"]["labels"][:] == [[1], [0]]  # as pandas and R write them
 
-    @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-    def test_lists(self, tmp_path, ending):
+    def test_indicator_columns_of_parquet(self, tmp_path):
+        """Truth values, and columns with gaps, which hold 1.0 for 1."""
+        truths = [{"text": "a", "joy": True, "anger": False}, {"text": "b", "joy": True, "anger": True}]
+        gaps = [{"text": "a", "joy": 1.0, "anger": 0.0, "number": 7.0}, {"text": "b", "joy": 1.0, "anger": 1.0}]
+        for rows, options in ((truths, {}), (gaps, {"id_column": "number"})):
+            for part in ("train", "dev"):
+                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{part}.parquet")
+            train = load(tmp_path, label_columns=self.JOY, **options)["train"]
+            assert named(train) == [["joy"], ["joy", "anger"]]
+        assert train["id"][:] == ["7", "train-2"]
+
+    def test_lists(self, tmp_path):
         rows = [{"text": "a", "label": ["joy", "anger"]}, {"text": "b", "label": []}, {"text": "c", "label": ["joy"]}]
-        for split in ("train", "validation"):
-            if ending == "jsonl":
-                write_jsonl(tmp_path / f"{split}.jsonl", rows)
-            else:
-                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
-        train = load(tmp_path)["train"]
-        assert label_matrix(train).ndim == 2
-        assert named(train) == [["anger", "joy"], [], ["joy"]]
+        write_jsonl(tmp_path / "train.jsonl", rows)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "validation.parquet")
+        for part in load(tmp_path).values():
+            assert label_matrix(part).ndim == 2 and named(part) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
     def test_forms_of_one_label(self, tmp_path, value):
@@ -377,13 +364,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="train.jsonl, line 6: the column 'label' has no label"):
             load(tmp_path)
         assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], ["joy"], ["1"], ["1"], ["1"]]
-
-    def test_numbers_in_columns_with_gaps(self, tmp_path):
-        rows = [{"text": "a", "joy": 1.0, "anger": 0.0, "number": 7.0}, {"text": "b", "joy": 1.0, "anger": 1.0}]
-        for split in ("train", "dev"):
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
-        train = load(tmp_path, label_columns=["joy", "anger"], id_column="number")["train"]
-        assert named(train) == [["joy"], ["joy", "anger"]] and train["id"][:] == ["7", "train-2"]
 
     def test_empty_items_of_lists(self, tmp_path):
         for split in ("train", "dev"):
@@ -396,17 +376,6 @@ class TestOwnFiles:
             load(tmp_path)
         assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], []]
 
-    def test_a_separator_of_a_column_that_is_not_read(self, tmp_path):
-        write_csv(tmp_path / "train.csv", ["text", "joy", "anger"], [["a", "1", "0"], ["b", "0", "1"]])
-        with pytest.raises(ValueError, match="`label_separator`.*`label_columns`"):
-            load(tmp_path, label_columns=["joy", "anger"], label_separator="|")
-
-    @pytest.mark.parametrize("options", [{"label_columns": ["nix", "label"]}, {"id_column": "nix"}])
-    def test_missing_column(self, folder, options):
-        message = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
-        with pytest.raises(ValueError, match=message):
-            load(folder, **options)
-
     @pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
     def test_names_of_the_validation_part(self, tmp_path, name):
         write_csv(tmp_path / "train.csv", ["text", "label"], ROWS)
@@ -416,50 +385,26 @@ class TestOwnFiles:
         assert splits["validation"]["text"][:] == ["held out"]
         assert len(splits["train"]) == 3 and list(splits) == ["train", "validation"]
 
-    def test_two_files_for_one_part(self, folder):
-        write_csv(folder / "dev.tsv", ["text", "label"], ROWS, delimiter="\t")
-        with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.tsv"):
-            load(folder)
-
-    def test_capital_endings(self, tmp_path):
+    def test_two_files_for_one_part_and_capital_endings(self, tmp_path):
         write_csv(tmp_path / "train.CSV", ["text", "label"], ROWS)
         assert load(tmp_path)["train"]["text"][:]
-
-
-class TestLabelMatrix:
-    def test_multi_label(self, tmp_path):
-        folder = goemotions_folder(tmp_path, train="a\t27,0\tx\nb\t2\ty\n")
-        matrix = label_matrix(load_dataset_for("goemotions", folder)["train"])
-        expected = [[1 if column in row else 0 for column in range(28)] for row in ([0, 27], [2])]
-        assert matrix.dtype == np.int8 and matrix.tolist() == expected
-
-    def test_single_label(self, tmp_path):
-        ids = label_matrix(load(write_parts(tmp_path, ROWS))["train"])
-        assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1]
+        for name in ("validation.csv", "dev.csv"):
+            write_csv(tmp_path / name, ["text", "label"], ROWS)
+        with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.csv"):
+            load(tmp_path)
 
 
 class TestQuickstart:
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("quickstart")
-
-    @pytest.fixture(scope="class")
-    def rows(self, splits):
-        return [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
-
-    def test_labels(self, splits, rows):
-        assert all(label_names(split) == GOEMOTIONS for split in splits.values())
+    def test_its_rows(self):
+        splits = load_dataset_for("quickstart")
+        rows = [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
         counts = collections.Counter(label for _, labels in rows for label in labels)
-        assert set(counts) == set(GOEMOTIONS)
         assert min(counts.values()) >= 16
-        assert sum(len(labels) > 1 for _, labels in rows) >= 20
-        assert all(labels for _, labels in rows)
-
-    def test_every_label_in_every_part(self, splits):
+        assert all(labels for _, labels in rows) and sum(len(labels) > 1 for _, labels in rows) >= 20
         for split in splits.values():
-            assert {label for labels in named(split) for label in labels} == set(GOEMOTIONS)
-
-    def test_no_sentence_twice(self, splits, rows):
+            assert label_names(split) == GOEMOTIONS and {label for row in named(split) for label in row} == {
+                *GOEMOTIONS
+            }
         texts = collections.Counter(" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows)
         assert [text for text, count in texts.items() if count > 1] == []
         assert set(duplicates_between_splits(splits).values()) == {0}
