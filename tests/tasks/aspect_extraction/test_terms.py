@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Terms: words and tags of a text, own files, figures, and the predictor with the ways that lead to it."""
 
-import json
 import random
 
 import numpy as np
@@ -9,13 +8,13 @@ import pandas as pd
 import pytest
 import torch
 from hf_emotion.modeling import text_processing as tp
-from model_cases import asymmetric_
+from model_cases import TINY_BERT, asymmetric_
 from served import running
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from toolkit_helpers import assert_close, cells, invoke, save_base_bert
+from tokenizers import Tokenizer, models, pre_tokenizers
+from toolkit_helpers import assert_close, cells, invoke, targeted_recipe, write_csv, write_jsonl
 from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, PreTrainedTokenizerFast, pipeline
 
-from hf_emotion import AspectPredictor, explain, load_dataset_for
+from hf_emotion import AspectPredictor, explain, load_dataset_for, train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.aspect_extraction import TASK, grouping
 from hf_emotion.tasks.aspect_extraction.evaluating import term_figures
@@ -36,14 +35,12 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, base_bert):
     """A checkpoint with random weights so large that it finds many terms."""
-    base = save_base_bert(tmp_path_factory.mktemp("base") / "bert")
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    tokenizer.model_max_length = 24
+    tokenizer = AutoTokenizer.from_pretrained(base_bert, model_max_length=24)
     names = {"id2label": dict(enumerate(TAGS)), "label2id": {t: i for i, t in enumerate(TAGS)}}
-    sizes = BertConfig.from_pretrained(base).to_dict() | names
-    model = asymmetric_(BertForTokenClassification(BertConfig(**sizes)), seed=3).eval()
+    config = BertConfig.from_pretrained(base_bert, **names)
+    model = asymmetric_(BertForTokenClassification(config), seed=3).eval()
     with torch.no_grad():
         model.classifier.weight.mul_(8)
     model.config.calibration_temperature = 2.0
@@ -116,11 +113,10 @@ def test_figures_equal_those_of_strict_chunks():
     scores = [np.eye(len(TAGS))[[TAGS.index(tag) for tag in tags]] for tags in found]
     figures = term_figures(ids, scores, TAGS)
     for name, part in (("pair", slice(3)), ("term", slice(2))):
-        places = [
+        true, ours = (
             {(row, *chunk[part]) for row, tags in enumerate(rows) for chunk in conlleval(tags)}
             for rows in (gold, found)
-        ]
-        true, ours = places
+        )
         precision, recall = len(true & ours) / len(ours), len(true & ours) / len(true)
         expected = {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
         assert {measure: figures[f"{name}_{measure}"] for measure in expected} == pytest.approx(expected)
@@ -137,12 +133,10 @@ def test_polarity_is_asked_at_the_gold_places():
     assert figures["polarity_accuracy"] == 1 and figures["term_recall"] == 0
 
 
+FOOD = {"start": 2, "end": 12, "term": "cafe\u0301 food", "label": "negative"}
 ROWS = [
     {"text": "the sun, the sun is joy", "terms": [{"start": 13, "end": 16, "label": "positive"}]},
-    {
-        "text": "☕ cafe\u0301 food is bad",
-        "terms": [{"start": 2, "end": 12, "term": "cafe\u0301 food", "label": "negative"}],
-    },
+    {"text": "☕ cafe\u0301 food is bad", "terms": [FOOD]},
     {"text": "a day", "terms": []},
 ]
 
@@ -153,91 +147,88 @@ def write(folder, name: str, content: str):
     return folder
 
 
+def load(folder, **options):
+    return load_dataset_for("term_files", folder, **{"validation_fraction": 0.0, **options})
+
+
 def test_all_forms_of_own_files_give_the_same_rows(tmp_path):
-    text, options = ROWS[0]["text"], {"validation_fraction": 0.0, "labels": LABELS}
-    spans = write(tmp_path / "spans", "train.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+    text = ROWS[0]["text"]
+    write_jsonl(tmp_path / "spans" / "train.jsonl", ROWS)
     rows = f'text,term,label,start\n"{text}",sun,positive,13\n☕ cafe\u0301 food is bad,cafe\u0301 food,negative,2\na day,,,\n'
     tokens = "the O|sun O|, O|the O|sun B-positive|is O|joy O||☕ O|cafe\u0301 B-negative|food I-negative|is O|bad O||a O|day O|"
     conll = write(tmp_path / "conll", "train.conll", tokens.replace("|", "\n"))
-    first = load_dataset_for("term_files", spans, **options)["train"]
-    a_term = write(tmp_path / "rows", "train.csv", rows)
-    second = load_dataset_for("term_files", a_term, start_column="start", **options)["train"]
-    third = load_dataset_for("term_files", conll, **options)["train"]
+    first = load(tmp_path / "spans", labels=LABELS)["train"]
+    second = load(write(tmp_path / "rows", "train.csv", rows), labels=LABELS, start_column="start")["train"]
+    third = load(conll, labels=LABELS)["train"]
     assert first["labels"] == second["labels"] == third["labels"] and first["text"] == second["text"]
     names = first.features["labels"].feature.names
     assert names == TAGS
-    found = [
-        (row["text"][row["words"][i][0] : row["words"][i][1]], names[tag])
-        for row in first
-        for i, tag in enumerate(row["labels"])
-        if tag
-    ]
+    found = []
+    for row in first:
+        places = zip(row["words"], row["labels"], strict=True)
+        found += [(row["text"][slice(*place)], names[tag]) for place, tag in places if tag]
     assert found == [("sun", "B-positive"), ("cafe\u0301", "B-negative"), ("food", "I-negative")]
     # Without a start the second row of a term means its second place.
     again = f'text,term,label\n"{text}",sun,neutral\n"{text}",sun,positive\n'
-    (row,) = load_dataset_for("term_files", write(tmp_path / "again", "train.csv", again), **options)["train"]
+    (row,) = load(write(tmp_path / "again", "train.csv", again), labels=LABELS)["train"]
     assert [names[tag] for tag in row["labels"]] == ["O", "B-neutral", "O", "O", "B-positive", "O", "O"]
+
+
+SUN = {"start": 4, "end": 7, "label": "a"}
 
 
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ([{"start": 0, "end": 7, "label": "a"}, {"start": 4, "end": 7, "label": "a"}], "'sun' \\(4 to 7\\) overlaps"),
-        ([{"start": 4, "end": 99, "label": "a"}], "must lie in the text \\(0 to 14\\), got start 4, end 99"),
-        ([{"start": 4, "end": 4, "label": "a"}], "must lie in the text"),
-        ([{"start": 3, "end": 4, "label": "a"}], "blank"),
-        ([{"start": 4, "end": 7, "term": "rain", "label": "a"}], "has 'sun', and not the term 'rain'"),
-        ([{"start": "4", "end": 7, "label": "a"}], "must lie in the text"),
+        ([{**SUN, "start": 0}, SUN], "'sun' \\(4 to 7\\) overlaps"),
+        ([{**SUN, "end": 99}], "must lie in the text \\(0 to 14\\), got start 4, end 99"),
+        ([{**SUN, "end": 4}], "must lie in the text"),
+        ([{**SUN, "start": "4"}], "must lie in the text"),
+        ([{**SUN, "start": 3, "end": 4}], "blank"),
+        ([{**SUN, "term": "rain"}], "has 'sun', and not the term 'rain'"),
         ([{"start": 4, "label": "a"}], "start, end and label"),
         ("sun", "must be a list"),
     ],
 )
 def test_bad_spans_are_named_with_their_line(terms, message, tmp_path):
-    rows = [
-        {"text": "the sun is joy", "terms": [{"start": 4, "end": 7, "label": "a"}]},
-        {"text": "the sun is joy", "terms": terms},
-    ]
-    folder = write(tmp_path, "train.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(tmp_path / "train.jsonl", [{"text": "the sun is joy", "terms": own} for own in ([SUN], terms)])
     with pytest.raises(ValueError, match=f"train.jsonl, line 2: .*{message}"):
-        load_dataset_for("term_files", folder, validation_fraction=0.0)
-    kept = load_dataset_for("term_files", folder, validation_fraction=0.0, on_bad_rows="skip")["train"]
-    assert len(kept) == 1
+        load(tmp_path)
+    assert len(load(tmp_path, on_bad_rows="skip")["train"]) == 1
 
 
 def test_labels_that_look_alike_are_named(tmp_path, caplog):
     rows = "text,term,label\nthe sun is joy,sun,Good\na day,day,good \nrain,rain,good\n"
-    data = load_dataset_for("term_files", write(tmp_path, "train.csv", rows), validation_fraction=0.0)["train"]
+    data = load(write(tmp_path, "train.csv", rows))["train"]
     assert data.features["labels"].feature.names == tp.term_tags(["Good", "good"])
     assert "differ only in case" in caplog.text and "'Good' and 'good'" in caplog.text
-    with pytest.raises(ValueError, match="`labels` must be different names"):
-        load_dataset_for("term_files", tmp_path, validation_fraction=0.0, labels=["good", "good"])
 
 
 def test_the_parts_may_have_different_forms_and_know_the_same_labels(tmp_path):
-    folder = write(tmp_path, "train.conll", "the O\nsun B-a\n\na O\nday B-b\n")
-    write(folder, "test.csv", "text,term,label\nthe rain,rain,b\n")
-    data = load_dataset_for("term_files", folder, validation_fraction=0.0)
-    assert {split: rows["text"] for split, rows in data.items()} == {
-        "train": ["the sun", "a day"],
-        "test": ["the rain"],
-    }
-    with pytest.raises(ValueError, match=r"test.csv, line 2: unknown label 'b'; the labels are \['a', 'c'\]"):
-        write(folder, "train.conll", "the O\nsun B-a\n")
-        load_dataset_for("term_files", folder, validation_fraction=0.0, labels=["a", "c"])
-    with pytest.raises(ValueError, match="`labels` must be a list of names, got the string 'ab'"):
-        load_dataset_for("term_files", folder, labels="ab")
-    write(folder, "train.csv", "text,term,label\nthe rain,rain,b\n")
-    with pytest.raises(ValueError, match="more than one file for the split 'train'"):
-        load_dataset_for("term_files", folder)
+    write(tmp_path, "train.conll", "the O\nsun B-a\n\na O\nday B-b\n")
+    data = load(write(tmp_path, "test.csv", "text,term,label\nthe rain,rain,b\n"))
+    assert [rows["text"][:] for rows in data.values()] == [["the sun", "a day"], ["the rain"]]
 
 
-def test_terms_that_the_text_does_not_hold_are_refused(tmp_path):
-    folder = write(tmp_path, "train.csv", "text,term,label\nthe sun is joy,sun,a\nthe sun is joy,rain,a\n")
-    with pytest.raises(ValueError, match="line 3: the text does not hold the term 'rain'"):
-        load_dataset_for("term_files", folder, validation_fraction=0.0)
-    folder = write(tmp_path / "conll", "train.conll", "the O\nsun B-a\n\nthe sun\n")
-    with pytest.raises(ValueError, match="line 4: a line must be a token and its tag"):
-        load_dataset_for("term_files", folder, validation_fraction=0.0)
+RAIN = "text,term,label\nthe rain,rain,b\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        ({}, {"labels": ["a", "c"]}, r"test.csv, line 2: unknown label 'b'; the labels are \['a', 'c'\]"),
+        ({}, {"labels": "ab"}, "`labels` must be a list of names, got the string 'ab'"),
+        ({}, {"labels": ["good", "good"]}, "`labels` must be different names"),
+        ({"train.csv": RAIN}, {}, "more than one file for the split 'train'"),
+        ({"test.csv": f"{RAIN}the sun,rain,b\n"}, {}, "line 3: the text does not hold the term 'rain'"),
+        ({"train.conll": "the O\nsun B-a\n\nthe sun\n"}, {}, "line 4: a line must be a token and its tag"),
+    ],
+)
+def test_files_that_are_refused(files, options, message, tmp_path):
+    for name, content in ({"train.conll": "the O\nsun B-a\n", "test.csv": RAIN} | files).items():
+        write(tmp_path, name, content)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, **options)
 
 
 def test_a_term_is_what_stands_in_its_place(predictor):
@@ -262,9 +253,10 @@ def test_a_term_is_what_stands_in_its_place(predictor):
     pipe = pipeline("aspect-extraction", model=predictor.model, tokenizer=predictor.tokenizer)
     for text, own in zip(texts[:12], results, strict=False):
         for found in (predictor(text)[0], pipe(text)):
-            assert_close(
-                *([[term[n] for n in ("start", "end", "label", "score")] for term in terms] for terms in (found, own))
-            )
+            rows = [
+                [[term[n] for n in ("start", "end", "label", "score")] for term in terms] for terms in (found, own)
+            ]
+            assert_close(*rows)
 
 
 def test_a_frame_has_a_row_for_each_term(predictor):
@@ -284,19 +276,13 @@ def test_a_long_text_is_cut_and_says_so(predictor):
     assert len(raw) == len(tp.term_words(text)) and (raw[-1] == np.eye(len(TAGS))[0]).all()
 
 
-def test_probabilities_have_the_temperature(predictor):
+def test_the_checkpoint(folder, predictor):
     raw, calibrated = predictor.probabilities(TEXTS[:2], raw=True), predictor.probabilities(TEXTS[:2])
     powers = np.sqrt(np.float64(raw))  # of the temperature 2
     np.testing.assert_allclose(calibrated, powers / powers.sum(axis=1, keepdims=True), atol=1e-5)
-
-
-def test_transformers_reads_the_model_without_our_code(folder):
-    found = pipeline("token-classification", model=str(folder))(TEXTS[0])
-    assert {item["entity"] for item in found} <= set(TAGS)
-
-
-def test_it_is_shown_with_the_labels_of_its_answers(folder, predictor):
     assert repr(predictor) == f"AspectPredictor({str(folder)!r}: 3 labels, one at once; max_length=24)"
+    # Transformers alone reads the model, too.
+    assert {item["entity"] for item in pipeline("token-classification", model=str(folder))(TEXTS[0])} <= set(TAGS)
 
 
 def test_an_empty_text_and_other_models_are_refused(predictor, tiny_run):
@@ -321,15 +307,14 @@ def test_gradients_are_those_of_the_term_that_is_asked_for(predictor):
 
 def test_a_text_in_decomposed_characters_is_explained_as_it_is_read():
     """Pieces of bytes: another form of a character has another number of tokens."""
-    bpe = Tokenizer(models.BPE(unk_token="<unk>"))
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
     special = ["<unk>", "<pad>", "<mask>"]
-    bpe.train_from_iterator([], trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet))
+    pieces = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    bpe = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, [], unk_token="<unk>"))
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.add_special_tokens(special)
     names = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, model_max_length=60, **names)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = BertConfig(vocab_size=len(tokenizer), id2label=dict(enumerate(TAGS)), **sizes)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, model_max_length=30, **names)
+    config = BertConfig(**{**TINY_BERT, "vocab_size": len(tokenizer), "id2label": dict(enumerate(TAGS))})
     model = asymmetric_(BertForTokenClassification(config), seed=3).eval()
     with torch.no_grad():
         model.classifier.bias[TAGS.index("B-positive")] = 9
@@ -350,9 +335,7 @@ def test_a_text_in_decomposed_characters_is_explained_as_it_is_read():
 
 
 def test_groups_are_named_by_their_most_frequent_term(monkeypatch):
-    monkeypatch.setattr(
-        grouping, "_clusters", lambda terms: [0 if term in ("staff", "waiter") else 1 for term in terms]
-    )
+    monkeypatch.setattr(grouping, "_clusters", lambda terms: [int(term not in ("staff", "waiter")) for term in terms])
     make = lambda *pairs: [{"term": term, "label": label} for term, label in pairs]  # noqa: E731
     results = [make(("waiter", "negative"), ("Staff", "positive")), make(("staff", "positive"), ("soup", "negative"))]
     table = grouping.group_terms(results)
@@ -389,19 +372,14 @@ def test_the_service_gives_what_the_predictor_gives(folder, predictor):
     assert not unread.truncated.any()
 
 
-def test_a_model_of_pairs_may_decide_the_sentiment(folder, predictor, tmp_path):
+def test_a_model_of_pairs_may_decide_the_sentiment(folder, predictor, base_bert, tmp_path, no_plots):
     """It reads the text and the term."""
-    base = save_base_bert(tmp_path / "base")
     cues = (("joy", "positive"), ("sad", "negative"), ("neutral", "neutral"))
-    terms = ("sun", "day", "home", "rain")
-    rows = [f"the {term} is {cue},term,{label}" for term in terms for cue, label in cues]
-    data = write(tmp_path / "data", "train.csv", "\n".join(["text,aspect,label", *rows * 3]) + "\n")
-    recipe = tmp_path / "pair.yaml"
-    recipe.write_text(
-        f"name: pair\nbase_model: {base}\ndataset: aspect_files\nmodel_type: null\nmodel_config: {{auxiliary_sentence: true}}\nmax_length: 24\n"
-        "training_arguments: {max_steps: 2, use_cpu: true, disable_tqdm: true}\n"
-    )
-    invoke("train", recipe, "-o", tmp_path / "pair", "--data-dir", data)
+    rows = [[f"the {term} is {cue}", "term", label] for term in ("sun", "day", "home", "rain") for cue, label in cues]
+    write_csv(tmp_path / "data" / "train.csv", ["text", "aspect", "label"], rows * 3)
+    fields = {"model_type": None, "model_config": {"auxiliary_sentence": True}, "max_length": 24}
+    recipe = targeted_recipe(base_bert, {"max_steps": 2}, name="pair", dataset="aspect_files", **fields)
+    train(recipe, tmp_path / "pair", data_dir=tmp_path / "data")
     two = AspectPredictor(folder, sentiment_model=tmp_path / "pair")
     for text, ours, theirs in zip(TEXTS, predictor(TEXTS), two(TEXTS), strict=True):
         assert [(one["start"], one["end"]) for one in ours] == [(one["start"], one["end"]) for one in theirs]
