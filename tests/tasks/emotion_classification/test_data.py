@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loaders: GoEmotions, one's own files, the corpora that come with the package."""
+"""Loaders: GoEmotions, one's own files, the corpora that come with the package, the six emotions, and what is oversampled."""
 
 import collections
 import itertools
@@ -9,19 +9,24 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 import pytest
-from datasets import Dataset, DatasetDict
-from toolkit_helpers import write_csv, write_jsonl
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from toolkit_helpers import feelings_rows, write_csv, write_jsonl, write_meld
 
 from hf_emotion import load_dataset_for, load_recipe, train
 from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.data.rows import packaged_rows
-from hf_emotion.data.splits import label_names
+from hf_emotion.data.splits import label_names, oversample_minorities
 from hf_emotion.tasks import corpus_of
 from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, TAXONOMIES, group_index
+
+
+EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
+COUNTS = {"sadness": 7, "joy": 11, "love": 3, "anger": 4, "fear": 1, "surprise": 2}
+JOY = ["joy", "anger"]
+ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
 
 
 def goemotions_folder(root: Path, **splits: str) -> Path:
@@ -33,19 +38,14 @@ def goemotions_folder(root: Path, **splits: str) -> Path:
 
 
 def named(dataset: Dataset) -> list[list[str]]:
-    """Labels of each row as names."""
     names = label_names(dataset)
     return [[names[i] for i in (row if isinstance(row, list) else [row])] for row in dataset["labels"]]
 
 
 class TestTaxonomies:
-    def test_the_28_labels_in_the_published_order(self):
-        assert len(GOEMOTIONS) == 28
-        assert GOEMOTIONS[:3] == ["admiration", "amusement", "anger"]
-        assert GOEMOTIONS[-2:] == ["surprise", "neutral"]
-        assert GOEMOTIONS[:-1] == sorted(GOEMOTIONS[:-1])
-
-    def test_every_label_stands_in_one_group(self):
+    def test_every_one_of_the_28_labels_stands_in_one_group(self):
+        assert len(GOEMOTIONS) == 28 and GOEMOTIONS[:3] == ["admiration", "amusement", "anger"]
+        assert GOEMOTIONS[-2:] == ["surprise", "neutral"] and GOEMOTIONS[:-1] == sorted(GOEMOTIONS[:-1])
         groups = {name: list(TAXONOMIES[name]) for name in ("ekman", "sentiment")}
         assert groups["ekman"] == ["anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"]
         assert groups["sentiment"] == ["positive", "negative", "ambiguous", "neutral"]
@@ -77,27 +77,19 @@ class TestGoEmotionsFiles:
         assert [np.flatnonzero(row).tolist() for row in matrix] == train["labels"][:] and matrix.max() == 1
 
     def test_text_is_left_as_it_is(self, tmp_path):
-        texts = [
-            'He said "no',  # one quote alone swallows rows wherever quoting is on
-            '"quoted" text',
-            "  spaces  kept ",
-            "None",
-            "\N{RIGHT DOUBLE QUOTATION MARK}\N{FIRE}",
-            "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rnine",  # only a newline ends a row
-            "that\x92s",
-            "cafe\u0301",
-        ]
+        lines = "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rnine"  # only a newline ends a row
+        # One quote alone swallows rows wherever quoting is on.
+        texts = ['He said "no', '"quoted" text', "  spaces  kept ", "None", "\N{RIGHT DOUBLE QUOTATION MARK}\N{FIRE}"]
+        texts += [lines, "that\x92s", "cafe\u0301"]
         rows = "".join(f"{text}\t{i}\tid{i}\n" for i, text in enumerate(texts))
         found = load_dataset_for("goemotions", goemotions_folder(tmp_path, train=rows))["train"]["text"][:]
         # But control characters are read as those of Windows-1252.
-        lines = texts[5].replace("\x85", "\N{HORIZONTAL ELLIPSIS}")
+        lines = lines.replace("\x85", "\N{HORIZONTAL ELLIPSIS}")
         assert found == [*texts[:5], lines, "that\N{RIGHT SINGLE QUOTATION MARK}s", "caf\xe9"]
 
-    @pytest.mark.parametrize("between", ["\n", "\r\n"])
-    @pytest.mark.parametrize("last", [True, False])
-    def test_line_ends(self, tmp_path, between, last):
-        folder = goemotions_folder(tmp_path, train=f"one\t1\ta{between}two\t2\tb{between if last else ''}")
-        train = load_dataset_for("goemotions", folder)["train"]
+    @pytest.mark.parametrize("content", ["one\t1\ta\ntwo\t2\tb", "one\t1\ta\r\ntwo\t2\tb\r\n"])
+    def test_line_ends(self, tmp_path, content):
+        train = load_dataset_for("goemotions", goemotions_folder(tmp_path, train=content))["train"]
         assert train["text"][:] == ["one", "two"] and train["id"][:] == ["a", "b"]
 
     @pytest.mark.parametrize("taxonomy", ["ekman", "sentiment"])
@@ -135,42 +127,33 @@ class TestRegistry:
         asked.assert_called_once_with("google-research-datasets/go_emotions", "simplified")
         assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}
 
-    @pytest.mark.parametrize(
-        "corpus, files",
-        [
+    def test_a_corpus_that_the_hub_does_not_give_can_come_from_a_folder(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=ConnectionError("no way out")))
+        for corpus, files in (
             ("goemotions", "`goemotions` with train.tsv, dev.tsv, test.tsv"),
             ("emotion6", "`emotion6` with train.txt, val.txt, test.txt"),
             ("tweet_emoji", "`tweeteval/emoji` with train_text.txt, train_labels.txt, val_text.txt"),
-        ],
-    )
-    def test_a_corpus_that_the_hub_does_not_give_can_come_from_a_folder(self, monkeypatch, corpus, files):
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=ConnectionError("no way out")))
-        with pytest.raises(OSError, match=f"no way out.*`data_dir`.*{re.escape(files)}"):
-            load_dataset_for(corpus)
+        ):
+            with pytest.raises(OSError, match=f"no way out.*`data_dir`.*{re.escape(files)}"):
+                load_dataset_for(corpus)
 
 
-class TestDuplicates:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        rows = lambda *texts: "".join(f"{text}\t{i}\t{i}\n" for i, text in enumerate(texts))  # noqa: E731
-        parts = {"train": rows("a", "a", "a", "b", "c", "A"), "dev": rows("a", "d"), "test": rows("b", "d", "d", "e")}
-        return goemotions_folder(tmp_path, **parts)
-
-    def test_distinct_texts_are_counted_and_reported(self, folder, caplog):
-        report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
-        report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
-        assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
-        assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
-
-    def test_dedupe_takes_them_out_of_train_alone(self, folder, caplog):
-        splits = load_dataset_for("goemotions", folder, dedupe=True)
-        assert splits["train"]["text"][:] == ["c", "A"] and splits["train"]["labels"][:] == [[4], [5]]
-        assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
-        assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
-
-        alone = DatasetDict({"train": splits["validation"].select([0, 0])})  # without held-out parts
-        assert remove_duplicates(alone)["train"]["text"][:] == ["a", "a"]
+def test_duplicates(tmp_path, caplog):
+    rows = lambda *texts: "".join(f"{text}\t{i}\t{i}\n" for i, text in enumerate(texts))  # noqa: E731
+    parts = {"train": rows("a", "a", "a", "b", "c", "A"), "dev": rows("a", "d"), "test": rows("b", "d", "d", "e")}
+    folder = goemotions_folder(tmp_path, **parts)
+    report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
+    report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
+    assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
+    assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
+    caplog.clear()
+    splits = load_dataset_for("goemotions", folder, dedupe=True)
+    assert splits["train"]["text"][:] == ["c", "A"] and splits["train"]["labels"][:] == [[4], [5]]
+    assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
+    assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
+    alone = DatasetDict({"train": splits["validation"].select([0, 0])})  # without held-out parts
+    assert remove_duplicates(alone)["train"]["text"][:] == ["a", "a"]
 
 
 def load(folder: Path, **options) -> DatasetDict:
@@ -181,9 +164,6 @@ def write_parts(folder: Path, rows: list[list[str]], header=("text", "label"), p
     for part in parts:
         write_csv(folder / f"{part}.csv", list(header), rows)
     return folder
-
-
-ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
 
 
 class TestFormats:
@@ -229,9 +209,8 @@ class TestFormats:
         assert [number for number, _ in rows] == list(range(1, 5001))
         assert rows[4999][1] == {"text": "t4999", "label": ["joy"]}
 
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
-        [
+    def test_malformed_files_name_file_and_line(self, tmp_path):
+        for name, content, message in (
             ("a.csv", "text,label\nx,joy\ny,joy,more\n", "line 3: the header has 2 columns and the row has more"),
             ("a.csv", "text,label\nx,joy\ny\n", "line 3: the header has 2 columns and the row has fewer"),
             ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
@@ -239,12 +218,10 @@ class TestFormats:
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
             ("a.jsonl", '{"text": "x"}\n{"text": "y", "text": "z"}\n', "line 2: no valid JSON: a key is there more"),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
-        ],
-    )
-    def test_malformed_files_name_file_and_line(self, tmp_path, name, content, message):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
-            list(read_rows(tmp_path / name))
+        ):
+            (tmp_path / name).write_text(content, encoding="utf-8")
+            with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
+                list(read_rows(tmp_path / name))
 
     def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog):
         (tmp_path / "train.csv").write_text("text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5)
@@ -289,38 +266,24 @@ class TestOwnFiles:
         assert re.search(r"test.csv: none of its 2 rows has a label", caplog.text)
         assert "validation.csv" not in caplog.text
 
-    JOY = ["joy", "anger"]
-    CSV = "text,label\nx is fine,joy\ny is not,anger\n"
-    NO_COLUMN = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
-
-    @pytest.mark.parametrize(
-        ("content", "options", "message"),
-        [
-            (
-                'text,label\na,\nb,","\n',
-                {"label_separator": ","},
-                "no row has a label; name their column with label_c",
-            ),
+    def test_refused(self, tmp_path):
+        csv, joy = "text,label\nx is fine,joy\ny is not,anger\n", {"label_columns": JOY}
+        no_column = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
+        for content, options, message in (
+            ('text,label\na,\nb,","\n', {"label_separator": ","}, "no row has a label; name their column with"),
             ("id;note;label\n1;a, b;joy\n", {}, r"no column 'text'; the columns are \['id', 'label', 'note'\]"),
-            (CSV, {"label_separator": ""}, "`label_separator` splits"),
-            (CSV, {"label_columns": ["nix", "label"]}, NO_COLUMN),
-            (CSV, {"id_column": "nix"}, NO_COLUMN),
-            (
-                "text,joy,anger\na,1,0\n",
-                {"label_columns": JOY, "label_separator": "|"},
-                "`label_separ.*`label_columns`",
-            ),
-            ("text,joy,anger\na,0,2\n", {"label_columns": JOY}, r"line 2: .* must hold 0 or 1, got \{'anger': '2'\}"),
-        ],
-    )
-    def test_refused(self, tmp_path, content, options, message):
-        for part in ("train", "dev"):
-            (tmp_path / f"{part}.csv").write_text(content)
-        with pytest.raises(ValueError, match=message):
-            load(tmp_path, **options)
+            (csv, {"label_separator": ""}, "`label_separator` splits"),
+            (csv, {"label_columns": ["nix", "label"]}, no_column),
+            (csv, {"id_column": "nix"}, no_column),
+            ("text,joy,anger\na,1,0\n", {**joy, "label_separator": "|"}, "`label_separator`.*`label_columns`"),
+            ("text,joy,anger\na,0,2\n", joy, r"line 2: .* must hold 0 or 1, got \{'anger': '2'\}"),
+        ):
+            for part in ("train", "dev"):
+                (tmp_path / f"{part}.csv").write_text(content)
+            with pytest.raises(ValueError, match=message):
+                load(tmp_path, **options)
 
     def test_cells(self, tmp_path):
-        """One label without a separator; none, one or several with one."""
         write_parts(tmp_path, [["a", "joy | anger"], ["b", "None"], ["NA", ""], ["d", "joy|joy|"]])
         train = load(tmp_path, label_separator="|")["train"]
         assert label_matrix(train).ndim == 2 and label_names(train) == ["None", "anger", "joy"]
@@ -332,11 +295,11 @@ class TestOwnFiles:
     def test_indicator_columns(self, tmp_path):
         rows = [["a", "1", "0", "x"], ["b", " 1 ", "1", "y"], ["c", "0", "0", "z"]]
         write_parts(tmp_path, rows, ("text", "joy", "anger", "other"))
-        train = load(tmp_path, label_columns=self.JOY, id_column="other")["train"]
-        assert label_names(train) == self.JOY and train["labels"][:] == [[0], [0, 1], []]
+        train = load(tmp_path, label_columns=JOY, id_column="other")["train"]
+        assert label_names(train) == JOY and train["labels"][:] == [[0], [0, 1], []]
         assert train["id"][:] == ["x", "y", "z"]
         write_csv(tmp_path / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
-        assert load(tmp_path, label_columns=self.JOY)["train"]["labels"][:] == [[1], [0]]  # as pandas and R write them
+        assert load(tmp_path, label_columns=JOY)["train"]["labels"][:] == [[1], [0]]  # as pandas and R write them
 
     def test_indicator_columns_of_parquet(self, tmp_path):
         """Truth values, and columns with gaps, which hold 1.0 for 1."""
@@ -345,7 +308,7 @@ class TestOwnFiles:
         for rows, options in ((truths, {}), (gaps, {"id_column": "number"})):
             for part in ("train", "dev"):
                 pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{part}.parquet")
-            train = load(tmp_path, label_columns=self.JOY, **options)["train"]
+            train = load(tmp_path, label_columns=JOY, **options)["train"]
             assert named(train) == [["joy"], ["joy", "anger"]]
         assert train["id"][:] == ["7", "train-2"]
 
@@ -394,20 +357,17 @@ class TestOwnFiles:
             load(tmp_path)
 
 
-class TestQuickstart:
-    def test_its_rows(self):
-        splits = load_dataset_for("quickstart")
-        rows = [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
-        counts = collections.Counter(label for _, labels in rows for label in labels)
-        assert min(counts.values()) >= 16
-        assert all(labels for _, labels in rows) and sum(len(labels) > 1 for _, labels in rows) >= 20
-        for split in splits.values():
-            assert label_names(split) == GOEMOTIONS and {label for row in named(split) for label in row} == {
-                *GOEMOTIONS
-            }
-        texts = collections.Counter(" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows)
-        assert [text for text, count in texts.items() if count > 1] == []
-        assert set(duplicates_between_splits(splits).values()) == {0}
+def test_quickstart():
+    splits = load_dataset_for("quickstart")
+    rows = [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
+    counts = collections.Counter(label for _, labels in rows for label in labels)
+    assert min(counts.values()) >= 16
+    assert all(labels for _, labels in rows) and sum(len(labels) > 1 for _, labels in rows) >= 20
+    for split in splits.values():
+        assert label_names(split) == GOEMOTIONS
+        assert {label for labels in named(split) for label in labels} == {*GOEMOTIONS}
+    assert len({" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows}) == len(rows)
+    assert set(duplicates_between_splits(splits).values()) == {0}
 
 
 class TestLanguages:
@@ -436,3 +396,116 @@ class TestLanguages:
         with pytest.raises(ValueError, match=message):
             train(load_recipe("quickstart", ["dataset=languages"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+def emotion6_folder(folder: Path, **content: str) -> Path:
+    (folder / "emotion6").mkdir(parents=True)
+    for name in ("train", "val", "test"):
+        text = content.get(name, f"{name} a;joy\n{name} b;fear\n")
+        (folder / "emotion6" / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    return folder
+
+
+def rows_of(dataset: Dataset) -> list[tuple[str, str, str]]:
+    names = label_names(dataset)
+    return [(row["id"], row["text"], names[row["labels"]]) for row in dataset]
+
+
+def label_counts(dataset: Dataset) -> dict[str, int]:
+    return dict(collections.Counter(label for *_, label in rows_of(dataset)))
+
+
+def labelled(counts: dict[str, int]) -> Dataset:
+    """A single-label data set whose classes have these sizes, one after the other by turns."""
+    turns = itertools.product(range(max(counts.values())), counts)
+    texts = [f"{name} {number}" for number, name in turns if number < counts[name]]
+    features = Features({"id": Value("string"), "text": Value("string"), "labels": ClassLabel(names=list(counts))})
+    labels = [text.split()[0] for text in texts]
+    return Dataset.from_dict({"id": texts, "text": texts, "labels": labels}, features=features)
+
+
+class TestEmotion6:
+    def test_rows(self, tmp_path):
+        """The last semicolon splits; the labels have the ids of the Hub."""
+        train = "i am sad;sadness\r\nso; happy ;joy\r\n;;fear\nlove;anger;love\n"
+        splits = load_dataset_for("emotion6", emotion6_folder(tmp_path, train=train, val="a\u2028b;love"))
+        assert list(splits) == ["train", "validation", "test"]
+        assert all(label_names(split) == EMOTIONS for split in splits.values())
+        rows = [("i am sad", "sadness"), ("so; happy ", "joy"), (";", "fear"), ("love;anger", "love")]
+        assert rows_of(splits["train"]) == [(f"train-{i}", *row) for i, row in enumerate(rows, 1)]
+        assert rows_of(splits["validation"]) == [("validation-1", "a\u2028b", "love")]
+        assert rows_of(splits["test"]) == [("test-1", "test a", "joy"), ("test-2", "test b", "fear")]
+
+    def test_without_folder_the_hub_is_asked(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        features = Features({"text": Value("string"), "label": ClassLabel(names=EMOTIONS)})
+        parts = {"test": {"c": 5}, "train": {"a": 0, "cafe\u0301": 2}, "validation": {"b": 4}}
+        columns = {name: {"text": list(rows), "label": list(rows.values())} for name, rows in parts.items()}
+        given = DatasetDict({name: Dataset.from_dict(own, features=features) for name, own in columns.items()})
+        monkeypatch.setattr("datasets.load_dataset", asked := Mock(return_value=given))
+        splits = load_dataset_for("emotion6")
+        asked.assert_called_once_with("dair-ai/emotion", "split")
+        assert list(splits) == ["train", "validation", "test"]
+        assert rows_of(splits["train"]) == [("train-1", "a", "sadness"), ("train-2", "caf\u00e9", "love")]
+        assert rows_of(splits["validation"]) == [("validation-1", "b", "fear")]
+        assert rows_of(splits["test"]) == [("test-1", "c", "surprise")]
+
+
+class TestOversampling:
+    @pytest.mark.parametrize("counts", [COUNTS, {"a": 5, "b": 5}, {"a": 1, "b": 9, "c": 8}, {"a": 0, "b": 4, "c": 2}])
+    def test_every_class_is_as_large_as_the_largest(self, counts):
+        dataset = labelled(counts)
+        sampled = oversample_minorities(dataset)
+        most = max(counts.values())
+        assert label_counts(sampled) == {name: most for name, count in counts.items() if count}
+        times = collections.Counter(sampled["text"])
+        assert set(rows_of(sampled)) == set(rows_of(dataset)) and sampled.features == dataset.features  # none is lost
+        for text, count in times.items():
+            own = counts[text.split()[0]]
+            assert count in (most // own, -(-most // own)), text
+
+    def test_the_seed_alone_decides_which_rows_come_once_more(self):
+        dataset = labelled({"a": 5, "b": 12})
+        drawn = {seed: oversample_minorities(dataset, seed)["text"][:] for seed in range(6)}
+        assert drawn[3] == oversample_minorities(dataset, 3)["text"][:]
+        assert oversample_minorities(dataset)["text"][:] == drawn[0]
+        assert len({tuple(texts) for texts in drawn.values()}) > 1
+
+    def test_data_of_several_labels_are_refused(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(12))
+        write_meld(tmp_path)
+        for name, options in (("files", {"label_separator": "|"}), ("meld", {})):
+            with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+                load_dataset_for(name, tmp_path, oversample=True, **options)
+
+    def test_own_files_are_parted_before(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {i}", "ab"[i % 5 == 0]] for i in range(60)])
+        plain = load_dataset_for("files", tmp_path, validation_fraction=0.25)
+        sampled = load_dataset_for("files", tmp_path, validation_fraction=0.25, oversample=True)
+        assert rows_of(sampled["validation"]) == rows_of(plain["validation"])
+        assert not set(sampled["train"]["text"]) & set(sampled["validation"]["text"])
+        assert len(set(label_counts(sampled["train"]).values())) == 1
+
+
+def test_nothing_leaks_where_rows_are_oversampled(tmp_path):
+    train = [(f"{label} {number}", label) for label, count in COUNTS.items() for number in range(count)]
+    train += [("i am joy", "joy"), ("i am joy", "love"), ("so calm", "love"), ("the rain", "sadness")]
+    train += [("joy 0", "joy")]  # a copy within train is no leak
+    parts = {
+        "train": "".join(f"{text};{label}\n" for text, label in train),
+        "val": "i am joy;joy\nso calm;joy\nval a;fear\nval a;love\n",
+        "test": "i am joy;sadness\nthe rain;sadness\ntest a;fear\ntest b;anger\n",
+    }
+    folder = emotion6_folder(tmp_path, **parts)
+    plain = load_dataset_for("emotion6", folder)
+    splits = load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
+    for split in ("validation", "test"):
+        assert set(plain["train"]["text"]) & set(plain[split]["text"])  # there is something to leak
+        assert not set(splits["train"]["text"]) & set(splits[split]["text"])
+        assert rows_of(splits[split]) == rows_of(plain[split])
+    held_out = {text for split in ("validation", "test") for text in plain[split]["text"]}
+    assert set(rows_of(splits["train"])) == {row for row in rows_of(plain["train"]) if row[1] not in held_out}
+    # Joy is the largest class without the rows that went: they are counted after the duplicates are removed.
+    assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 1)
+    report = duplicates_between_splits(splits)
+    assert {count for pair, count in report.items() if "train &" in pair} == {0}
