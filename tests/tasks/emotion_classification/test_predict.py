@@ -432,7 +432,8 @@ class TestFiles:
         ):
             with pytest.raises(ValueError, match=message):
                 through(predictor, content, tmp_path / "out.csv")
-            through(predictor, content, tmp_path / "out.csv", separator=";", text_column=content[:4])
+            options = {"separator": ";", "text_column": content[:4]}
+            run_file(predictor, tmp_path / "in.csv", tmp_path / f"{content[:4]}.csv", **options)
 
     @pytest.mark.parametrize("values", [(1, "one"), (2**70, 1), ({}, {})], ids=["types", "65 bits", "empty objects"])
     def test_what_parquet_cannot_hold_is_said_before_the_prediction(self, predictor, tmp_path, monkeypatch, values):
