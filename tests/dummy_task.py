@@ -5,10 +5,10 @@ shows that nothing outside `hf_emotion/tasks` knows which tasks there are.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from scipy.special import softmax
 from toolkit_helpers import write_csv
 
 from hf_emotion.data.files import read_rows
@@ -25,7 +25,7 @@ from hf_emotion.tasks.classification import ClassificationTask
 from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.corpus import Corpus
 from hf_emotion.tasks.corpus_metrics import single_label
-from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
+from hf_emotion.tasks.exporting import classifier_exporter, write_classifier
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
 from hf_emotion.tasks.text_explaining import Question, read_texts, read_token_map
 
@@ -43,19 +43,14 @@ def write_matches(folder: Path) -> None:
         write_csv(folder / f"{part}.csv", ["first", "second", "label"], rows)
 
 
-def load_matches(data_dir: str | Path | None = None) -> DatasetDict:
-    splits, features = {}, Features(id=Value("string"), first=Value("string"), second=Value("string"),
-                                    labels=ClassLabel(names=NAMES))  # fmt: skip
+def load_matches(data_dir: str | Path) -> DatasetDict:
+    text = Value("string")
+    splits, features = {}, Features(id=text, first=text, second=text, labels=ClassLabel(names=NAMES))
     for split, stem in (("train", "train"), ("validation", "dev"), ("test", "test")):
-        rows = [row for _, row in read_rows(Path(data_dir) / f"{stem}.csv")]
-        columns = {name: [row[name] for row in rows] for name in ("first", "second")}
-        columns |= {"id": [f"{stem}/{i}" for i in range(len(rows))], "labels": [NAMES.index(r["label"]) for r in rows]}
-        splits[split] = Dataset.from_dict({name: columns[name] for name in features}, features=features)
+        found = enumerate(row for _, row in read_rows(Path(data_dir) / f"{stem}.csv"))
+        rows = [{**row, "id": f"{stem}/{i}", "labels": NAMES.index(row["label"])} for i, row in found]
+        splits[split] = Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)
     return DatasetDict(splits)
-
-
-def texts(rows: Dataset) -> list[str]:
-    return [f"{first}{BETWEEN}{second}" for first, second in zip(rows["first"], rows["second"], strict=True)]
 
 
 def parts_of(pairs) -> TextRows:
@@ -70,8 +65,7 @@ def parts_of(pairs) -> TextRows:
 class PairPredictor:
     """Whether two texts fit."""
 
-    multi_label = False
-    gate = None
+    multi_label, gate = False, None
 
     def __init__(self, checkpoint, tokenizer=None, max_length=None):
         self.task = TASK
@@ -86,10 +80,8 @@ class PairPredictor:
 
     def present(self, probabilities, top_k=None):
         order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
-        return [
-            [{"label": NAMES[i], "score": float(row[i])} for i in best]
-            for row, best in zip(probabilities, order, strict=True)
-        ]
+        rows = zip(probabilities, order, strict=True)
+        return [[{"label": NAMES[i], "score": float(row[i])} for i in best] for row, best in rows]
 
     def predict(self, pairs, top_k=None, progress=False):
         items, unread = self.of_items(as_texts(pairs), top_k)
@@ -108,63 +100,6 @@ class PairPredictor:
 
     def warn_unread(self, counts):
         warn_unread(counts, f"{self.max_length} tokens", what="pairs")
-
-
-def prepare(recipe, splits) -> Prepared:
-    names, tokenizer = label_names(splits["train"]), base_tokenizer(recipe)
-    counts = np.bincount(splits["train"]["labels"]).tolist()
-    model = build_classifier(recipe.base_model, None, recipe.model_config, tokenizer, names, False, counts)
-    model.config.reads_pairs = True
-
-    def encode(batch: dict) -> dict:
-        encoded = tokenizer(batch["first"], batch["second"], truncation=True, max_length=recipe.max_length)
-        kept = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
-        return {**kept, "length": [len(ids) for ids in encoded["input_ids"]]}
-
-    encoded = {
-        split: splits[split].map(encode, batched=True, remove_columns=["id", "first", "second"])
-        for split in ("train", "validation")
-    }
-
-    def measure(logits, labels) -> dict[str, float]:
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return single_label(recipe.dataset, labels, powers / powers.sum(axis=1, keepdims=True), names)
-
-    collate = make_collator(tokenizer, len(names), False)
-    return Prepared(model=model, tokenizer=tokenizer, train=encoded["train"], validation=encoded["validation"],
-                    collate=collate, measure=measure)  # fmt: skip
-
-
-def card(folder, recipe, report, best) -> Card:
-    example = f'print(pipeline("text-classification", model="{MODEL}")({{"text": "so happy", "text_pair": "so sad"}}))'
-    use = [code(f"from transformers import pipeline\n\n{example}")]
-    return classifier_card(
-        recipe, report, best, about="It tells whether two texts fit.", use=use, reads="pairs of texts"
-    )
-
-
-def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None) -> Answer:
-    results, unread = predictor.predict(lines, top_k)
-    rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
-    cells = [[*line.split(BETWEEN), items[0]["label"]] for line, items in zip(lines, results, strict=True)]
-    return Answer(rows, unread, [Table(["first", "second", "fits"], cells)], cells)
-
-
-def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> Explained:
-    first, _, second = one_text(text).partition(BETWEEN)
-    questions = [Question(first, auxiliary=second)]
-    maps, notes = read_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
-    return Explained(text, method, maps, notes)
-
-
-def exporter() -> Exporter:
-    def run(predictor: PairPredictor, pairs, progress: bool) -> None:
-        predictor.probabilities(list(pairs))
-
-    def write(predictor: PairPredictor, folder: Path) -> list[Path]:
-        return write_classifier(predictor, folder, run, [f"i am happy{BETWEEN}so very sad"] * 3)
-
-    return classifier_exporter(PairPredictor, run, write, of_rows=texts)
 
 
 class TextMatching(ClassificationTask[PairPredictor]):
@@ -189,31 +124,62 @@ class TextMatching(ClassificationTask[PairPredictor]):
         return report.dataset == "matches"
 
     def texts(self, rows):
-        return texts(rows)
+        return [f"{first}{BETWEEN}{second}" for first, second in zip(rows["first"], rows["second"], strict=True)]
 
     def gold(self, rows):
         return np.asarray(rows["labels"], dtype=np.int64)
 
     def units(self, rows):
-        return list(rows["id"]), texts(rows)
+        return list(rows["id"]), self.texts(rows)
 
-    def prepare(self, recipe, splits, first, part):
-        return prepare(recipe, splits)
+    def prepare(self, recipe, splits, first, part) -> Prepared:
+        names, tokenizer = label_names(splits["train"]), base_tokenizer(recipe)
+        counts = np.bincount(splits["train"]["labels"]).tolist()
+        model = build_classifier(recipe.base_model, None, recipe.model_config, tokenizer, names, False, counts)
+        model.config.reads_pairs = True
 
-    def card(self, *arguments):
-        return card(*arguments)
+        def encode(batch: dict) -> dict:
+            encoded = tokenizer(batch["first"], batch["second"], truncation=True, max_length=recipe.max_length)
+            kept = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
+            return {**kept, "length": [len(ids) for ids in encoded["input_ids"]]}
+
+        def measure(logits, labels) -> dict[str, float]:
+            return single_label(recipe.dataset, labels, softmax(logits, axis=1), names)
+
+        encoded = splits.map(encode, batched=True, remove_columns=["id", "first", "second"])
+        parts = {name: encoded[name] for name in ("train", "validation")}
+        collate = make_collator(tokenizer, len(names), False)
+        return Prepared(model=model, tokenizer=tokenizer, collate=collate, measure=measure, **parts)
+
+    def card(self, folder, recipe, report, best) -> Card:
+        example = f'pipeline("text-classification", model="{MODEL}")({{"text": "so happy", "text_pair": "so sad"}})'
+        use = [code(f"from transformers import pipeline\n\nprint({example})")]
+        words = {"about": "It tells whether two texts fit.", "reads": "pairs of texts"}
+        return classifier_card(recipe, report, best, use=use, **words)
 
     def predictor(self, model, tokenizer, **options):
         return PairPredictor(model, tokenizer, **options)
 
-    def answer(self, predictor, lines, *, stream=False, **options):
-        return answer(predictor, lines, **options)
+    def answer(self, predictor, lines, *, stream=False, top_k=None) -> Answer:
+        results, unread = predictor.predict(lines, top_k)
+        rows = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
+        cells = [[*row["text"].split(BETWEEN), row["labels"][0]["label"]] for row in rows]
+        return Answer(rows, unread, [Table(["first", "second", "fits"], cells)], cells)
 
-    def explain(self, predictor, text, merge, **options):
-        return explain(predictor, text, merge, **options)
+    def explain(self, predictor, text, merge="sum", method=METHODS[0]) -> Explained:
+        first, _, second = one_text(text).partition(BETWEEN)
+        questions = [Question(first, auxiliary=second)]
+        maps, notes = read_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
+        return Explained(text, method, maps, notes)
 
     def exporter(self):
-        return exporter()
+        def run(predictor: PairPredictor, pairs, progress: bool) -> None:
+            predictor.probabilities(list(pairs))
+
+        def write(predictor: PairPredictor, folder: Path) -> list[Path]:
+            return write_classifier(predictor, folder, run, [f"i am happy{BETWEEN}so very sad"] * 3)
+
+        return classifier_exporter(PairPredictor, run, write, of_rows=self.texts)
 
 
 TASK = TextMatching()

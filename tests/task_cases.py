@@ -5,7 +5,7 @@ A new task adds a row here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,48 +16,33 @@ from toolkit_helpers import write_csv
 from transformers import BertTokenizerFast, LlamaConfig, LlamaForCausalLM
 
 
-@dataclass(frozen=True)
-class TaskCase:
-    """
-    Attributes:
-        id: of the test.
-        task: the name of the task.
-        recipe: fields of the recipe.
-        data: the folder of its files, of those that `families` writes.
-        lines: what a command is asked; empty for a task without answers.
-        command: which one answers.
-        options: of that command.
-        key: where an answer stands in a line of JSON.
-        file: (columns, rows) to predict: the lines, as a file has them.
-        bad: a row of that file that cannot be predicted.
-        explain: further options of `explain`; None: the task explains nothing.
-        evaluate: further options of `evaluate`; None: the task measures nothing.
-        exported: whether the suite exports it (tests/publishing/test_export.py does so with the families of models).
-        whole: whether a run holds all weights; one that needs its base model is published with that.
-        code: the files of modeling/ that a checkpoint needs beside it, without those that they import.
-        write: makes `data` where families do not.
-    """
+SENTIMENTS = {"happy": "positive", "bad": "negative", "neutral": "neutral"}
 
+
+@dataclass(frozen=True, eq=False)
+class TaskCase:
     id: str
     task: str
     recipe: dict[str, Any]
-    data: str
-    lines: tuple[str, ...] = ()
-    command: str = "predict"
-    options: tuple[str, ...] = ()
-    key: str = "labels"
-    file: tuple[list[str], list[list[str]]] | None = None
-    bad: list[str] = field(default_factory=list)
-    explain: tuple[str, ...] | None = ()
-    evaluate: tuple[str, ...] | None = ()
-    exported: bool = False
-    whole: bool = True
-    code: tuple[str, ...] = ()
-    write: Callable[[Path], Any] = lambda folder: None
+    data: str  # the folder of its files, of those that `families` writes
+    lines: tuple[str, ...] = ()  # what a command is asked; empty for a task without answers
+    command: str = "predict"  # which one answers
+    options: tuple[str, ...] = ()  # of that command
+    beside: tuple[str, ...] = ()  # options beside a typed text, also of `explain`; a file has them in its columns
+    key: str = "labels"  # where an answer stands in a line of JSON
+    columns: tuple[str, ...] = ("text",)  # those of a file to predict
+    rows: tuple[tuple[str, ...], ...] = ()  # the lines, as that file has them; by default as they are
+    bad: tuple[str, ...] = (" ",)  # a row of that file that cannot be predicted
+    evaluate: tuple[str, ...] = ()  # further options of `evaluate`
+    whole: bool = True  # whether a run holds all weights; one that needs its base model is published with that
+    code: tuple[
+        str, ...
+    ] = ()  # the files of modeling/ that a checkpoint needs beside it, without those that they import
+    write: Callable[[Path], Any] = lambda folder: None  # makes `data` where families do not
 
     def write_file(self, path: Path, bad: bool = False) -> Path:
-        header, rows = self.file
-        return write_csv(path, header, [*rows, *([self.bad] if bad else [])])
+        rows = self.rows or tuple((line,) for line in self.lines)
+        return write_csv(path, list(self.columns), [*rows, self.bad] if bad else list(rows))
 
 
 def write_language_model(_: Path) -> None:
@@ -69,9 +54,6 @@ def write_language_model(_: Path) -> None:
     config = LlamaConfig(**SIZES, **tokens, vocab_size=len(tokenizer), max_position_embeddings=64)
     asymmetric_(LlamaForCausalLM(config), seed=5).save_pretrained("base/llama")
     tokenizer.save_pretrained("base/llama")
-
-
-SENTIMENTS = {"happy": "positive", "bad": "negative", "neutral": "neutral"}
 
 
 def write_terms(folder: Path) -> None:
@@ -93,17 +75,16 @@ REPLIES = TaskCase(
     data=FAMILIES["bert-mod-ln"].data,
     lines=CONTEXTS,
     command="generate",
-    options=("--greedy", "--max-new-tokens", "5", "-e", "joy"),
+    options=("--greedy", "--max-new-tokens", "5"),
+    beside=("-e", "joy"),
     key="reply",
-    file=(["context", "emotion"], [[context, "joy"] for context in CONTEXTS]),
-    bad=["", "joy"],
-    explain=("-e", "joy"),
+    columns=("context", "emotion"),
+    rows=tuple((context, "joy") for context in CONTEXTS),
+    bad=("", "joy"),
     evaluate=("--contexts", "3"),
     code=("configuration_mod_ln", "modeling_mod_ln", "pipeline_emotional_response"),
 )
 
-
-LINES = tuple(utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS)
 
 TASK_CASES = [
     TaskCase(
@@ -112,8 +93,6 @@ TASK_CASES = [
         recipe=recipe_of("label-aware"),
         data=FAMILIES["label-aware"].data,
         lines=TEXTS[:4],
-        file=(["number", "text"], [[str(number), text] for number, text in enumerate(TEXTS[:4])]),
-        bad=["9", " "],
         code=("configuration_label_aware", "modeling_label_aware", "pipeline_emotion_classification"),
     ),
     TaskCase(
@@ -123,24 +102,18 @@ TASK_CASES = [
         data=FAMILIES["qacg"].data,
         lines=TARGETED_TEXTS,
         key="sentiments",
-        file=(["number", "text"], [[str(number), text] for number, text in enumerate(TARGETED_TEXTS)]),
-        bad=["9", " "],
         code=("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
     ),
     TaskCase(
         id="aspect-extraction",
         task="aspect-extraction",
         recipe={
-            **recipe_of("stock"),
-            **{"name": "aspect-extraction", "dataset": "term_files", "dataset_options": {}},
+            **{**recipe_of("stock"), "name": "aspect-extraction", "dataset": "term_files", "dataset_options": {}},
             "training_arguments": {**recipe_of("stock")["training_arguments"], "num_train_epochs": 20},
         },
         data="data/terms",
         lines=("the cat is happy today", "the rain is bad today , the cake is happy today"),
         key="terms",
-        file=(["text"], [["the cat is happy today"], ["the rain is bad today , the cake is happy today"]]),
-        bad=[" "],
-        exported=True,
         code=("pipeline_aspect_extraction",),
         write=write_terms,
     ),
@@ -149,10 +122,11 @@ TASK_CASES = [
         task="dialogue-emotion",
         recipe=recipe_of("dialogue-encoder"),
         data=FAMILIES["dialogue-encoder"].data,
-        lines=LINES,
+        lines=tuple(utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS),
         key="label",
-        file=(["dialogue", "speaker", "utterance"], [["1", speaker or "", utterance] for speaker, utterance in TURNS]),
-        bad=["2", "Ann", ""],
+        columns=("dialogue", "speaker", "utterance"),
+        rows=tuple(("1", speaker or "", utterance) for speaker, utterance in TURNS),
+        bad=("2", "Ann", ""),
         code=("configuration_dialogue_bilstm", "modeling_dialogue_bilstm", "pipeline_dialogue_emotion"),
     ),
     REPLIES,
@@ -160,13 +134,8 @@ TASK_CASES = [
         REPLIES,
         id="emotional-response-decoder-only",
         recipe={
-            **REPLIES.recipe,
-            **{
-                "name": "llama-modulated",
-                "model_type": "emotion-modulated",
-                "base_model": "base/llama",
-                "model_config": {},
-            },
+            **{**REPLIES.recipe, "name": "llama-modulated", "model_type": "emotion-modulated"},
+            **{"base_model": "base/llama", "model_config": {}},
         },
         whole=False,
         code=("configuration_emotion_modulated", "modeling_emotion_modulated", "pipeline_emotional_response"),
@@ -177,23 +146,14 @@ TASK_CASES = [
         task="language-modeling",
         recipe={**recipe_of("language-model"), "training_arguments": recipe_of("label-aware")["training_arguments"]},
         data=FAMILIES["bert-mod-ln"].data,
-        explain=None,
-        evaluate=None,
     ),
     TaskCase(
         id="dummy",
         task="text-matching",
-        recipe={
-            **recipe_of("stock"),
-            "name": "dummy",
-            "dataset": "matches",
-            "dataset_options": {},
-        },
+        recipe={**recipe_of("stock"), "name": "dummy", "dataset": "matches", "dataset_options": {}},
         data="data/matches",
         lines=("i am so happy today => so very happy", "i am so sad today => so very calm"),
-        file=(["pair"], [["i am so happy today => so very happy"], ["i am so sad today => so very calm"]]),
-        bad=[" "],
-        exported=True,
+        columns=("pair",),
         write=dummy_task.write_matches,
     ),
 ]

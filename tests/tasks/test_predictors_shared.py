@@ -1,58 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every predictor does, whatever its task: batches, lengths, wrong models, and files of any format with interruptions."""
 
-import csv
+import functools
 import gzip
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
 from model_cases import BY_ID, LABEL_NAMES, WORDS
-from toolkit_helpers import assert_close, files_in, torch_threads, write_csv, write_jsonl
+from toolkit_helpers import assert_close, files_in, write_csv, write_jsonl
 from transformers import pipeline
 
 import hf_emotion.serving.bulk as bulk
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
+from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime import batching
 from hf_emotion.serving.bulk import predict_file
 
 
+pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
+
 TEXTS = [f"{' '.join(WORDS[i : i + 1 + 5 * i % 9])} sun{' rain' * (i % 3 == 0)} today" for i in range(14)]
-TALKS = [
-    [("AB"[turn % 2], text) for turn, text in enumerate(TEXTS[count : 2 * count])] for count in (5, 2, 3, 1, 4, 2)
-]
+TALKS = [[("AB"[turn % 2], text) for turn, text in enumerate(TEXTS[n : 2 * n])] for n in (5, 2, 3, 1, 4, 2)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """
-    Attributes:
-        model: a case of model_cases.
-        predictor: its class.
-        items: what it reads, of unequal lengths, in no order of length.
-        changes: fields of its configuration.
-        options: arguments with which it cuts what is too long.
-        known: texts of which it is asked more words; it must name a target.
-        limit: its positions; None: it has no limit.
-    """
-
     model: str
     predictor: type
-    items: list
+    items: list  # of unequal lengths, in no order of length
     changes: dict[str, Any]
-    options: dict[str, Any]
-    limit: int | None = 32
+    options: dict[str, Any]  # with which the predictor cuts what is too long
+    limit: int | None = 32  # the model's positions; None: it has no limit
 
     def item(self, words: list[str]):
-        """Something to predict with these words."""
         text = " ".join(words)
         return [("A", text)] if self.predictor is DialoguePredictor else text
 
@@ -79,40 +68,22 @@ each_case = of_cases(*CASES)
 LABELLED = [name for name in CASES if name != "replies"]
 
 
-@pytest.fixture(autouse=True)
-def single_thread():
-    with torch_threads(1):
-        yield
-
-
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory, tokenizer):
-    """Case -> the folder of its model, saved once."""
-    root, saved = tmp_path_factory.mktemp("predictors"), {}
+    root = tmp_path_factory.mktemp("predictors")
 
+    @functools.cache
     def folder(case: Case) -> Path:
-        if case.model not in saved:
-            saved[case.model] = root / case.model
-            model = BY_ID[case.model].build(**case.changes)
-            pipeline(BY_ID[case.model].task, model=model, tokenizer=tokenizer).save_pretrained(saved[case.model])
-        return saved[case.model]
+        model = BY_ID[case.model].build(**case.changes)
+        pipeline(BY_ID[case.model].task, model=model, tokenizer=tokenizer).save_pretrained(root / case.model)
+        return root / case.model
 
     return folder
 
 
 @pytest.fixture(scope="module")
 def predictor_of(folder_of):
-    """Case -> its predictor, loaded once; with options a new one."""
-    loaded: dict[str, Any] = {}
-
-    def predictor(case: Case, **options):
-        if options:
-            return case.predictor(folder_of(case), device="cpu", **options)
-        if case.model not in loaded:
-            loaded[case.model] = case.predictor(folder_of(case), device="cpu")
-        return loaded[case.model]
-
-    return predictor
+    return functools.cache(lambda case, **options: case.predictor(folder_of(case), device="cpu", **options))
 
 
 @pytest.fixture
@@ -124,33 +95,22 @@ def predictor(case, predictor_of):
 def test_whatever_the_batches(case, predictor, monkeypatch):
     expected = np.concatenate([predictor.probabilities([item]) for item in case.items])
     assert expected.std(axis=0).mean() > 0.01  # an order that is lost would show
+    places = ("runtime.classifying", "tasks.dialogue_emotion.predictor")
+    padded = Mock(wraps=batching.pad_rows)
+    monkeypatch.setattr(f"hf_emotion.{places[case.predictor is DialoguePredictor]}.pad_rows", padded)
     for tokens, chunk, turns in ((1, 4096, 1), (60, 3, 7), (90, 4096, 1024)):
-        for module in ("runtime.classifying", "tasks.dialogue_emotion.predictor"):
-            monkeypatch.setattr(f"hf_emotion.{module}.TOKENS_PER_BATCH", tokens)
+        for place in places:
+            monkeypatch.setattr(f"hf_emotion.{place}.TOKENS_PER_BATCH", tokens)
         monkeypatch.setattr("hf_emotion.runtime.batching.CHUNK", chunk)
         monkeypatch.setattr("hf_emotion.tasks.dialogue_emotion.predictor.UTTERANCES_PER_BATCH", turns)
+        padded.reset_mock()
         found = predictor.probabilities(case.items)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@of_cases("emotions", "targets", "dialogues")
-def test_batches_keep_the_budget(case, predictor, monkeypatch):
-    """What is read together is neither one item nor one pair of text and target alone."""
-    sizes = []
-    place = "tasks.dialogue_emotion.predictor" if case.predictor is DialoguePredictor else "runtime.classifying"
-    pad = f"hf_emotion.{place}.pad_rows"
-    original = batching.pad_rows
-
-    def watched(tokenizer, batch, **options):
-        sizes.append([len(ids) for ids in batch["input_ids"]])
-        return original(tokenizer, batch, **options)
-
-    monkeypatch.setattr(pad, watched)
-    monkeypatch.setattr(f"hf_emotion.{place}.TOKENS_PER_BATCH", 90)
-    predictor.probabilities(case.items)
-    assert 1 < len(sizes) < sum(map(len, sizes)) / 2
-    assert all(max(lengths) * len(lengths) <= 90 for lengths in sizes)
+        sizes = [[len(ids) for ids in call.args[1]["input_ids"]] for call in padded.call_args_list]
+        assert all(len(lengths) == 1 or max(lengths) * len(lengths) <= tokens for lengths in sizes)
+    # What is read together is neither one item nor one pair of text and target alone.
+    assert case.limit is None or 1 < len(sizes) < sum(map(len, sizes)) / 2
 
 
 @of_cases(*LABELLED)
@@ -196,9 +156,8 @@ def test_no_items_and_a_generator_of_items(case, predictor):
 @each_case
 def test_lengths_that_cannot_be(case, folder_of):
     for length in (2, 0, -1, *([] if case.limit is None else [case.limit + 1])):
-        message = f"`max_length` must be a whole number .*got {length}"
-        message = message if case.limit is None else f"between 3 and the .*'s {case.limit}"
-        with pytest.raises(ValueError, match=message):
+        message = "must be a whole number .*got {length}" if case.limit is None else "between 3 and the .*'s {limit}"
+        with pytest.raises(ValueError, match=message.format(length=length, limit=case.limit)):
             case.predictor(folder_of(case), device="cpu", max_length=length)
 
 
@@ -222,7 +181,6 @@ def test_what_is_too_long_is_cut_and_counted_once(case, predictor_of, caplog, mo
 
 @each_case
 def test_the_predictor_of_another_task(case, folder_of, predictor):
-    """It names the one that fits, in one line, of folders and of model objects."""
     assert type(load_predictor(folder_of(case))) is case.predictor
     for other in set(CLASSES) - {case.predictor}:
         for given in ((folder_of(case),), (predictor.model, predictor.tokenizer)):
@@ -245,16 +203,15 @@ def test_nothing_to_read(case, predictor, text):
 
 # Files
 
+FORMATS = [("csv", "jsonl", 1), ("tsv", "parquet", 6), ("jsonl", "csv", 4), ("parquet", "tsv", 100)]
+ENDINGS = [("emotions", ending) for ending in ("csv", "jsonl", "parquet", "csv.gz")] + [("dialogues", "jsonl")]
 FILES = ["emotions", "targets", "dialogues"]  # a number of labels, none, one for each of several rows
 
 
 def rows_of(case: Case) -> list[dict[str, str]]:
     if case.predictor is DialoguePredictor:
-        return [
-            {"dialogue": f"t{number}", "speaker": speaker, "utterance": text, "n": f"{number}-{turn}"}
-            for number, turns in enumerate(case.items)
-            for turn, (speaker, text) in enumerate(turns)
-        ]
+        turns = [(number, n, *turn) for number, item in enumerate(case.items) for n, turn in enumerate(item)]
+        return [{"dialogue": f"t{t}", "speaker": who, "utterance": text, "n": f"{t}-{n}"} for t, n, who, text in turns]
     return [{"text": text, "n": f'{number}, "x"\n'} for number, text in enumerate(case.items)]
 
 
@@ -268,21 +225,14 @@ def write(path: Path, rows: list[dict]) -> Path:
 
 
 def read(path: Path) -> list[dict]:
-    """Rows of an output, the predictions of CSV as in the other formats."""
-    if path.suffix == ".parquet":
-        return pyarrow.parquet.read_table(path).to_pylist()
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True))
-    for row in rows:
+    rows = [row for _, row in read_rows(path)]
+    for row in rows if path.suffix in (".csv", ".tsv") else ():
         row["predicted_labels"] = [label for label in row["predicted_labels"].split("|") if label]
         row["predicted_scores"] = [float(score) for score in row["predicted_scores"].split("|") if score]
     return rows
 
 
 def check(case: Case, predictor, path: Path, given: list[dict], **options) -> None:
-    """The rows of an output, in their order and with their own columns, have the answers of the predictor."""
     expected, _ = predictor.of_items(case.items, *options.values())
     found = read(path)
     names = ["predicted_labels", "predicted_scores", "truncated", "unknown", "predicted_language"]
@@ -298,10 +248,6 @@ def run(predictor, source: Path, output: Path, rows_per_part: int = 4, **options
     return predict_file(predictor, source, output, rows_per_part=rows_per_part, progress=False, **options)
 
 
-class Interruption(Exception):
-    pass
-
-
 @pytest.fixture
 def asked(predictor, monkeypatch) -> SimpleNamespace:
     """The items that the model was asked for, call by call, and after how many calls it fails."""
@@ -310,7 +256,7 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
 
     def watched(items, *arguments):
         if state.fail_at is not None and len(state.calls) >= state.fail_at:
-            raise Interruption
+            raise KeyboardInterrupt
         state.calls.append(list(items))
         return original(items, *arguments)
 
@@ -319,37 +265,21 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
 
 
 @of_cases(*FILES)
-@pytest.mark.parametrize(
-    ("source", "output"), [("csv", "jsonl"), ("tsv", "parquet"), ("jsonl", "csv"), ("parquet", "tsv")]
-)
-def test_formats(case, predictor, source, output, tmp_path):
+@pytest.mark.parametrize(("source", "to", "rows_per_part"), FORMATS)
+def test_formats_whatever_the_parts(case, predictor, asked, source, to, rows_per_part, tmp_path):
     given = rows_of(case)
     path = write(tmp_path / f"in.{source}", given)
     before = path.read_bytes()
-    assert run(predictor, path, tmp_path / f"out.{output}") == {"rows": len(given), "skipped": 0}
-    check(case, predictor, tmp_path / f"out.{output}", given)
-    assert sorted(files_in(tmp_path)) == [path.name, f"out.{output}"] and path.read_bytes() == before
-
-
-@of_cases(*FILES)
-@pytest.mark.parametrize("rows_per_part", [1, 6, 100])
-def test_whatever_the_parts(case, predictor, asked, tmp_path, rows_per_part):
-    given = rows_of(case)
-    run(predictor, write(tmp_path / "in.csv", given), tmp_path / "out.jsonl", rows_per_part)
-    check(case, predictor, tmp_path / "out.jsonl", given)
-    calls = asked.calls[:-1]  # the last one is the check's
+    assert run(predictor, path, tmp_path / f"out.{to}", rows_per_part) == {"rows": len(given), "skipped": 0}
+    calls = list(asked.calls)
     assert [item for call in calls for item in call] == case.items  # no dialogue stands in two parts
     assert len(calls) == {1: len(case.items), 100: 1}.get(rows_per_part, len(calls))
-
-
-@of_cases("targets", "aspects")
-def test_top_k_is_for_emotions(case, predictor):
-    with pytest.raises(ValueError, match="`top_k` is for emotions"):
-        predictor.of_items(["the sun"], top_k=2)
+    check(case, predictor, tmp_path / f"out.{to}", given)
+    assert sorted(files_in(tmp_path)) == [path.name, f"out.{to}"] and path.read_bytes() == before
 
 
 @of_cases("emotions", "dialogues")
-def test_top_k(case, predictor, tmp_path):
+def test_top_k(case, predictor, predictor_of, tmp_path):
     given = rows_of(case)
     run(predictor, write(tmp_path / "in.csv", given), tmp_path / "out.jsonl", top_k=2)
     check(case, predictor, tmp_path / "out.jsonl", given, top_k=2)
@@ -358,27 +288,22 @@ def test_top_k(case, predictor, tmp_path):
         with pytest.raises(ValueError, match="`top_k` must be a whole number of at least 1"):
             run(predictor, tmp_path / "in.csv", tmp_path / "other.jsonl", top_k=top_k)
     assert sorted(files_in(tmp_path)) == ["in.csv", "out.jsonl"]
+    for name in ("targets", "aspects"):
+        with pytest.raises(ValueError, match="`top_k` is for emotions"):
+            predictor_of(CASES[name]).of_items(["the sun"], top_k=2)
 
 
-@pytest.mark.parametrize(
-    ("case", "ending"),
-    [
-        *((CASES["emotions"], ending) for ending in ("csv", "jsonl", "parquet", "csv.gz")),
-        (CASES["dialogues"], "jsonl"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.model,
-)
+@pytest.mark.parametrize("case, ending", [(CASES[name], end) for name, end in ENDINGS], ids=map("-".join, ENDINGS))
 def test_an_interrupted_job_goes_on_behind_its_last_part(case, predictor, asked, tmp_path, ending, caplog):
     given = rows_of(case)
     source, whole, output = write(tmp_path / "in.csv", given), tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
     run(predictor, source, whole)
     asked.calls.clear()
     asked.fail_at = 2
-    with pytest.raises(Interruption):
+    with pytest.raises(KeyboardInterrupt):
         run(predictor, source, output)
-    parts = tmp_path / f"{output.name}.parts"
     assert not output.exists()
-    assert sorted(files_in(parts)) == ["000000.parquet", "000001.parquet", "job.json"]
+    assert sorted(files_in(tmp_path / f"{output.name}.parts")) == ["000000.parquet", "000001.parquet", "job.json"]
     asked.fail_at = None
     assert run(predictor, source, output) == {"rows": len(given), "skipped": 0}
     assert [item for call in asked.calls for item in call] == case.items  # each once
@@ -388,8 +313,14 @@ def test_an_interrupted_job_goes_on_behind_its_last_part(case, predictor, asked,
     assert sorted(files_in(tmp_path)) == sorted(["in.csv", whole.name, output.name])
 
 
+def stop_before_the_parts_are_joined(*arguments, **options) -> None:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(bulk, "_merge", lambda *arguments: 1 / 0)
+        run(*arguments, **options)
+
+
 @of_cases("emotions", "dialogues")
-def test_a_gap_is_filled(case, predictor, asked, tmp_path, monkeypatch):
+def test_a_gap_is_filled(case, predictor, asked, tmp_path):
     """Also if a job ended while its parts were joined, or with rows that are skipped."""
     given = [dict(row) for row in rows_of(case)]
     column = "utterance" if case.predictor is DialoguePredictor else "text"
@@ -397,9 +328,7 @@ def test_a_gap_is_filled(case, predictor, asked, tmp_path, monkeypatch):
         given[number][column] = " "
     source = write(tmp_path / "in.csv", given)
     run(predictor, source, tmp_path / "whole.csv", 2, on_bad_rows="skip")
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(bulk, "_merge", lambda *arguments: 1 / 0)
-        run(predictor, source, tmp_path / "out.csv", 2, on_bad_rows="skip")
+    stop_before_the_parts_are_joined(predictor, source, tmp_path / "out.csv", 2, on_bad_rows="skip")
     (tmp_path / "out.csv.parts" / "000001.parquet").unlink()
     asked.calls.clear()
     assert run(predictor, source, tmp_path / "out.csv", 2, on_bad_rows="skip") == {"rows": len(given), "skipped": 3}
@@ -408,32 +337,23 @@ def test_a_gap_is_filled(case, predictor, asked, tmp_path, monkeypatch):
 
 
 @of_cases("emotions", "dialogues")
-def test_parts_of_another_job(case, predictor_of, tmp_path, monkeypatch):
+def test_parts_of_another_job(case, predictor_of, folder_of, tmp_path):
     predictor, source, output = predictor_of(case), write(tmp_path / "in.csv", rows_of(case)), tmp_path / "out.csv"
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(bulk, "_merge", lambda *arguments: 1 / 0)
-        run(predictor, source, output)
-    before, content = files_in(tmp_path / "out.csv.parts"), source.read_text(encoding="utf-8")
-    kept = tmp_path / "kept.csv"
-    tuned, shorter = predictor_of(case, dtype="float32"), predictor_of(case, max_length=20)
+    stop_before_the_parts_are_joined(predictor, source, output)
+    before, content, kept = files_in(tmp_path / "out.csv.parts"), source.read_text("utf-8"), tmp_path / "kept.csv"
+    tuned, shorter = case.predictor(folder_of(case), device="cpu"), predictor_of(case, max_length=20)
     with torch.no_grad():
         next(own for name, own in tuned.model.named_parameters() if "classifier" in name).add_(1e-3)
-    others = [
-        (predictor, {"top_k": 2}),
-        (predictor, {"rows_per_part": 2}),
-        (tuned, {}),
-        (shorter, {}),
-        (predictor, {}),
-    ]
-    for other, options in others:
-        if (other, options) == others[-1]:  # the same model over another source
+    others = [(predictor, {"top_k": 2}), (predictor, {"rows_per_part": 2}), (tuned, {}), (shorter, {})]
+    for other, options in (*others, (predictor, {})):
+        if (other, options) == (predictor, {}):  # the same model over another source
             source.rename(kept)
             source.write_text(content.replace("today", "not"), encoding="utf-8")
         with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
             run(other, source, output, **options)
     assert files_in(tmp_path / "out.csv.parts") == before and not output.exists()
     kept.replace(source)  # the same model from another process goes on
-    assert run(predictor_of(case, dtype="float32"), source, output)["rows"] == len(rows_of(case))
+    assert run(case.predictor(folder_of(case), device="cpu"), source, output)["rows"] == len(rows_of(case))
 
 
 @of_cases(*FILES)
@@ -448,15 +368,14 @@ def test_rows_without_a_text(case, predictor_of, tmp_path, monkeypatch, ending, 
     source, output = write(tmp_path / f"in.{ending}", given), tmp_path / "out.jsonl"
     with monkeypatch.context() as patch:
         patch.setattr(predictor, "of_items", None)
-        place = "line (2|3)" if ending == "csv" else "line 1"
-        message = rf"in\.{ending}, {place}: the text is empty or no string.*on_bad_rows='skip'"
+        message = rf"in\.{ending}, line {'(2|3)' if ending == 'csv' else 1}: the text is empty or no string.*'skip'"
         with pytest.raises(ValueError, match=message):
             run(predictor, source, output)
     assert sorted(files_in(tmp_path)) == [source.name]
     assert run(predictor, source, output, on_bad_rows="skip") == {"rows": len(given), "skipped": 3}
     found = read(output)
-    assert [number for number, row in enumerate(found) if row["predicted_labels"] is None] == bad
-    assert [number for number, row in enumerate(found) if row["predicted_scores"] is None] == bad
+    for name in ("predicted_labels", "predicted_scores"):
+        assert [number for number, row in enumerate(found) if row[name] is None] == bad
     kept = [row for number, row in enumerate(given) if number not in bad]
     run(predictor, write(tmp_path / "kept.jsonl", kept), tmp_path / "kept-out.jsonl")
     rows = lambda given: [[row[n] for n in ("n", "predicted_labels", "predicted_scores")] for row in given]  # noqa: E731

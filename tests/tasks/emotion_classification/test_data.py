@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loaders: GoEmotions, one's own files, the corpora that come with the package."""
+"""Loaders: GoEmotions, one's own files, the corpora that come with the package, the six emotions, and what is oversampled."""
 
 import collections
 import itertools
@@ -9,66 +9,54 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 import pytest
-from datasets import Dataset, DatasetDict
-from toolkit_helpers import write_csv, write_jsonl
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from toolkit_helpers import feelings_rows, write_csv, write_jsonl, write_meld
 
 from hf_emotion import load_dataset_for, load_recipe, train
 from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.data.rows import packaged_rows
-from hf_emotion.data.splits import label_names
+from hf_emotion.data.splits import label_names, oversample_minorities
 from hf_emotion.tasks import corpus_of
 from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, TAXONOMIES, group_index
 
 
-ROW = "fine\t27\tid1\n"
+EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
+COUNTS = {"sadness": 7, "joy": 11, "love": 3, "anger": 4, "fear": 1, "surprise": 2}
+JOY = ["joy", "anger"]
+ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
 
 
-def goemotions_folder(root: Path, **splits: str | bytes) -> Path:
+def goemotions_folder(root: Path, **splits: str) -> Path:
     """A data folder with GoEmotions files; splits that are not given hold one row."""
-    folder = root / "goemotions"
-    folder.mkdir(parents=True, exist_ok=True)
+    (root / "goemotions").mkdir(parents=True, exist_ok=True)
     for name in ("train", "dev", "test"):
-        content = splits.get(name, ROW)
-        (folder / f"{name}.tsv").write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        (root / "goemotions" / f"{name}.tsv").write_bytes(splits.get(name, "fine\t27\tid1\n").encode("utf-8"))
     return root
 
 
 def named(dataset: Dataset) -> list[list[str]]:
-    """Labels of each row as names."""
     names = label_names(dataset)
     return [[names[i] for i in (row if isinstance(row, list) else [row])] for row in dataset["labels"]]
 
 
 class TestTaxonomies:
-    def test_the_28_labels_in_the_published_order(self):
-        assert len(GOEMOTIONS) == 28
-        assert GOEMOTIONS[:3] == ["admiration", "amusement", "anger"]
-        assert GOEMOTIONS[-2:] == ["surprise", "neutral"]
-        assert GOEMOTIONS[:-1] == sorted(GOEMOTIONS[:-1])
-
-    @pytest.mark.parametrize(
-        ("taxonomy", "groups"),
-        [
-            ("ekman", ["anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"]),
-            ("sentiment", ["positive", "negative", "ambiguous", "neutral"]),
-        ],
-    )
-    def test_every_label_stands_in_one_group(self, taxonomy, groups):
-        assert list(TAXONOMIES[taxonomy]) == groups
-        members = [label for group in TAXONOMIES[taxonomy].values() for label in group]
-        assert sorted(members) == sorted(GOEMOTIONS)
-        assert TAXONOMIES[taxonomy]["neutral"] == ["neutral"]
+    def test_every_one_of_the_28_labels_stands_in_one_group(self):
+        assert len(GOEMOTIONS) == 28 and GOEMOTIONS[:3] == ["admiration", "amusement", "anger"]
+        assert GOEMOTIONS[-2:] == ["surprise", "neutral"] and GOEMOTIONS[:-1] == sorted(GOEMOTIONS[:-1])
+        groups = {name: list(TAXONOMIES[name]) for name in ("ekman", "sentiment")}
+        assert groups["ekman"] == ["anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"]
+        assert groups["sentiment"] == ["positive", "negative", "ambiguous", "neutral"]
+        for taxonomy in groups:
+            members = [label for group in TAXONOMIES[taxonomy].values() for label in group]
+            assert sorted(members) == sorted(GOEMOTIONS) and TAXONOMIES[taxonomy]["neutral"] == ["neutral"]
 
     def test_positions_follow_the_order_of_the_labels_at_hand(self):
         backwards = list(reversed(GOEMOTIONS))
         groups = group_index("ekman", backwards)
         assert {backwards[i] for i in groups["sadness"]} == set(EKMAN["sadness"])
-
-    def test_other_labels_are_refused(self):
         with pytest.raises(ValueError, match="taxonomy 'ekman' groups the 28 GoEmotions labels.*'rage'"):
             group_index("ekman", ["rage" if label == "anger" else label for label in GOEMOTIONS])
 
@@ -82,32 +70,26 @@ class TestGoEmotionsFiles:
         assert train.column_names == ["id", "text", "labels"]
         assert train["id"][:] == ["ab1", "ab2"]
         assert train["labels"][:] == [[0, 17], [27]]  # sorted
-        assert named(train) == [["admiration", "joy"], ["neutral"]]
-        assert label_names(train) == GOEMOTIONS and (label_matrix(train).ndim == 2)
+        assert label_names(train) == GOEMOTIONS and named(train) == [["admiration", "joy"], ["neutral"]]
         assert named(splits["validation"]) == [["anger"]]
+        matrix = label_matrix(train)
+        assert matrix.dtype == np.int8 and matrix.shape == (2, 28)
+        assert [np.flatnonzero(row).tolist() for row in matrix] == train["labels"][:] and matrix.max() == 1
 
     def test_text_is_left_as_it_is(self, tmp_path):
-        texts = [
-            'He said "no',  # one quote alone swallows rows wherever quoting is on
-            '"quoted" text',
-            "  spaces  kept ",
-            "None",
-            "\N{RIGHT DOUBLE QUOTATION MARK}\N{FIRE}",
-            "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rnine",  # only a newline ends a row
-            "that\x92s",
-            "cafe\u0301",
-        ]
+        lines = "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rnine"  # only a newline ends a row
+        # One quote alone swallows rows wherever quoting is on.
+        texts = ['He said "no', '"quoted" text', "  spaces  kept ", "None", "\N{RIGHT DOUBLE QUOTATION MARK}\N{FIRE}"]
+        texts += [lines, "that\x92s", "cafe\u0301"]
         rows = "".join(f"{text}\t{i}\tid{i}\n" for i, text in enumerate(texts))
         found = load_dataset_for("goemotions", goemotions_folder(tmp_path, train=rows))["train"]["text"][:]
         # But control characters are read as those of Windows-1252.
-        lines = texts[5].replace("\x85", "\N{HORIZONTAL ELLIPSIS}")
+        lines = lines.replace("\x85", "\N{HORIZONTAL ELLIPSIS}")
         assert found == [*texts[:5], lines, "that\N{RIGHT SINGLE QUOTATION MARK}s", "caf\xe9"]
 
-    @pytest.mark.parametrize("between", ["\n", "\r\n"])
-    @pytest.mark.parametrize("last", [True, False])
-    def test_line_ends(self, tmp_path, between, last):
-        folder = goemotions_folder(tmp_path, train=f"one\t1\ta{between}two\t2\tb{between if last else ''}")
-        train = load_dataset_for("goemotions", folder)["train"]
+    @pytest.mark.parametrize("content", ["one\t1\ta\ntwo\t2\tb", "one\t1\ta\r\ntwo\t2\tb\r\n"])
+    def test_line_ends(self, tmp_path, content):
+        train = load_dataset_for("goemotions", goemotions_folder(tmp_path, train=content))["train"]
         assert train["text"][:] == ["one", "two"] and train["id"][:] == ["a", "b"]
 
     @pytest.mark.parametrize("taxonomy", ["ekman", "sentiment"])
@@ -138,69 +120,50 @@ class TestRegistry:
 
     def test_without_folder_the_hub_is_asked(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        asked = []
-
-        def load_dataset(*arguments):
-            asked.append(arguments)
-            row = {"text": "cafe\u0301 ", "labels": [27, 2], "id": "hub1"}
-            return DatasetDict({split: Dataset.from_list([row]) for split in ("train", "validation", "test")})
-
-        monkeypatch.setattr("datasets.load_dataset", load_dataset)
+        row = {"text": "cafe\u0301 ", "labels": [27, 2], "id": "hub1"}
+        parts = {split: Dataset.from_list([row]) for split in ("train", "validation", "test")}
+        monkeypatch.setattr("datasets.load_dataset", asked := Mock(return_value=DatasetDict(parts)))
         splits = load_dataset_for("goemotions", taxonomy="ekman")
-        assert asked == [("google-research-datasets/go_emotions", "simplified")]
+        asked.assert_called_once_with("google-research-datasets/go_emotions", "simplified")
         assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}
 
-    @pytest.mark.parametrize(
-        "corpus, files",
-        [
+    def test_a_corpus_that_the_hub_does_not_give_can_come_from_a_folder(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=ConnectionError("no way out")))
+        for corpus, files in (
             ("goemotions", "`goemotions` with train.tsv, dev.tsv, test.tsv"),
             ("emotion6", "`emotion6` with train.txt, val.txt, test.txt"),
             ("tweet_emoji", "`tweeteval/emoji` with train_text.txt, train_labels.txt, val_text.txt"),
-        ],
-    )
-    def test_a_corpus_that_the_hub_does_not_give_can_come_from_a_folder(self, monkeypatch, corpus, files):
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=ConnectionError("no way out")))
-        with pytest.raises(OSError, match=f"no way out.*`data_dir`.*{re.escape(files)}"):
-            load_dataset_for(corpus)
+        ):
+            with pytest.raises(OSError, match=f"no way out.*`data_dir`.*{re.escape(files)}"):
+                load_dataset_for(corpus)
 
 
-class TestDuplicates:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        rows = lambda *texts: "".join(f"{text}\t{i}\t{i}\n" for i, text in enumerate(texts))  # noqa: E731
-        parts = {"train": rows("a", "a", "a", "b", "c", "A"), "dev": rows("a", "d"), "test": rows("b", "d", "d", "e")}
-        return goemotions_folder(tmp_path, **parts)
-
-    def test_distinct_texts_are_counted_and_reported(self, folder, caplog):
-        report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
-        report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
-        assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
-        assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
-
-    def test_dedupe_takes_them_out_of_train_alone(self, folder, caplog):
-        splits = load_dataset_for("goemotions", folder, dedupe=True)
-        assert splits["train"]["text"][:] == ["c", "A"] and splits["train"]["labels"][:] == [[4], [5]]
-        assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
-        assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
-
-    def test_without_held_out_parts(self):
-        splits = DatasetDict({"train": Dataset.from_dict({"text": ["a", "a"]})})
-        assert remove_duplicates(splits)["train"]["text"][:] == ["a", "a"]
+def test_duplicates(tmp_path, caplog):
+    rows = lambda *texts: "".join(f"{text}\t{i}\t{i}\n" for i, text in enumerate(texts))  # noqa: E731
+    parts = {"train": rows("a", "a", "a", "b", "c", "A"), "dev": rows("a", "d"), "test": rows("b", "d", "d", "e")}
+    folder = goemotions_folder(tmp_path, **parts)
+    report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
+    report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
+    assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
+    assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
+    caplog.clear()
+    splits = load_dataset_for("goemotions", folder, dedupe=True)
+    assert splits["train"]["text"][:] == ["c", "A"] and splits["train"]["labels"][:] == [[4], [5]]
+    assert splits["validation"]["text"][:] == ["a", "d"] and len(splits["test"]) == 4
+    assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
+    alone = DatasetDict({"train": splits["validation"].select([0, 0])})  # without held-out parts
+    assert remove_duplicates(alone)["train"]["text"][:] == ["a", "a"]
 
 
 def load(folder: Path, **options) -> DatasetDict:
     return load_dataset_for("files", folder, **options)
 
 
-def write_parts(folder: Path, rows: list[list[str]], header=("text", "label"), parts=("train", "dev")) -> Path:
+def write_parts(folder: Path, rows: list[list[str]], header=("text", "label"), parts=("train", "dev", "test")) -> Path:
     for part in parts:
         write_csv(folder / f"{part}.csv", list(header), rows)
     return folder
-
-
-PARTS = ("train", "validation", "test")
-ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
 
 
 class TestFormats:
@@ -246,26 +209,19 @@ class TestFormats:
         assert [number for number, _ in rows] == list(range(1, 5001))
         assert rows[4999][1] == {"text": "t4999", "label": ["joy"]}
 
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
-        [
+    def test_malformed_files_name_file_and_line(self, tmp_path):
+        for name, content, message in (
             ("a.csv", "text,label\nx,joy\ny,joy,more\n", "line 3: the header has 2 columns and the row has more"),
             ("a.csv", "text,label\nx,joy\ny\n", "line 3: the header has 2 columns and the row has fewer"),
             ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
             ("a.csv", 'text,label\nx,joy\n"y,joy\n', "line 3: malformed CSV"),
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
-            (
-                "a.jsonl",
-                '{"text": "x"}\n{"text": "y", "text": "z"}\n',
-                "line 2: no valid JSON: a key is there more than",
-            ),
+            ("a.jsonl", '{"text": "x"}\n{"text": "y", "text": "z"}\n', "line 2: no valid JSON: a key is there more"),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
-        ],
-    )
-    def test_malformed_files_name_file_and_line(self, tmp_path, name, content, message):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
-            list(read_rows(tmp_path / name))
+        ):
+            (tmp_path / name).write_text(content, encoding="utf-8")
+            with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
+                list(read_rows(tmp_path / name))
 
     def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog):
         (tmp_path / "train.csv").write_text("text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5)
@@ -276,98 +232,92 @@ class TestFormats:
     @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
     def test_a_repeated_column(self, tmp_path, read):
         path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
-        twice = pyarrow.table([["a day"], ["joy"], ["anger"]], names=["text", "label", "label"])
-        pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
-        with pytest.raises(ValueError, match="b.parquet.*2 times"):
-            list(read_rows(tmp_path / "b.parquet"))
         with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
             read(path)
 
-    def test_unknown_ending_and_no_file(self, tmp_path):
+    def test_files_that_cannot_be_read(self, tmp_path):
+        twice = pyarrow.table([["a day"], ["joy"], ["anger"]], names=["text", "label", "label"])
+        pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
         (tmp_path / "a.xls").write_text("x")
-        with pytest.raises(ValueError, match=r"a.xls: the file name must end in one of .*'\.csv'"):
-            list(read_rows(tmp_path / "a.xls"))
-        with pytest.raises(FileNotFoundError, match="no such file: .*b.csv"):
-            list(read_rows(tmp_path / "b.csv"))
+        for name, error, message in (
+            ("b.parquet", ValueError, "b.parquet.*2 times"),
+            ("a.xls", ValueError, r"a.xls: the file name must end in one of .*'\.csv'"),
+            ("b.csv", FileNotFoundError, "no such file: .*b.csv"),
+        ):
+            with pytest.raises(error, match=message):
+                list(read_rows(tmp_path / name))
 
 
 class TestOwnFiles:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        return write_parts(tmp_path, ROWS, parts=PARTS)
-
     def test_a_list_of_labels_in_a_test_part_of_single_labels(self, tmp_path):
         """It would make the whole corpus multi-label."""
-        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": "b", "label": "anger"}])
-        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        write_parts(tmp_path, ROWS, parts=("train", "dev"))
         write_jsonl(tmp_path / "test.jsonl", [{"text": "c", "label": "joy"}, {"text": "d", "label": ["joy"]}])
         with pytest.raises(ValueError, match=r"test.jsonl, line 2: .*one label.*got \['joy'\]"):
             load(tmp_path)
         splits = load(tmp_path, on_bad_rows="skip")
-        assert not (label_matrix(splits["train"]).ndim == 2) and splits["test"]["text"][:] == ["c"]
+        ids = label_matrix(splits["train"])
+        assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1] and splits["test"]["text"][:] == ["c"]
 
-    def test_a_part_of_several_labels_without_any(self, folder, caplog):
+    def test_a_part_of_several_labels_without_any(self, tmp_path, caplog):
         for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "")):
-            write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
-        load(folder, label_separator="|")
+            write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
+        load(tmp_path, label_separator="|")
         assert re.search(r"test.csv: none of its 2 rows has a label", caplog.text)
         assert "validation.csv" not in caplog.text
 
-    def test_no_label_at_all(self, tmp_path):
-        write_parts(tmp_path, [["a", ""], ["b", ","]])
-        with pytest.raises(ValueError, match="no row has a label; name their column with label_column"):
-            load(tmp_path, label_separator=",")
+    def test_refused(self, tmp_path):
+        csv, joy = "text,label\nx is fine,joy\ny is not,anger\n", {"label_columns": JOY}
+        no_column = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
+        for content, options, message in (
+            ('text,label\na,\nb,","\n', {"label_separator": ","}, "no row has a label; name their column with"),
+            ("id;note;label\n1;a, b;joy\n", {}, r"no column 'text'; the columns are \['id', 'label', 'note'\]"),
+            (csv, {"label_separator": ""}, "`label_separator` splits"),
+            (csv, {"label_columns": ["nix", "label"]}, no_column),
+            (csv, {"id_column": "nix"}, no_column),
+            ("text,joy,anger\na,1,0\n", {**joy, "label_separator": "|"}, "`label_separator`.*`label_columns`"),
+            ("text,joy,anger\na,0,2\n", joy, r"line 2: .* must hold 0 or 1, got \{'anger': '2'\}"),
+        ):
+            for part in ("train", "dev"):
+                (tmp_path / f"{part}.csv").write_text(content)
+            with pytest.raises(ValueError, match=message):
+                load(tmp_path, **options)
 
-    def test_separator(self, folder):
-        write_parts(folder, [["a", "joy | anger"], ["b", "fear"], ["c", ""], ["d", "joy|joy|"]], parts=PARTS)
-        train = load(folder, label_separator="|")["train"]
-        assert (label_matrix(train).ndim == 2) and label_names(train) == ["anger", "fear", "joy"]
-        assert train["labels"][:] == [[0, 2], [1], [], [2]]
-
-    def test_a_wrong_column_lists_those_of_the_separator_that_splits_the_header(self, tmp_path):
-        (tmp_path / "x.csv").write_text("id;comment;label\n1;a, b;joy\n")
-        with pytest.raises(ValueError, match=r"no column 'text'; the columns are \['comment', 'id', 'label'\]"):
-            load(tmp_path / "x.csv")
-
-    def test_an_empty_separator(self, folder):
-        with pytest.raises(ValueError, match="`label_separator` splits"):
-            load(folder, label_separator="")
-
-    def test_a_cell_is_one_label_without_a_separator(self, folder):
-        rows = [["a", "joy|other"], ["b", "None"], ["None", "NA"], *ROWS]
-        write_csv(folder / "train.csv", ["text", "label"], rows)
-        train = load(folder)["train"]
+    def test_cells(self, tmp_path):
+        write_parts(tmp_path, [["a", "joy | anger"], ["b", "None"], ["NA", ""], ["d", "joy|joy|"]])
+        train = load(tmp_path, label_separator="|")["train"]
+        assert label_matrix(train).ndim == 2 and label_names(train) == ["None", "anger", "joy"]
+        assert train["labels"][:] == [[1, 2], [0], [], [2]] and train["text"][2] == "NA"
+        write_parts(tmp_path, [["a", "joy|other"], ["b", "None"], ["None", "NA"], *ROWS])
+        train = load(tmp_path)["train"]
         assert named(train)[:3] == [["joy|other"], ["None"], ["NA"]] and train["text"][2] == "None"
 
-    def test_indicator_columns(self, folder):
+    def test_indicator_columns(self, tmp_path):
         rows = [["a", "1", "0", "x"], ["b", " 1 ", "1", "y"], ["c", "0", "0", "z"]]
-        write_parts(folder, rows, ("text", "joy", "anger", "other"), PARTS)
-        train = load(folder, label_columns=["joy", "anger"], id_column="other")["train"]
-        assert label_names(train) == ["joy", "anger"]
-        assert train["labels"][:] == [[0], [0, 1], []]
+        write_parts(tmp_path, rows, ("text", "joy", "anger", "other"))
+        train = load(tmp_path, label_columns=JOY, id_column="other")["train"]
+        assert label_names(train) == JOY and train["labels"][:] == [[0], [0, 1], []]
         assert train["id"][:] == ["x", "y", "z"]
-        write_csv(folder / "train.csv", ["text", "joy", "anger", "other"], [["a", "0", "2", "x"]])
-        with pytest.raises(ValueError, match=r"line 2: label columns must hold 0 or 1, got \{'anger': '2'\}"):
-            load(folder, label_columns=["joy", "anger"])
-        write_csv(folder / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
-        train = load(folder, label_columns=["joy", "anger"])["train"]
-        assert train["labels"][:] == [[1], [0]]  # as pandas and R write them
-        (folder / "train.csv").unlink()
-        truths = [{"text": "a", "joy": True, "anger": False, "other": "x"}]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(truths), folder / "train.parquet")
-        assert named(load(folder, label_columns=["joy", "anger"])["train"]) == [["joy"]]
+        write_csv(tmp_path / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
+        assert load(tmp_path, label_columns=JOY)["train"]["labels"][:] == [[1], [0]]  # as pandas and R write them
 
-    @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-    def test_lists(self, tmp_path, ending):
+    def test_indicator_columns_of_parquet(self, tmp_path):
+        """Truth values, and columns with gaps, which hold 1.0 for 1."""
+        truths = [{"text": "a", "joy": True, "anger": False}, {"text": "b", "joy": True, "anger": True}]
+        gaps = [{"text": "a", "joy": 1.0, "anger": 0.0, "number": 7.0}, {"text": "b", "joy": 1.0, "anger": 1.0}]
+        for rows, options in ((truths, {}), (gaps, {"id_column": "number"})):
+            for part in ("train", "dev"):
+                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{part}.parquet")
+            train = load(tmp_path, label_columns=JOY, **options)["train"]
+            assert named(train) == [["joy"], ["joy", "anger"]]
+        assert train["id"][:] == ["7", "train-2"]
+
+    def test_lists(self, tmp_path):
         rows = [{"text": "a", "label": ["joy", "anger"]}, {"text": "b", "label": []}, {"text": "c", "label": ["joy"]}]
-        for split in ("train", "validation"):
-            if ending == "jsonl":
-                write_jsonl(tmp_path / f"{split}.jsonl", rows)
-            else:
-                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
-        train = load(tmp_path)["train"]
-        assert label_matrix(train).ndim == 2
-        assert named(train) == [["anger", "joy"], [], ["joy"]]
+        write_jsonl(tmp_path / "train.jsonl", rows)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "validation.parquet")
+        for part in load(tmp_path).values():
+            assert label_matrix(part).ndim == 2 and named(part) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
     def test_forms_of_one_label(self, tmp_path, value):
@@ -377,13 +327,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="train.jsonl, line 6: the column 'label' has no label"):
             load(tmp_path)
         assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], ["joy"], ["1"], ["1"], ["1"]]
-
-    def test_numbers_in_columns_with_gaps(self, tmp_path):
-        rows = [{"text": "a", "joy": 1.0, "anger": 0.0, "number": 7.0}, {"text": "b", "joy": 1.0, "anger": 1.0}]
-        for split in ("train", "dev"):
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
-        train = load(tmp_path, label_columns=["joy", "anger"], id_column="number")["train"]
-        assert named(train) == [["joy"], ["joy", "anger"]] and train["id"][:] == ["7", "train-2"]
 
     def test_empty_items_of_lists(self, tmp_path):
         for split in ("train", "dev"):
@@ -396,17 +339,6 @@ class TestOwnFiles:
             load(tmp_path)
         assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], []]
 
-    def test_a_separator_of_a_column_that_is_not_read(self, tmp_path):
-        write_csv(tmp_path / "train.csv", ["text", "joy", "anger"], [["a", "1", "0"], ["b", "0", "1"]])
-        with pytest.raises(ValueError, match="`label_separator`.*`label_columns`"):
-            load(tmp_path, label_columns=["joy", "anger"], label_separator="|")
-
-    @pytest.mark.parametrize("options", [{"label_columns": ["nix", "label"]}, {"id_column": "nix"}])
-    def test_missing_column(self, folder, options):
-        message = r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
-        with pytest.raises(ValueError, match=message):
-            load(folder, **options)
-
     @pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
     def test_names_of_the_validation_part(self, tmp_path, name):
         write_csv(tmp_path / "train.csv", ["text", "label"], ROWS)
@@ -416,53 +348,26 @@ class TestOwnFiles:
         assert splits["validation"]["text"][:] == ["held out"]
         assert len(splits["train"]) == 3 and list(splits) == ["train", "validation"]
 
-    def test_two_files_for_one_part(self, folder):
-        write_csv(folder / "dev.tsv", ["text", "label"], ROWS, delimiter="\t")
-        with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.tsv"):
-            load(folder)
-
-    def test_capital_endings(self, tmp_path):
+    def test_two_files_for_one_part_and_capital_endings(self, tmp_path):
         write_csv(tmp_path / "train.CSV", ["text", "label"], ROWS)
         assert load(tmp_path)["train"]["text"][:]
+        for name in ("validation.csv", "dev.csv"):
+            write_csv(tmp_path / name, ["text", "label"], ROWS)
+        with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.csv"):
+            load(tmp_path)
 
 
-class TestLabelMatrix:
-    def test_multi_label(self, tmp_path):
-        folder = goemotions_folder(tmp_path, train="a\t27,0\tx\nb\t2\ty\n")
-        matrix = label_matrix(load_dataset_for("goemotions", folder)["train"])
-        expected = [[1 if column in row else 0 for column in range(28)] for row in ([0, 27], [2])]
-        assert matrix.dtype == np.int8 and matrix.tolist() == expected
-
-    def test_single_label(self, tmp_path):
-        ids = label_matrix(load(write_parts(tmp_path, ROWS))["train"])
-        assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1]
-
-
-class TestQuickstart:
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_dataset_for("quickstart")
-
-    @pytest.fixture(scope="class")
-    def rows(self, splits):
-        return [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
-
-    def test_labels(self, splits, rows):
-        assert all(label_names(split) == GOEMOTIONS for split in splits.values())
-        counts = collections.Counter(label for _, labels in rows for label in labels)
-        assert set(counts) == set(GOEMOTIONS)
-        assert min(counts.values()) >= 16
-        assert sum(len(labels) > 1 for _, labels in rows) >= 20
-        assert all(labels for _, labels in rows)
-
-    def test_every_label_in_every_part(self, splits):
-        for split in splits.values():
-            assert {label for labels in named(split) for label in labels} == set(GOEMOTIONS)
-
-    def test_no_sentence_twice(self, splits, rows):
-        texts = collections.Counter(" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows)
-        assert [text for text, count in texts.items() if count > 1] == []
-        assert set(duplicates_between_splits(splits).values()) == {0}
+def test_quickstart():
+    splits = load_dataset_for("quickstart")
+    rows = [row for split in splits.values() for row in zip(split["text"], named(split), strict=True)]
+    counts = collections.Counter(label for _, labels in rows for label in labels)
+    assert min(counts.values()) >= 16
+    assert all(labels for _, labels in rows) and sum(len(labels) > 1 for _, labels in rows) >= 20
+    for split in splits.values():
+        assert label_names(split) == GOEMOTIONS
+        assert {label for labels in named(split) for label in labels} == {*GOEMOTIONS}
+    assert len({" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows}) == len(rows)
+    assert set(duplicates_between_splits(splits).values()) == {0}
 
 
 class TestLanguages:
@@ -491,3 +396,116 @@ class TestLanguages:
         with pytest.raises(ValueError, match=message):
             train(load_recipe("quickstart", ["dataset=languages"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+def emotion6_folder(folder: Path, **content: str) -> Path:
+    (folder / "emotion6").mkdir(parents=True)
+    for name in ("train", "val", "test"):
+        text = content.get(name, f"{name} a;joy\n{name} b;fear\n")
+        (folder / "emotion6" / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    return folder
+
+
+def rows_of(dataset: Dataset) -> list[tuple[str, str, str]]:
+    names = label_names(dataset)
+    return [(row["id"], row["text"], names[row["labels"]]) for row in dataset]
+
+
+def label_counts(dataset: Dataset) -> dict[str, int]:
+    return dict(collections.Counter(label for *_, label in rows_of(dataset)))
+
+
+def labelled(counts: dict[str, int]) -> Dataset:
+    """A single-label data set whose classes have these sizes, one after the other by turns."""
+    turns = itertools.product(range(max(counts.values())), counts)
+    texts = [f"{name} {number}" for number, name in turns if number < counts[name]]
+    features = Features({"id": Value("string"), "text": Value("string"), "labels": ClassLabel(names=list(counts))})
+    labels = [text.split()[0] for text in texts]
+    return Dataset.from_dict({"id": texts, "text": texts, "labels": labels}, features=features)
+
+
+class TestEmotion6:
+    def test_rows(self, tmp_path):
+        """The last semicolon splits; the labels have the ids of the Hub."""
+        train = "i am sad;sadness\r\nso; happy ;joy\r\n;;fear\nlove;anger;love\n"
+        splits = load_dataset_for("emotion6", emotion6_folder(tmp_path, train=train, val="a\u2028b;love"))
+        assert list(splits) == ["train", "validation", "test"]
+        assert all(label_names(split) == EMOTIONS for split in splits.values())
+        rows = [("i am sad", "sadness"), ("so; happy ", "joy"), (";", "fear"), ("love;anger", "love")]
+        assert rows_of(splits["train"]) == [(f"train-{i}", *row) for i, row in enumerate(rows, 1)]
+        assert rows_of(splits["validation"]) == [("validation-1", "a\u2028b", "love")]
+        assert rows_of(splits["test"]) == [("test-1", "test a", "joy"), ("test-2", "test b", "fear")]
+
+    def test_without_folder_the_hub_is_asked(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        features = Features({"text": Value("string"), "label": ClassLabel(names=EMOTIONS)})
+        parts = {"test": {"c": 5}, "train": {"a": 0, "cafe\u0301": 2}, "validation": {"b": 4}}
+        columns = {name: {"text": list(rows), "label": list(rows.values())} for name, rows in parts.items()}
+        given = DatasetDict({name: Dataset.from_dict(own, features=features) for name, own in columns.items()})
+        monkeypatch.setattr("datasets.load_dataset", asked := Mock(return_value=given))
+        splits = load_dataset_for("emotion6")
+        asked.assert_called_once_with("dair-ai/emotion", "split")
+        assert list(splits) == ["train", "validation", "test"]
+        assert rows_of(splits["train"]) == [("train-1", "a", "sadness"), ("train-2", "caf\u00e9", "love")]
+        assert rows_of(splits["validation"]) == [("validation-1", "b", "fear")]
+        assert rows_of(splits["test"]) == [("test-1", "c", "surprise")]
+
+
+class TestOversampling:
+    @pytest.mark.parametrize("counts", [COUNTS, {"a": 5, "b": 5}, {"a": 1, "b": 9, "c": 8}, {"a": 0, "b": 4, "c": 2}])
+    def test_every_class_is_as_large_as_the_largest(self, counts):
+        dataset = labelled(counts)
+        sampled = oversample_minorities(dataset)
+        most = max(counts.values())
+        assert label_counts(sampled) == {name: most for name, count in counts.items() if count}
+        times = collections.Counter(sampled["text"])
+        assert set(rows_of(sampled)) == set(rows_of(dataset)) and sampled.features == dataset.features  # none is lost
+        for text, count in times.items():
+            own = counts[text.split()[0]]
+            assert count in (most // own, -(-most // own)), text
+
+    def test_the_seed_alone_decides_which_rows_come_once_more(self):
+        dataset = labelled({"a": 5, "b": 12})
+        drawn = {seed: oversample_minorities(dataset, seed)["text"][:] for seed in range(6)}
+        assert drawn[3] == oversample_minorities(dataset, 3)["text"][:]
+        assert oversample_minorities(dataset)["text"][:] == drawn[0]
+        assert len({tuple(texts) for texts in drawn.values()}) > 1
+
+    def test_data_of_several_labels_are_refused(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(12))
+        write_meld(tmp_path)
+        for name, options in (("files", {"label_separator": "|"}), ("meld", {})):
+            with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+                load_dataset_for(name, tmp_path, oversample=True, **options)
+
+    def test_own_files_are_parted_before(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {i}", "ab"[i % 5 == 0]] for i in range(60)])
+        plain = load_dataset_for("files", tmp_path, validation_fraction=0.25)
+        sampled = load_dataset_for("files", tmp_path, validation_fraction=0.25, oversample=True)
+        assert rows_of(sampled["validation"]) == rows_of(plain["validation"])
+        assert not set(sampled["train"]["text"]) & set(sampled["validation"]["text"])
+        assert len(set(label_counts(sampled["train"]).values())) == 1
+
+
+def test_nothing_leaks_where_rows_are_oversampled(tmp_path):
+    train = [(f"{label} {number}", label) for label, count in COUNTS.items() for number in range(count)]
+    train += [("i am joy", "joy"), ("i am joy", "love"), ("so calm", "love"), ("the rain", "sadness")]
+    train += [("joy 0", "joy")]  # a copy within train is no leak
+    parts = {
+        "train": "".join(f"{text};{label}\n" for text, label in train),
+        "val": "i am joy;joy\nso calm;joy\nval a;fear\nval a;love\n",
+        "test": "i am joy;sadness\nthe rain;sadness\ntest a;fear\ntest b;anger\n",
+    }
+    folder = emotion6_folder(tmp_path, **parts)
+    plain = load_dataset_for("emotion6", folder)
+    splits = load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
+    for split in ("validation", "test"):
+        assert set(plain["train"]["text"]) & set(plain[split]["text"])  # there is something to leak
+        assert not set(splits["train"]["text"]) & set(splits[split]["text"])
+        assert rows_of(splits[split]) == rows_of(plain[split])
+    held_out = {text for split in ("validation", "test") for text in plain[split]["text"]}
+    assert set(rows_of(splits["train"])) == {row for row in rows_of(plain["train"]) if row[1] not in held_out}
+    # Joy is the largest class without the rows that went: they are counted after the duplicates are removed.
+    assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 1)
+    report = duplicates_between_splits(splits)
+    assert {count for pair, count in report.items() if "train &" in pair} == {0}

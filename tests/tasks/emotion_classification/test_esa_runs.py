@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs of RoBERTa with emotion-specific attention and of gated models: what they keep, and that every path applies the gate."""
 
-import functools
 import json
 import logging
 import math
@@ -9,37 +8,26 @@ import shutil
 import string
 from collections import Counter
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
 from datasets import DatasetDict
-from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAForSequenceClassification
+from hf_emotion.modeling import EmotionClassificationPipeline
 from hf_emotion.modeling.text_processing import TfidfGate, load_gate
-from model_cases import TINY_BERT, WORDS, asymmetric_
+from model_cases import TINY_BERT, asymmetric_
 from toolkit_helpers import (
     MAX_LENGTH,
     assert_close,
     recipe_for,
-    report_of,
     save_base_bert,
     targeted_recipe,
     torch_threads,
     write_csv,
 )
-from transformers import (
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    CamembertConfig,
-    CamembertTokenizer,
-    RobertaForSequenceClassification,
-    XLMRobertaConfig,
-    XLMRobertaForSequenceClassification,
-    XLMRobertaTokenizer,
-    pipeline,
-)
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import hf_emotion.serving.bulk as bulk_module
 import hf_emotion.tasks.sequence_classification as building
@@ -56,13 +44,8 @@ EMOTIONS = ("sadness", "joy", "love", "anger", "fear", "surprise")
 CUES = dict(zip(EMOTIONS, ("sad", "joy", "happy", "anger", "fear", "nervous"), strict=True))
 TRAIN_COUNTS = dict(zip(EMOTIONS, (9, 12, 4, 6, 5, 3), strict=True))
 ENDINGS = ("today", "this day", "calm rain", "the sun", "very neutral", "of rain", "a day, so calm")
-SHAPES = (
-    "I feel so {cue} and {cue} {end}",
-    "{cue}: {end}",
-    "the {end} is not {cue}, i am {cue} {end}!",
-    "this is so so {cue}, so very {cue} {end}",
-    "i am {cue}",
-)
+SHAPES = ("I feel so {cue} and {cue} {end}", "{cue}: {end}", "the {end} is not {cue}, i am {cue} {end}!")
+SHAPES += ("this is so so {cue}, so very {cue} {end}", "i am {cue}")
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
 
 
@@ -76,27 +59,35 @@ def rows(counts: dict[str, int], offset: int) -> list[tuple[str, str]]:
     return found
 
 
+# Unequal classes, texts that training and the other parts share, words that it lacks.
+TRAIN, SICK = rows(TRAIN_COUNTS, 0), "so sick, the home is not sad"
+PARTS = {
+    "train": TRAIN,
+    "val": [*rows(dict.fromkeys(EMOTIONS, 3), 20), TRAIN[1], ("the opt is so joy and very nostalgia", "joy")],
+    "test": [*rows(dict.fromkeys(EMOTIONS, 3), 30), TRAIN[10], (SICK, "sadness"), (LONG, "love")],
+}
+HELD_OUT = [text for name in ("val", "test") for text, _ in PARTS[name]]
+TRAINING = [text for text, _ in TRAIN if text not in HELD_OUT]
+
+
+def hand_idf(texts: list[str]) -> dict[str, float]:
+    distinct = [{word.lower().strip(string.punctuation) or word for word in text.split()} for text in set(texts)]
+    counts = Counter(word for words in distinct for word in words)
+    return {word: math.log((1 + len(distinct)) / (1 + df)) + 1 for word, df in counts.items()}
+
+
+# That of the training texts; what it does with a text is tested in tests/models/test_tfidf_gate.py.
+GATE = TfidfGate(hand_idf(TRAINING), math.log(1 + len(set(TRAINING))) + 1)
+
+
 @pytest.fixture(scope="session")
 def emotion6(tmp_path_factory) -> Path:
-    """A folder with the six emotions: unequal classes, texts that training and the other parts share, words that it lacks."""
     folder = tmp_path_factory.mktemp("emotion6-data")
     (folder / "emotion6").mkdir()
-    train_rows = rows(TRAIN_COUNTS, 0)
-    parts = {
-        "train": train_rows,
-        "val": [*rows(dict.fromkeys(EMOTIONS, 3), 20), train_rows[1], ("the opt is so joy and very nostalgia", "joy")],
-        "test": [*rows(dict.fromkeys(EMOTIONS, 3), 30), train_rows[10], ("so sick, the home is not sad", "sadness")],
-    }
-    parts["test"] += [(LONG, "love")]
-    for name, content in parts.items():
+    for name, content in PARTS.items():
         text = "".join(f"{text};{label}\n" for text, label in content)
         (folder / "emotion6" / f"{name}.txt").write_text(text, encoding="utf-8")
     return folder
-
-
-def texts_of(folder: Path, name: str) -> list[str]:
-    lines = (folder / "emotion6" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    return [line.rsplit(";", 1)[0] for line in lines]
 
 
 @pytest.fixture(scope="session")
@@ -108,15 +99,9 @@ def base_roberta(tmp_path_factory) -> Path:
 
 
 def esa_recipe(base: Path, arguments: dict | None = None, **changes):
-    """Emotion-specific attention over the synthetic six emotions, training part alone deduplicated and oversampled."""
     config = {"initializer_range": 0.3, **changes.pop("model_config", {})}
-    values = {
-        "name": "esa",
-        "dataset": "emotion6",
-        "dataset_options": {"dedupe": True, "oversample": True},
-        "model_type": "roberta-esa",
-        "train_fraction": 1,
-    }
+    values = {"name": "esa", "dataset": "emotion6", "model_type": "roberta-esa", "train_fraction": 1}
+    values |= {"dataset_options": {"dedupe": True, "oversample": True}}
     learning = {"num_train_epochs": 3, "learning_rate": 3e-3, **(arguments or {})}
     return recipe_for(base, learning, **{**values, **changes}, model_config=config)
 
@@ -144,165 +129,86 @@ def run(request, gated_runs) -> Path:
     return gated_runs[request.param]
 
 
-@pytest.fixture
-def filtered_run(gated_runs) -> Path:
-    return gated_runs["esa_tfidf"]
+def gate_in(run: Path) -> dict:
+    return json.loads((run / "tfidf_gate.json").read_text(encoding="utf-8"))
 
 
-# The weights of the gate, by loops.
-
-
-def loop_words(text: str) -> list[str]:
-    return [word.lower().strip(string.punctuation) or word for word in text.split()]
-
-
-def hand_idf(texts: list[str]) -> dict[str, float]:
-    distinct = [set(loop_words(text)) for text in sorted(set(texts))]
-    counts: dict[str, int] = {}
-    for words in distinct:
-        for word in words:
-            counts[word] = counts.get(word, 0) + 1
-    return {word: math.log((1 + len(distinct)) / (1 + df)) + 1 for word, df in counts.items()}
-
-
-def training_texts(folder: Path) -> list[str]:
-    held_out = {*texts_of(folder, "val"), *texts_of(folder, "test")}
-    return [text for text in texts_of(folder, "train") if text not in held_out]
-
-
-@functools.cache
-def gate_of(folder: Path) -> TfidfGate:
-    """That of the training texts; what it does with a text is tested in tests/models/test_tfidf_gate.py."""
-    texts = training_texts(folder)
-    return TfidfGate(hand_idf(texts), math.log(1 + len(set(texts))) + 1)
-
-
-def hand_probabilities(run: Path, texts: list[str], folder: Path, max_length: int = MAX_LENGTH) -> np.ndarray:
-    """One text at a time through the gate, the tokenizer and the model."""
-    model = AutoModelForSequenceClassification.from_pretrained(run).eval()
-    tokenizer, found = AutoTokenizer.from_pretrained(run), []
-    options = {"return_tensors": "pt", "truncation": True, "max_length": max_length, "return_offsets_mapping": True}
-    for text in texts:
-        scale = model.config.tfidf_gating == "scale"
-        inputs = tokenizer(text if scale else gate_of(folder).filter(text), **options)
-        offsets = inputs.pop("offset_mapping")[0].tolist()
-        if scale:
-            inputs["token_gates"] = torch.tensor([gate_of(folder).token_gates(text, offsets)])
-        with torch.no_grad():
-            logits = model(**inputs).logits / (model.config.calibration_temperature or 1.0)
-            found.append(logits.softmax(-1)[0].numpy())
-    return np.stack(found)
-
-
-def predictions(run: Path) -> dict[str, list]:
-    return pyarrow.parquet.read_table(run / "predictions.parquet").to_pydict()
-
-
-def held_out_texts(folder: Path) -> list[str]:
-    return [*texts_of(folder, "val"), *texts_of(folder, "test")]
-
-
-def without_gate(run: Path, folder: Path) -> Path:
-    shutil.copytree(run, folder / "copy")
-    (folder / "copy" / "tfidf_gate.json").unlink()
-    return folder / "copy"
-
-
-def other_gate(run: Path, folder: Path) -> Path:
-    """The same model whose gate keeps other words."""
-    shutil.copytree(run, folder / "copy")
-    path = folder / "copy" / "tfidf_gate.json"
-    values = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**values, "threshold": 0.5, "idf": dict.fromkeys(values["idf"], 1.0)}))
-    return folder / "copy"
-
-
-class TestRunFolder:
-    def test_checkpoint(self, run):
-        model, info = AutoModelForSequenceClassification.from_pretrained(run, output_loading_info=True)
-        assert not info["missing_keys"] and not info["unexpected_keys"]
-        stock = run.name == "roberta_tfidf"
-        assert type(model) is (RobertaForSequenceClassification if stock else RobertaWithESAForSequenceClassification)
-        assert [model.config.id2label[i] for i in range(6)] == list(EMOTIONS)
-        assert model.config.problem_type == "single_label_classification"
-        assert model.config.tfidf_gating == KINDS[run.name]["model_config"]["tfidf_gating"]
-        if not stock:
-            assert model.config.class_counts == [11] * 6
-            assert model.config.thresholds is None
-
-    def test_the_gate_is_fitted_on_training_texts_alone(self, run, emotion6):
-        gate = json.loads((run / "tfidf_gate.json").read_text(encoding="utf-8"))
-        texts = training_texts(emotion6)
-        assert len(texts) < len(texts_of(emotion6, "train")) and gate["idf"] == pytest.approx(
-            hand_idf(texts), abs=1e-6
-        )
-        assert gate["unseen_idf"] == pytest.approx(math.log(1 + len(set(texts))) + 1)
-        assert not {"nostalgia", "opt", "home", "sick"} & gate["idf"].keys()
-        assert (gate["threshold"], gate["min_words"]) == (3.5, 4)
+def test_what_a_run_folder_holds(run):
+    config, gate, card = AutoConfig.from_pretrained(run), gate_in(run), (run / "README.md").read_text(encoding="utf-8")
+    assert list(config.id2label.values()) == list(EMOTIONS) and config.problem_type == "single_label_classification"
+    gating = KINDS[run.name]["model_config"]["tfidf_gating"]
+    assert config.tfidf_gating == gating
+    # The gate is fitted on training texts alone.
+    assert len(TRAINING) < len(TRAIN)
+    assert gate["idf"] == pytest.approx(hand_idf(TRAINING), abs=1e-6)
+    assert gate["unseen_idf"] == pytest.approx(math.log(1 + len(set(TRAINING))) + 1)
+    assert not {"nostalgia", "opt", "home", "sick"} & gate["idf"].keys()
+    assert (gate["threshold"], gate["min_words"]) == (3.5, 4)
+    filtered = "Words of low tf·idf are removed before tokenisation (`tfidf_gate.json`)."
+    scaled = "Word embeddings are scaled by tf·idf (`tfidf_gate.json`)."
+    assert [filtered in card, scaled in card] == [gating == "filter", gating == "scale"]
+    if run.name == "roberta_tfidf":
+        assert config.architectures == ["RobertaForSequenceClassification"]
+        assert "The stock sequence classifier of transformers over `tiny-roberta`" in card
+    else:
+        assert config.architectures == ["RobertaWithESAForSequenceClassification"]
+        assert config.class_counts == [11] * 6 and config.thresholds is None
+        assert "Emotion-specific attention over the last hidden state of RoBERTa" in card
+        assert f"`tfidf_gating={gating}`" in card
 
 
 class TestOnePath:
-    """The text's way into the model, in training and in all that predicts."""
-
-    def test_the_gate_matters(self, run, emotion6):
-        texts = held_out_texts(emotion6)
-        assert any(gate_of(emotion6).filter(text) != text for text in texts)
-        gated = Predictor(run, device="cpu").probabilities(texts)
-        model = AutoModelForSequenceClassification.from_pretrained(run)
-        model.config.tfidf_gating = "none"
-        plain = Predictor(model, AutoTokenizer.from_pretrained(run)).probabilities(texts)
-        assert np.abs(gated - plain).max() > 0.02
-        assert gated.std(axis=0).min() > 0.01  # rows differ: an order that is lost would show
-
-    def test_predictions_of_the_run_are_those_of_the_predictor_and_of_a_path_by_hand(self, run, emotion6, caplog):
-        stored, texts = predictions(run), held_out_texts(emotion6)
+    def test_predictions_of_the_run_are_those_of_the_predictor_and_of_a_path_by_hand(self, run, caplog):
+        stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pydict()
         assert stored["split"] == ["validation"] * 20 + ["test"] * 21
-        found = Predictor(run, device="cpu", max_length=MAX_LENGTH).probabilities(texts)
+        found = Predictor(run, device="cpu", max_length=MAX_LENGTH).probabilities(HELD_OUT)
         np.testing.assert_allclose(found, np.array(stored["probabilities"]), atol=1e-5)
-        tokenizer, scale = AutoTokenizer.from_pretrained(run), run.name == "esa_scale"
-        given = [text if scale else gate_of(emotion6).filter(text) for text in texts]
+        model, tokenizer = AutoModelForSequenceClassification.from_pretrained(run), AutoTokenizer.from_pretrained(run)
+        given = HELD_OUT if run.name == "esa_scale" else list(map(GATE.filter, HELD_OUT))
         whole = np.array([len(tokenizer(text)["input_ids"]) <= MAX_LENGTH for text in given])
         assert sum(whole) >= 40  # the other is read in windows
-        np.testing.assert_allclose(found[whole], hand_probabilities(run, texts, emotion6)[whole], atol=1e-5)
+        by_hand, options = [], {"return_tensors": "pt", "truncation": True, "max_length": MAX_LENGTH}
+        for text, read in zip(HELD_OUT, given, strict=True):
+            inputs = tokenizer(read, return_offsets_mapping=True, **options)
+            offsets = inputs.pop("offset_mapping")[0].tolist()
+            if run.name == "esa_scale":
+                inputs["token_gates"] = torch.tensor([GATE.token_gates(text, offsets)])
+            with torch.no_grad():
+                by_hand.append((model(**inputs).logits[0] / model.config.calibration_temperature).softmax(-1).numpy())
+        np.testing.assert_allclose(found[whole], np.stack(by_hand)[whole], atol=1e-5)
         with caplog.at_level(logging.WARNING):
-            Predictor(run, device="cpu", max_length=MAX_LENGTH, max_windows=1).probabilities(texts)
+            Predictor(run, device="cpu", max_length=MAX_LENGTH, max_windows=1).probabilities(HELD_OUT)
         # Words are removed before tokens are counted.
         assert ("1 of 41 texts are longer than 32 tokens" in caplog.text) == (not whole.all())
+        # The gate matters, and rows differ: an order that is lost would show.
+        model.config.tfidf_gating = "none"
+        assert np.abs(found - Predictor(model, tokenizer, max_length=MAX_LENGTH).probabilities(HELD_OUT)).max() > 0.02
+        assert found.std(axis=0).min() > 0.01
 
     @pytest.mark.parametrize("name", ["roberta_tfidf", "esa_scale"])
     def test_training_sees_what_prediction_sees(self, base_roberta, emotion6, monkeypatch, tmp_path, no_plots, name):
-        seen = []
-        collate = building.pad_rows
-
-        def watched(tokenizer, batch):
-            seen.extend(zip(*batch.values(), strict=True))
-            return collate(tokenizer, batch)
-
-        monkeypatch.setattr(building, "pad_rows", watched)
-        recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, **KINDS[name])
-        train(recipe, tmp_path / "run", data_dir=emotion6)
-        tokenizer = AutoTokenizer.from_pretrained(base_roberta)
-        scale = name == "esa_scale"
+        monkeypatch.setattr(building, "pad_rows", watched := Mock(wraps=building.pad_rows))
+        train(esa_recipe(base_roberta, {"num_train_epochs": 1}, **KINDS[name]), tmp_path / "run", data_dir=emotion6)
+        tokenizer, scale = AutoTokenizer.from_pretrained(base_roberta), name == "esa_scale"
         expected = {}
-        for text in {*training_texts(emotion6), *texts_of(emotion6, "val")}:
-            encoded = tokenizer(text if scale else gate_of(emotion6).filter(text), return_offsets_mapping=True)
-            gates = gate_of(emotion6).token_gates(text, encoded["offset_mapping"])
+        for text in {*TRAINING, *(text for text, _ in PARTS["val"])}:
+            encoded = tokenizer(text if scale else GATE.filter(text), return_offsets_mapping=True)
+            gates = GATE.token_gates(text, encoded["offset_mapping"])
             expected[tuple(encoded["input_ids"])] = pytest.approx(gates, abs=1e-5) if scale else []
+        seen = [row for call in watched.call_args_list for row in zip(*call.args[1].values(), strict=True)]
         found = {tuple(ids): gates[0] if gates else [] for ids, *gates in seen}
         assert found.keys() == expected.keys()
         for ids, gates in found.items():
             assert gates == expected[ids]
 
     @pytest.mark.parametrize("name", ["esa_tfidf", "esa_scale"])
-    def test_pipeline(self, gated_runs, emotion6, name):
-        run, texts = gated_runs[name], held_out_texts(emotion6)
+    def test_pipeline(self, gated_runs, name):
+        run, texts = gated_runs[name], HELD_OUT
         classify = pipeline(model=str(run), trust_remote_code=True, device="cpu")
-        assert type(classify).__name__ == "EmotionClassificationPipeline"
         expected = Predictor(run, device="cpu")(texts, top_k=6)
         for batch_size in (1, 7):
             assert_close(classify(texts, batch_size=batch_size, top_k=None), expected)
-        assert_close(classify(texts[0]), expected[0][:1])
-        assert [len(row) for row in classify(texts[:5], batch_size=3)] == [1] * 5
+        assert_close(classify(texts[:5], batch_size=3), [items[:1] for items in expected[:5]])
 
     def test_padding_on_the_left(self, base_roberta):
         tokenizer = AutoTokenizer.from_pretrained(base_roberta, padding_side="left")
@@ -311,55 +217,49 @@ class TestOnePath:
         assert padded["attention_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
         assert padded["token_gates"].tolist() == [[1.0, 0.25, 0.5, 1.0], [1.0, 1.0, 0.75, 1.0]]
 
-    def test_a_pipeline_of_objects_takes_the_gate(self, filtered_run, emotion6):
-        model = AutoModelForSequenceClassification.from_pretrained(filtered_run)
-        tokenizer = AutoTokenizer.from_pretrained(filtered_run)
+    def test_a_pipeline_of_objects_takes_the_gate(self, gated_runs):
+        model = AutoModelForSequenceClassification.from_pretrained(gated_runs["esa_tfidf"])
+        tokenizer = AutoTokenizer.from_pretrained(gated_runs["esa_tfidf"])
         gate = TfidfGate({}, 1.0, threshold=0.0)  # keeps everything
         classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, gate=gate, device="cpu")
-        text = "so sick, the home is not sad"
-        inputs = tokenizer(text)["input_ids"]
-        assert next(classify.preprocess(text))["input_ids"][0].tolist() == inputs
         gated = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
-        filtered = tokenizer(gate_of(emotion6).filter(text))["input_ids"]
-        assert next(gated.preprocess(text))["input_ids"][0].tolist() == filtered
+        for own, read in ((classify, SICK), (gated, GATE.filter(SICK))):
+            assert next(own.preprocess(SICK))["input_ids"][0].tolist() == tokenizer(read)["input_ids"]
         predictor = Predictor(model, tokenizer, gate=gate)
-        assert predictor(text, top_k=1)[0][0]["score"] == pytest.approx(classify(text)[0]["score"], abs=1e-5)
+        assert predictor(SICK, top_k=1)[0][0]["score"] == pytest.approx(classify(SICK)[0]["score"], abs=1e-5)
         with pytest.raises(ValueError, match="takes texts as strings"):
-            classify({"text": text, "text_pair": text})
+            classify({"text": SICK, "text_pair": SICK})
 
-    def test_a_saved_pipeline_has_its_gate(self, filtered_run, tmp_path):
-        classify = pipeline("emotion-classification", str(filtered_run), trust_remote_code=True, device="cpu")
+    def test_a_saved_pipeline_has_its_gate(self, gated_runs, tmp_path):
+        run = gated_runs["roberta_tfidf"]
+        with pytest.raises(ValueError, match="trust_remote_code"):  # the stock one does not answer without the gate
+            pipeline("text-classification", str(run), device="cpu")
+        classify = pipeline("text-classification", str(run), trust_remote_code=True, device="cpu")
         classify.save_pretrained(tmp_path)
-        assert (tmp_path / "tfidf_gate.json").read_bytes() == (filtered_run / "tfidf_gate.json").read_bytes()
+        assert gate_in(tmp_path) == gate_in(run)
         again = pipeline("emotion-classification", str(tmp_path), trust_remote_code=True, device="cpu")
         assert again(LONG) == classify(LONG)
 
-    def test_the_stock_pipeline_does_not_answer_without_the_gate(self, gated_runs):
-        run = str(gated_runs["roberta_tfidf"])
-        with pytest.raises(ValueError, match="trust_remote_code"):
-            pipeline("text-classification", run, device="cpu")
-        assert pipeline("text-classification", run, trust_remote_code=True, device="cpu").gate is not None
+    def test_another_gate_is_another_job(self, gated_runs, tmp_path, monkeypatch):
+        source, output = write_csv(tmp_path / "in.csv", ["text"], [[LONG]]), tmp_path / "out.csv"
+        run = gated_runs["esa_tfidf"]
+        with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+            patch.setattr(bulk_module, "_merge", lambda *arguments: 1 / 0)
+            predict_file(Predictor(run, device="cpu"), source, output, progress=False)
+        copy = shutil.copytree(run, tmp_path / "copy")
+        other = gate_in(run) | {"threshold": 0.5, "idf": dict.fromkeys(gate_in(run)["idf"], 1.0)}
+        (copy / "tfidf_gate.json").write_text(json.dumps(other))
+        changed = Predictor(copy, device="cpu")
+        changed.model.config._name_or_path = str(run)  # all else about the two is equal
+        with pytest.raises(FileExistsError, match="parts of another job"):
+            predict_file(changed, source, output, progress=False)
+        done = predict_file(Predictor(run, device="cpu"), source, output, progress=False)
+        assert done == {"rows": 1, "skipped": 0}
 
-
-def test_another_gate_is_another_job(filtered_run, tmp_path, monkeypatch):
-    source, output = write_csv(tmp_path / "in.csv", ["text"], [[LONG]]), tmp_path / "out.csv"
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(bulk_module, "_merge", lambda *arguments: 1 / 0)
-        predict_file(Predictor(filtered_run, device="cpu"), source, output, progress=False)
-    changed = Predictor(other_gate(filtered_run, tmp_path), device="cpu")
-    changed.model.config._name_or_path = str(filtered_run)  # all else about the two is equal
-    with pytest.raises(FileExistsError, match="parts of another job"):
-        predict_file(changed, source, output, progress=False)
-    done = predict_file(Predictor(filtered_run, device="cpu"), source, output, progress=False)
-    assert done == {"rows": 1, "skipped": 0}
-
-
-class TestMissingGate:
-    def test_predictor(self, run, tmp_path):
-        folder = without_gate(run, tmp_path)
-        with pytest.raises(OSError, match="tfidf_gate.json is not beside its weights") as error:
+    def test_a_missing_gate(self, run, tmp_path):
+        folder = shutil.copytree(run, tmp_path / "copy", ignore=shutil.ignore_patterns("tfidf_gate.json"))
+        with pytest.raises(OSError, match=f"tfidf_gate.json is not beside its weights.*{folder}"):
             Predictor(folder, device="cpu")
-        assert str(folder) in str(error.value) and "copy it there from the run folder" in str(error.value)
         gate = load_gate(AutoModelForSequenceClassification.from_pretrained(run).config)
         found = Predictor(folder, device="cpu", gate=gate)(LONG)[0][0]["score"]
         assert found == pytest.approx(Predictor(run, device="cpu")(LONG)[0][0]["score"], abs=1e-6)
@@ -371,11 +271,6 @@ class TestOtherRuns:
         train(recipe, tmp_path / "run", data_dir=emotion6)
         gates = {path.parent.name: path.read_bytes() for path in (tmp_path / "run").rglob("tfidf_gate.json")}
         assert set(gates) == {"run", "seed-1", "seed-2"} and len(set(gates.values())) == 1
-        report = report_of(tmp_path / "run")
-        best = max(report["runs"], key=lambda entry: entry["best_dev_metric"])["seed"]
-        found = Predictor(tmp_path / "run", device="cpu").probabilities([LONG])
-        own = Predictor(tmp_path / "run" / f"seed-{best}", device="cpu").probabilities([LONG])
-        np.testing.assert_allclose(found, own, atol=1e-6)
 
     def test_given_splits_are_used_and_left_alone(self, base_roberta, emotion6, tmp_path, no_plots):
         splits = load_dataset_for("emotion6", emotion6).remove_columns("id")
@@ -387,60 +282,24 @@ class TestOtherRuns:
         for split, (dataset, content) in before.items():
             assert given[split] is dataset and dataset[:] == content
         assert report["rows"] == {"train": 12, "validation": 21}
-        stored = predictions(tmp_path / "run")
+        stored = pyarrow.parquet.read_table(tmp_path / "run" / "predictions.parquet").to_pydict()
         assert stored["split"] == ["validation"] * 21 and stored["id"] == [f"validation-{i + 1}" for i in range(21)]
-        gate = json.loads((tmp_path / "run" / "tfidf_gate.json").read_text(encoding="utf-8"))
         drawn = splits["train"].select(range(24)).shuffle(seed=0).select(range(12))["text"]
-        assert gate["idf"] == pytest.approx(hand_idf(list(drawn)), abs=1e-6)
-
-    def test_texts_with_aspects_are_not_filtered(self, aspect_bert, corpora, tmp_path):
-        """Words that are removed could be the targets."""
-        config = {"auxiliary_sentence": True, "tfidf_gating": "filter"}
-        recipe = targeted_recipe(aspect_bert, model_type=None, model_config=config)
-        with pytest.raises(ValueError, match=r"`model_config.tfidf_gating` must be one of \['none'\], got 'filter'"):
-            train(recipe, tmp_path / "run", data_dir=corpora)
-        assert not list(tmp_path.rglob("checkpoint-*"))
+        assert gate_in(tmp_path / "run")["idf"] == pytest.approx(hand_idf(list(drawn)), abs=1e-6)
 
 
-KIN = {"xlm-roberta": (XLMRobertaConfig, XLMRobertaTokenizer), "camembert": (CamembertConfig, CamembertTokenizer)}
-
-
-@pytest.fixture(scope="module")
-def robertas_kin(tmp_path_factory) -> dict[str, Path]:
-    """Tiny encoders with weights far from zero, and their tokenizers, which know whole words."""
-    folders = {}
-    for name, (config_class, tokenizer_class) in KIN.items():
-        folder = folders[name] = tmp_path_factory.mktemp("kin") / f"tiny-{name}"
-        special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-        words = [f"▁{word}" for word in sorted({*WORDS, *CUES.values()})]
-        pieces = [*special, *words, *"abcdefghijklmnopqrstuvwxyz,.!:"]
-        tokenizer = tokenizer_class(vocab=[(piece, 0.0 if piece in special else -2.0) for piece in pieces])
-        config = config_class(
-            **{**TINY_BERT, "vocab_size": len(tokenizer), "max_position_embeddings": 42, "type_vocab_size": 1},
-            **{"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
-        )
-        asymmetric_(AutoModel.from_config(config), seed=4).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    return folders
-
-
-class TestRobertasKin:
-    @pytest.mark.parametrize("name", list(KIN))
-    def test_the_encoder_is_that_of_the_checkpoint(self, robertas_kin, name):
-        tokenizer = AutoTokenizer.from_pretrained(robertas_kin[name])
-        model = build_classifier(str(robertas_kin[name]), "roberta-esa", {}, tokenizer, list("abc"), False, [1] * 3)
-        weights = AutoModel.from_pretrained(robertas_kin[name], add_pooling_layer=False).state_dict()
-        found = model.roberta.state_dict()
-        assert len(weights) > 20 and all(torch.equal(found[part], value) for part, value in weights.items())
-
-    def test_a_trained_classifier_gives_its_encoder(self, robertas_kin, tmp_path):
-        base = robertas_kin["xlm-roberta"]
-        trained = XLMRobertaForSequenceClassification.from_pretrained(base, num_labels=4)
-        trained.save_pretrained(tmp_path)
-        tokenizer = AutoTokenizer.from_pretrained(base)
-        model = build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, ["a", "b"], False, [1, 1])
-        expected = trained.roberta.encoder.state_dict()
-        assert all(torch.equal(value, expected[part]) for part, value in model.roberta.encoder.state_dict().items())
+@pytest.mark.parametrize("saved", [AutoModel, AutoModelForSequenceClassification])
+@pytest.mark.parametrize("kin", ["xlm-roberta", "camembert"])
+def test_the_encoder_of_robertas_kin_is_taken(kin, saved, base_roberta, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(base_roberta)
+    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 42, "type_vocab_size": 1, "num_labels": 4}
+    config = AutoConfig.for_model(kin, **{**TINY_BERT, **sizes, "pad_token_id": 1})
+    trained = asymmetric_(saved.from_config(config), seed=4)
+    trained.save_pretrained(tmp_path)
+    model = build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, ["a", "b"], False, [1, 1])
+    expected, found = trained.base_model.state_dict(), model.roberta.state_dict()
+    parts = [name for name in expected if not name.startswith("pooler")]
+    assert len(parts) > 20 and all(torch.equal(found[name], expected[name]) for name in parts)
 
 
 class TestRefused:
@@ -451,23 +310,18 @@ class TestRefused:
             train(recipe, tmp_path / "run", data_dir=emotion6)
         assert not (tmp_path / "run" / "recipe.yaml").exists()
 
+    def test_texts_with_aspects_are_not_filtered(self, aspect_bert, corpora, tmp_path):
+        """Words that are removed could be the targets."""
+        config = {"auxiliary_sentence": True, "tfidf_gating": "filter"}
+        recipe = targeted_recipe(aspect_bert, model_type=None, model_config=config)
+        with pytest.raises(ValueError, match=r"`model_config.tfidf_gating` must be one of \['none'\], got 'filter'"):
+            train(recipe, tmp_path / "run", data_dir=corpora)
+        assert not list(tmp_path.rglob("checkpoint-*"))
+
     def test_a_base_of_another_architecture(self, base_bert, emotion6, tmp_path):
-        with pytest.raises(
-            ValueError, match="`base_model` .*'roberta-esa'.*'xlm-roberta'.*got one of 'bert': LabelAwareForSequence"
-        ):
+        message = "`base_model` .*'roberta-esa'.*'xlm-roberta'.*got one of 'bert': LabelAwareForSequence"
+        with pytest.raises(ValueError, match=message):
             train(esa_recipe(base_bert), tmp_path / "run", data_dir=emotion6)
-
-
-def test_cards_say_what_the_gate_does(run):
-    card = (run / "README.md").read_text(encoding="utf-8")
-    filtered = "Words of low tf·idf are removed before tokenisation (`tfidf_gate.json`)."
-    scaled = "Word embeddings are scaled by tf·idf (`tfidf_gate.json`)."
-    assert [filtered in card, scaled in card] == [run.name != "esa_scale", run.name == "esa_scale"]
-    if run.name == "roberta_tfidf":
-        assert "The stock sequence classifier of transformers over `tiny-roberta`" in card
-    else:
-        assert "Emotion-specific attention over the last hidden state of RoBERTa" in card
-        assert f"`tfidf_gating={KINDS[run.name]['model_config']['tfidf_gating']}`" in card
 
 
 RECIPES = {  # model type, gating, published figures
@@ -488,9 +342,6 @@ def test_recipes_as_published(name):
     assert recipe.dataset_options == {"dedupe": True, "oversample": True}
     assert recipe.training_arguments == first.training_arguments and first.training_arguments["learning_rate"] == 1e-5
     assert recipe.paper.startswith("Alqarni") and "s41598-025-99515-6" in recipe.paper
-
-
-# What a leak would make of a score
 
 
 def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, study, no_plots):

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,7 +57,6 @@ def test_the_draw():
 
 @pytest.fixture(scope="module")
 def few_run(tmp_path_factory, base_bert, single_label):
-    """All methods, two draws."""
     output = tmp_path_factory.mktemp("few") / "run"
     with torch_threads(1):
         train(few_recipe(base_bert, seeds=[3, 4]), output, data_dir=single_label)
@@ -120,10 +120,9 @@ def test_resume_trains_what_is_missing(few_run, base_bert, single_label, tmp_pat
             raise KeyboardInterrupt
         begin(*arguments)
 
-    monkeypatch.setattr("hf_emotion.tasks.emotion_classification.building.begin", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("hf_emotion.tasks.emotion_classification.building.begin", stop)
         train(recipe, tmp_path / "run", data_dir=single_label)
-    monkeypatch.setattr("hf_emotion.tasks.emotion_classification.building.begin", begin)
     train(recipe, tmp_path / "run", data_dir=single_label, resume=True)
     whole, resumed = (load_file(run / "model.safetensors") for run in (few_run / "seed-3", tmp_path / "run"))
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
@@ -134,9 +133,8 @@ def test_linear_is_the_regression_over_mean_states(base_bert, single_label, tmp_
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").eval()
     base = load_file(base_bert / "model.safetensors")
     own = model.model.encoder.state_dict()
-    assert all(
-        torch.equal(own[name.removeprefix("bert.")], value) for name, value in base.items() if "pooler" not in name
-    )
+    kept = [name for name in base if "pooler" not in name]
+    assert all(torch.equal(own[name.removeprefix("bert.")], base[name]) for name in kept)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run")
 
     def mean_states(texts):
@@ -145,18 +143,15 @@ def test_linear_is_the_regression_over_mean_states(base_bert, single_label, tmp_
         return ((states * mask).sum(1) / mask.sum(1)).detach().double().numpy()
 
     splits = load_dataset_for("files", single_label)
-    few = few_of(splits["train"], 4, seed=42)
-    vectors = mean_states(few["text"])
+    few, rows = few_of(splits["train"], 4, seed=42), splits["test"]
+    vectors, states = mean_states(few["text"]), mean_states(rows["text"])
     scale = np.linalg.norm(vectors, axis=1).mean()
     regression = LogisticRegression(C=few_shot.INVERSE_PENALTY, max_iter=1000).fit(vectors / scale, few["labels"])
-    predictor = Predictor(tmp_path / "run")
-    texts = splits["test"]["text"]
-    logits = regression.decision_function(mean_states(texts) / scale)
-    expected = softmax(logits / predictor.model.config.calibration_temperature, axis=1)
-    np.testing.assert_allclose(predictor.of_rows(splits["test"]), expected, atol=1e-3)
-    predictor.model.config.calibration_temperature = None
-    expected = regression.predict_proba(mean_states(texts) / scale)
-    np.testing.assert_allclose(predictor.of_rows(splits["test"]), expected, atol=1e-3)
+    predictor, logits = Predictor(tmp_path / "run"), regression.decision_function(states / scale)
+    for temperature in (predictor.model.config.calibration_temperature, 1.0):
+        predictor.model.config.calibration_temperature = temperature
+        np.testing.assert_allclose(predictor.of_rows(rows), softmax(logits / temperature, axis=1), atol=1e-3)
+    np.testing.assert_allclose(predictor.of_rows(rows), regression.predict_proba(states / scale), atol=1e-3)
 
 
 def test_contrastive_training_parts_the_labels(base_bert, single_label, monkeypatch):
@@ -188,33 +183,31 @@ def test_several_labels_and_a_share_of_the_rows(base_bert, feelings, tmp_path):
     assert "probability" in invoke("predict", tmp_path / "run", "so happy", terminal=True)
 
 
+def write(folder, rows, **more) -> Path:
+    for part in ("train", "dev", "test"):
+        write_csv(folder / f"{part}.csv", ["text", "label"], rows + more.get(part, []))
+    return folder
+
+
 def test_two_labels(base_bert, tmp_path):
     cues = (("happy sun", "joy"), ("sad rain", "anger"))
-    rows = [[f"{text} {word}", label] for text, label in cues for word in "abcdefghij"]
-    for part in ("train", "dev", "test"):
-        write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], rows)
-    report = train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=tmp_path / "data").to_dict()
+    data = write(tmp_path / "data", [[f"{text} {word}", label] for text, label in cues for word in "abcdefghij"])
+    report = train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=data).to_dict()
     assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
 
 
-def test_all_rows_where_a_label_has_fewer(base_bert, single_label, tmp_path, caplog):
-    report = train(few_recipe(base_bert, ["linear"], shots=1000), tmp_path / "run", data_dir=single_label).to_dict()
+def test_labels_with_few_rows_or_none(base_bert, single_label, tmp_path, caplog):
+    report = train(few_recipe(base_bert, ["linear"], shots=1000), tmp_path / "all", data_dir=single_label).to_dict()
     assert report["rows"]["train"] + report["rows"]["validation"] == 48 and "`shots` 1000" in caplog.text
-
-
-def test_a_label_without_rows_is_named(base_bert, tmp_path):
-    rows = [["so happy", "joy"], ["so sad", "anger"]] * 5
-    for part, more in (("train", []), ("dev", [["rain", "fear"]]), ("test", [])):
-        write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], rows + more)
+    data = write(tmp_path / "data", [["so happy", "joy"], ["so sad", "anger"]] * 5, dev=[["rain", "fear"]])
     recipe = few_recipe(base_bert, ["linear"], dataset_options={"labels": ["joy", "anger", "fear"]})
     with pytest.raises(ValueError, match=r"\['fear'\]"):
-        train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        train(recipe, tmp_path / "run", data_dir=data)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "changes,words",
-    [
+def test_what_does_not_fit_is_refused():
+    for changes, words in (
         ({"shots": 0}, "`shots` must be at least 1"),
         ({"few_shot": ["setfit"]}, "few_shot"),
         ({"few_shot": ["linear", "linear"]}, "few_shot"),
@@ -226,12 +219,10 @@ def test_a_label_without_rows_is_named(base_bert, tmp_path):
         ({"max_windows": 2}, "max_windows"),
         ({"model_config": {"head_hidden_size": 8}}, "head_hidden_size"),
         ({"model_config": {"label_attention": "leam"}}, "label_attention"),
-    ],
-)
-def test_what_does_not_fit_is_refused(changes, words):
-    values = {"name": "few", "dataset": "files", "model_type": "label-aware", "few_shot": ["linear"], **changes}
-    with pytest.raises(ValueError, match=words):
-        check_parts(make_recipe(values))
+    ):
+        values = {"name": "few", "dataset": "files", "model_type": "label-aware", "few_shot": ["linear"], **changes}
+        with pytest.raises(ValueError, match=words):
+            check_parts(make_recipe(values))
 
 
 def test_only_for_texts(base_bert, tmp_path):

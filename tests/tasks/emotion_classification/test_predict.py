@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction: lists of texts against the plain model, and files of any format with interruptions."""
+"""Prediction: lists of texts against the plain model, and files; what all predictors do is in ../test_predictors_shared.py."""
 
 import copy
 import csv
 import itertools
 import json
 import random
-import re
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
@@ -24,18 +23,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from toolkit_helpers import files_in, invoke, recipe_for, write_csv, write_jsonl
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    BertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import hf_emotion.runtime.classifying as predictor_module
-import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for, metrics, train
+from hf_emotion.data.files import read_rows
 from hf_emotion.io.paths import open_file
 from hf_emotion.runtime import batching
 from hf_emotion.runtime.batching import token_budget_batches
@@ -57,7 +49,6 @@ def texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def plain(tiny_run, texts) -> np.ndarray:
-    """Probabilities of `texts`, one text and no padding at a time."""
     return plain_probabilities(tiny_run, texts)
 
 
@@ -96,29 +87,16 @@ class TestProbabilities:
         assert found.shape == (40, 28) and found.dtype == np.float32
         np.testing.assert_allclose(found, plain, atol=1e-5)
         assert plain.std(axis=0).mean() > 0.01  # an order that is lost would show
+        assert predictor(texts[5]) == predictor([texts[5]])
 
     def test_texts_are_tokenized_a_number_of_characters_at_once(self, predictor, texts, plain, monkeypatch):
-        characters = []
-        encode = predictor_module.encode_rows
-
-        def watched(predictor, rows, windows):
-            characters.append(list(map(len, rows.texts)))
-            return encode(predictor, rows, windows)
-
+        watched = Mock(wraps=predictor_module.encode_rows)
         monkeypatch.setattr(predictor_module, "encode_rows", watched)
         monkeypatch.setattr(batching, "CHARACTERS", 2 * max(map(len, texts)))
         np.testing.assert_allclose(predictor.probabilities(texts), plain, atol=1e-5)
+        characters = [list(map(len, call.args[1].texts)) for call in watched.call_args_list]
         assert sum(characters, []) == list(map(len, texts))
         assert 1 < len(characters) < len(texts) and max(map(sum, characters)) <= batching.CHARACTERS
-
-    def test_dtypes_and_devices_that_are_refused(self, middling, predictor):
-        message = r"`dtype` must be one of \['float32', 'bfloat16', 'float16'\], got 'int8'"
-        with pytest.raises(ValueError, match=message):
-            Predictor(middling, dtype="int8")
-        message = "pass `tokenizer` together with a model object, and neither `dtype` nor another `device`:"
-        for options in ({"dtype": "float16"}, {"device": 0}):
-            with pytest.raises(ValueError, match=message):
-                Predictor(predictor.model, predictor.tokenizer, **options)
 
     def test_of_a_single_label_model(self, single_run):
         texts = ["so happy", "i am not calm today", "the day", "a home of the sun and the rain"]
@@ -130,26 +108,18 @@ class TestProbabilities:
             assert labels == [{"label": predictor.labels[row.argmax()], "score": pytest.approx(row.max(), abs=1e-6)}]
         assert len(predictor.present(np.array([[0.4, 0.4, 0.2]]))[0]) == 1  # of equal ones, too
 
-    def test_of_a_new_classifier_over_a_language_model(self, tiny_run, tmp_path, texts):
-        """Until it is saved, its configuration names the class of the language model."""
-        tokenizer = AutoTokenizer.from_pretrained(tiny_run)
-        sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 40}
-        config = GPT2Config(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes)
-        GPT2LMHeadModel(config).save_pretrained(tmp_path)
-        model = AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=3)
-        assert model.config.architectures == ["GPT2LMHeadModel"]
-        assert Predictor(model, tokenizer).probabilities(texts).shape == (40, 3)
-        assert model.config.architectures == ["GPT2LMHeadModel"]
-
-    def test_a_language_model_without_a_padding_id_is_trained(self, tiny_run, tmp_path, texts, no_plots):
-        """Its classifier reads a row's last token, which it finds by the padding."""
+    def test_of_a_classifier_over_a_language_model(self, tiny_run, tmp_path, texts, no_plots):
+        """Without a padding id, by which it finds a row's last token. Until it is saved, its config names the language model."""
         base, run = tmp_path / "base", tmp_path / "run"
         tokenizer = AutoTokenizer.from_pretrained(tiny_run)
         tokenizer.save_pretrained(base)
-        sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 40}
-        model = asymmetric_(GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)), seed=6)
-        assert model.config.pad_token_id is None
-        model.save_pretrained(base)
+        config = GPT2LMHeadModel.config_class(vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=2, n_positions=40)
+        assert config.pad_token_id is None
+        asymmetric_(GPT2LMHeadModel(config), seed=6).save_pretrained(base)
+        fields = {"num_labels": 3, "pad_token_id": tokenizer.pad_token_id}
+        new = AutoModelForSequenceClassification.from_pretrained(base, **fields)
+        assert Predictor(new, tokenizer).probabilities(texts).shape == (40, 3)
+        assert new.config.architectures == ["GPT2LMHeadModel"]
         train(recipe_for(base, {"max_steps": 2}, model_type=None, model_config={}), run)
         predictor = Predictor(run)
         assert predictor.model.config.pad_token_id == tokenizer.pad_token_id
@@ -158,9 +128,17 @@ class TestProbabilities:
         np.testing.assert_allclose(together, alone, atol=1e-5)
         assert np.std(alone, axis=0).mean() > 1e-4
 
-    def test_one_string_is_one_text(self, predictor, texts):
-        assert predictor(texts[5]) == predictor([texts[5]])
-        assert len(predictor(texts[5])) == 1
+    def test_composed_characters(self, predictor):
+        """A text is read as the loaders give it to the training, in NFC, by tokenizers too that tell the two forms apart."""
+        words = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "caf\u00e9": 2, "is": 3}, unk_token="[UNK]"))
+        words.pre_tokenizer = WhitespaceSplit()
+        cased = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[PAD]")
+        plain = Predictor(predictor.model, cased, device="cpu")
+        composed, separate = "caf\u00e9 is", "cafe\u0301 is"
+        assert plain.encode([separate]).inputs["input_ids"][0] == [2, 3]
+        np.testing.assert_array_equal(plain.probabilities([composed]), plain.probabilities([separate]))
+        own = EmotionClassificationPipeline(model=predictor.model, tokenizer=cased, device="cpu")
+        assert own(separate, top_k=None) == own(composed, top_k=None)
 
 
 class TestLabels:
@@ -200,8 +178,8 @@ class TestLabels:
 class TestTaxonomies:
     @pytest.mark.parametrize(("taxonomy", "groups"), [("ekman", EKMAN), ("sentiment", SENTIMENT)])
     def test_roll_up(self, middling, texts, plain, taxonomy, groups):
-        predictor = Predictor(middling, device="cpu", taxonomy=taxonomy)
-        assert predictor.labels == list(groups)
+        predictor = Predictor(middling, device=-1, taxonomy=taxonomy)
+        assert predictor.labels == list(groups) and predictor.model.device.type == "cpu"
         limits = dict(zip(GOEMOTIONS, predictor.thresholds, strict=True))
         found = predictor.probabilities(texts)
         outside_the_maximum = 0
@@ -217,12 +195,7 @@ class TestTaxonomies:
                 best = max(groups[group], key=of.__getitem__)
                 outside_the_maximum += of[best] <= limits[best]
         assert outside_the_maximum > 0
-
-    def test_own_labels_stay_available(self, middling, texts, plain):
-        predictor = Predictor(middling, device="cpu", taxonomy="ekman")
         np.testing.assert_allclose(predictor.label_probabilities(texts), plain, atol=1e-5)
-
-    def test_the_finest(self, middling):
         assert Predictor(middling, device="cpu", taxonomy="goemotions").labels == GOEMOTIONS
 
     def test_sums_for_a_single_label_model(self, tiny_run, texts):
@@ -251,12 +224,9 @@ class TestAddedLabels:
         model.config.thresholds = limits
         return model
 
-    @pytest.fixture(scope="class")
-    def tokenizer(self, tied_run):
-        return AutoTokenizer.from_pretrained(tied_run)
-
-    def test_they_come_after_the_old_ones_which_stay(self, model, tokenizer, tied_run, texts):
+    def test_they_come_after_the_old_ones_which_stay(self, model, tied_run, texts):
         config, vectors = model.config.to_dict(), model.bert.score.label_embeddings
+        tokenizer = AutoTokenizer.from_pretrained(tied_run)
         model.train()
         predictor = Predictor(model, tokenizer, add_labels=self.NAMES)
         assert predictor.labels == [*GOEMOTIONS, *self.NAMES]
@@ -269,7 +239,8 @@ class TestAddedLabels:
         by_hand = copy.deepcopy(model).eval().add_labels(list(self.NAMES), tokenizer)
         np.testing.assert_allclose(found, Predictor(by_hand, tokenizer).probabilities(texts), atol=1e-6)
 
-    def test_they_are_given_as_often_as_the_median_label(self, model, tokenizer):
+    def test_they_are_given_as_often_as_the_median_label(self, model, tied_run):
+        tokenizer = AutoTokenizer.from_pretrained(tied_run)
         predictor = Predictor(model, tokenizer, add_labels=self.NAMES)
         given = predictor.decide(predictor.probabilities(load_dataset_for("quickstart")["validation"]["text"]))
         median = np.median(given[:, :28].sum(axis=0))
@@ -282,9 +253,8 @@ class TestAddedLabels:
         assert predictor.decide(scores).sum() == 1
         assert predictor.model.config.thresholds == predictor.thresholds.tolist()  # what saving the model keeps
 
-    @pytest.mark.parametrize(
-        ("run", "names", "message"),
-        [
+    def test_what_cannot_be_added(self, request):
+        for run, names, message in (
             ("tied_run", ["sun", " "], "`add_labels`.*text 2 of 2 is empty or no string"),
             ("tied_run", ["x\udc80"], "`add_labels`"),
             ("tied_run", ["sun", "joy"], "new names.*'joy'"),
@@ -293,47 +263,36 @@ class TestAddedLabels:
             ("tiny_run", ["sun"], "a tied head.*tie_head=False"),
             ("stock_run", ["sun"], "this is a BertForSequenceClassification"),
             ("single_run", ["sun"], "single_label_classification"),
-        ],
-    )
-    def test_what_cannot_be_added(self, run, names, message, request):
-        with pytest.raises(ValueError, match=message):
-            Predictor(request.getfixturevalue(run), device="cpu", add_labels=names)
-
-    def test_no_groups(self, tied_run):
-        with pytest.raises(ValueError, match="`taxonomy` 'ekman' has no group"):
-            Predictor(tied_run, taxonomy="ekman", add_labels=["sun"])
+        ):
+            with pytest.raises(ValueError, match=message):
+                Predictor(request.getfixturevalue(run), device="cpu", add_labels=names)
 
 
 class TestWrongInput:
-    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-    @pytest.mark.parametrize("device", [0, "cuda:7", torch.device("cuda")])
-    def test_no_gpu(self, tiny_run, device, monkeypatch):
-        monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-        with pytest.raises(ValueError, match="`device` 'cuda.* is not there"):
-            Predictor(tiny_run, device=device)
+    def test_options(self, tied_run, predictor):
+        gpus = () if torch.cuda.is_available() else (0, "cuda:7", torch.device("cuda"))
+        for options, message in (
+            *(({"device": device}, "`device` 'cuda.* is not there") for device in gpus),
+            *(({"device": device}, "`device`") for device in ("gpu", True, -2)),
+            ({"dtype": "int8"}, r"`dtype` must be one of \['float32', 'bfloat16', 'float16'\], got 'int8'"),
+            ({"taxonomy": "ekman", "add_labels": ["sun"]}, "`taxonomy` 'ekman' has no group"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                Predictor(tied_run, **options)
+        for options in ({"dtype": "float16"}, {"device": 0}):
+            with pytest.raises(ValueError, match="with a model object, and neither `dtype` nor another `device`:"):
+                Predictor(predictor.model, predictor.tokenizer, **options)
 
-    @pytest.mark.parametrize("device", ["gpu", True, -2])
-    def test_no_device(self, tiny_run, device):
-        with pytest.raises(ValueError, match="`device`"):
-            Predictor(tiny_run, device=device)
-
-    def test_what_holds_by_default(self, tiny_run):
-        """The processor as pipelines name it, and the length of the training."""
-        predictor = Predictor(tiny_run, device=-1)
-        assert predictor.model.device.type == "cpu" and predictor.max_length == 32
-
-    @pytest.mark.parametrize(
-        ("left_out", "message"),
-        [
-            ("tokenizer*", "model' has no tokenizer: save the one"),
+    def test_a_file_is_missing(self, tmp_path, tiny_run):
+        for left_out, message in (
+            ("tokenizer*", "' has no tokenizer: save the one"),
             ("config.json", "is not a checkpoint: it has no config.json"),
-            ("model.safetensors", "the checkpoint '.*model' cannot be loaded"),
-        ],
-    )
-    def test_a_file_is_missing(self, tmp_path, tiny_run, left_out, message):
-        shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns(left_out))
-        with pytest.raises(OSError, match=message):
-            Predictor(tmp_path / "model")
+            ("model.safetensors", "the checkpoint '.*' cannot be loaded"),
+        ):
+            folder = tmp_path / left_out.strip("*")
+            shutil.copytree(tiny_run, folder, ignore=shutil.ignore_patterns(left_out))
+            with pytest.raises(OSError, match=message):
+                Predictor(folder)
 
     @pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])
     def test_weights_that_the_configuration_does_not_use(self, kind, tmp_path, request):
@@ -351,13 +310,6 @@ class TestWrongInput:
         save_file({**weights, "cls.predictions.bias": torch.zeros(3)}, run / "model.safetensors", {"format": "pt"})
         found, expected = (Predictor(folder, device="cpu").probabilities(["sun"]) for folder in (run, stock_run))
         np.testing.assert_allclose(found, expected, atol=1e-6)
-
-    def test_nothing_there(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-        for name in ("nobody/no-such-model", str(tmp_path / "nowhere")):
-            with pytest.raises(OSError, match=f"the checkpoint {re.escape(repr(name))} cannot be loaded") as caught:
-                Predictor(name)
-            assert "\n" not in str(caught.value)
 
     def test_a_base_model_is_no_classifier(self, base_bert):
         with pytest.raises((OSError, ValueError)):
@@ -381,25 +333,14 @@ class TestBatches:
         draw = random.Random(seed)
         tokens = draw.choice([16, 40, 96])
         lengths = sorted((draw.randint(1, 20) for _ in range(9)), reverse=True)
-
-        def cost(batches):
-            return sum(max(batch) * len(batch) + tokens / 32 for batch in batches)
-
-        def allowed(batches):
-            return all(len(batch) == 1 or max(batch) * len(batch) <= tokens for batch in batches)
-
-        every = []
-        for borders in itertools.product([False, True], repeat=len(lengths) - 1):
-            batches = [[lengths[0]]]
-            for length, border in zip(lengths[1:], borders, strict=True):
-                if border:
-                    batches.append([length])
-                else:
-                    batches[-1].append(length)
-            every.append(batches)
-        least = min(cost(batches) for batches in every if allowed(batches))
+        costs = []
+        for borders in itertools.product([False, True], repeat=8):
+            cuts = [0, *itertools.compress(range(1, 9), borders), 9]
+            batches = [lengths[start:end] for start, end in itertools.pairwise(cuts)]
+            if all(len(batch) == 1 or max(batch) * len(batch) <= tokens for batch in batches):
+                costs.append(sum(max(batch) * len(batch) + tokens / 32 for batch in batches))
         ours = [[lengths[row] for row in batch] for batch in token_budget_batches(lengths, tokens)]
-        assert cost(ours) == pytest.approx(least)
+        assert sum(max(batch) * len(batch) + tokens / 32 for batch in ours) == pytest.approx(min(costs))
 
 
 @pytest.fixture
@@ -409,28 +350,6 @@ def source(tmp_path) -> Path:
 
 def run_file(predictor, source: Path, output: Path, **options) -> dict:
     return predict_file(predictor, source, output, rows_per_part=10, progress=False, **options)
-
-
-def read_table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter=delimiter, strict=True))
-
-
-def cased_tokenizer() -> PreTrainedTokenizerFast:
-    """One that tells an accent in a character from one behind it, as byte-level tokenizers do."""
-    words = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "caf\u00e9": 2, "is": 3}, unk_token="[UNK]"))
-    words.pre_tokenizer = WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[PAD]")
-
-
-def test_composed_characters(predictor):
-    """A text is read as the loaders give it to the training, in NFC."""
-    plain = Predictor(predictor.model, cased_tokenizer(), device="cpu")
-    composed, separate = "caf\u00e9 is", "cafe\u0301 is"
-    assert plain.encode([separate]).inputs["input_ids"][0] == [2, 3]
-    np.testing.assert_array_equal(plain.probabilities([composed]), plain.probabilities([separate]))
-    own = EmotionClassificationPipeline(model=predictor.model, tokenizer=cased_tokenizer(), device="cpu")
-    assert own(separate, top_k=None) == own(composed, top_k=None)
 
 
 def through(predictor, source, output: Path, **options) -> list[dict]:
@@ -444,25 +363,14 @@ def through(predictor, source, output: Path, **options) -> list[dict]:
         write_jsonl(path, source)
     output.unlink(missing_ok=True)
     run_file(predictor, path, output, **options)
-    if output.suffix == ".parquet":
-        return pyarrow.parquet.read_table(output).to_pylist()
-    if output.suffix == ".jsonl":
-        return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    return read_table(output)
+    return [row for _, row in read_rows(output)]
 
 
 class TestFiles:
-    """What all predictors do with files is in test_predictors_shared.py."""
-
     def test_types_of_parquet_stay(self, predictor, tmp_path):
-        table = pyarrow.table(
-            {
-                "text": ["sun", "rain"],
-                "n": pyarrow.array([1, None], pyarrow.int16()),
-                "when": pyarrow.array([0, 10**6], pyarrow.timestamp("us")),
-                "words": pyarrow.array([["a"], []], pyarrow.list_(pyarrow.string())),
-            }
-        )
+        columns = {"text": ["sun", "rain"], "n": pyarrow.array([1, None], pyarrow.int16())}
+        columns |= {"when": pyarrow.array([0, 10**6], pyarrow.timestamp("us"))}
+        table = pyarrow.table({**columns, "words": pyarrow.array([["a"], []], pyarrow.list_(pyarrow.string()))})
         through(predictor, table, tmp_path / "out.parquet")
         found = pyarrow.parquet.read_table(tmp_path / "out.parquet")
         assert found.select(table.column_names).equals(table)
@@ -479,10 +387,12 @@ class TestFiles:
         with pytest.raises(ValueError, match="no column 'text'"):
             through(predictor, [{"body": "sun"}], tmp_path / "other.jsonl", on_bad_rows="skip")
 
-    def test_json_values_stay(self, predictor, tmp_path):
+    def test_values_and_columns_of_later_rows_stay(self, predictor, tmp_path):
         rows = [{"text": "sun", "n": 1, "deep": {"a": [None, 1.5]}}, {"text": "rain", "other": True}]
         found = through(predictor, rows, tmp_path / "out.jsonl")
         assert [{k: v for k, v in row.items() if k not in PREDICTED} for row in found] == rows
+        rows = [{"text": "sun"}, {"text": "rain", "note": "keep me"}]
+        assert through(predictor, rows, tmp_path / "out.parquet")[1]["note"] == "keep me"
 
     def test_another_column(self, predictor, tmp_path):
         rows = [{"comment": "sun", "text": ""}, {"comment": "rain day", "text": None}]
@@ -497,21 +407,14 @@ class TestFiles:
         predict_file(predictor, source, tmp_path / "out.csv")
         assert "/25" in capsys.readouterr().err
 
-    @pytest.mark.parametrize(
-        ("source", "rows"),
-        [
+    def test_csv(self, predictor, tmp_path):
+        for source, rows in (
             ([{"text": "sun\rrain", "n": "1"}], [("sun\rrain", "1")]),
             ("text,n,,\nsun,1,,\nrain,2,,\n", [("sun", "1"), ("rain", "2")]),  # nameless columns
             ('text\nsun; rain\n"moon, too"\n', [("sun; rain", None), ("moon, too", None)]),
-        ],
-    )
-    def test_csv(self, predictor, tmp_path, source, rows):
-        found = through(predictor, source, tmp_path / "out.csv")
-        assert [(row["text"], row.get("n")) for row in found] == rows
-
-    def test_columns_of_later_rows(self, predictor, tmp_path):
-        rows = [{"text": "sun"}, {"text": "rain", "note": "keep me"}]
-        assert through(predictor, rows, tmp_path / "out.parquet")[1]["note"] == "keep me"
+        ):
+            found = through(predictor, source, tmp_path / "out.csv")
+            assert [(row["text"], row.get("n")) for row in found] == rows
 
     @pytest.mark.parametrize(("separator", "output"), [(";", "out.csv"), ("\t", "out.csv.gz"), (";", "out.tsv.gz")])
     def test_separators_and_compressed_files(self, predictor, tmp_path, separator, output):
@@ -522,21 +425,17 @@ class TestFiles:
             rows = list(csv.DictReader(file, delimiter="\t" if ".tsv" in output else separator))
         assert [(row["text"], row["n"]) for row in rows] == [("sun, moon", "1"), ("rain", "2")]
 
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
+    def test_a_header_that_says_no_separator(self, predictor, tmp_path):
+        for content, message in (
             ("text;n,text\nsun;1,moon\n", r"in.csv.*\[',', ';'\].*--separator"),
             ("body;n\nsun, moon;1\n", r"no column 'text'.*--text-column.*--separator"),
-        ],
-    )
-    def test_a_header_that_says_no_separator(self, predictor, tmp_path, content, message):
-        with pytest.raises(ValueError, match=message):
-            through(predictor, content, tmp_path / "out.csv")
-        through(predictor, content, tmp_path / "out.csv", separator=";", text_column=content[:4])
+        ):
+            with pytest.raises(ValueError, match=message):
+                through(predictor, content, tmp_path / "out.csv")
+            options = {"separator": ";", "text_column": content[:4]}
+            run_file(predictor, tmp_path / "in.csv", tmp_path / f"{content[:4]}.csv", **options)
 
-    @pytest.mark.parametrize(
-        "values", [(1, "one"), (2**70, 1), ({}, {})], ids=["types", "beyond 64 bits", "objects without keys"]
-    )
+    @pytest.mark.parametrize("values", [(1, "one"), (2**70, 1), ({}, {})], ids=["types", "65 bits", "empty objects"])
     def test_what_parquet_cannot_hold_is_said_before_the_prediction(self, predictor, tmp_path, monkeypatch, values):
         monkeypatch.setattr("hf_emotion.serving.file_rows.ROWS_PER_CHUNK", 1)
         rows = [{"text": "sun", "n": value} for value in values]
@@ -546,49 +445,42 @@ class TestFiles:
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
         assert [row["n"] for row in through(predictor, rows, tmp_path / "out.jsonl")] == list(values)
 
-
-@pytest.mark.parametrize("change", ["taxonomy", "thresholds"])
-def test_parts_of_another_job(predictor, middling, source, tmp_path, monkeypatch, change):
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(bulk, "_merge", lambda *arguments: 1 / 0)
-        run_file(predictor, source, tmp_path / "out.csv")
-    other = Predictor(middling, device="cpu", taxonomy="ekman" if change == "taxonomy" else None)
-    if change == "thresholds":
-        other.thresholds = other.thresholds.copy()
-        other.thresholds[0] += 0.01
-    with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
-        run_file(other, source, tmp_path / "out.csv")
+    def test_parts_of_another_job(self, predictor, middling, source, tmp_path, monkeypatch):
+        with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+            patch.setattr("hf_emotion.serving.bulk._merge", lambda *arguments: 1 / 0)
+            run_file(predictor, source, tmp_path / "out.csv")
+        tuned = Predictor(middling, device="cpu")
+        tuned.thresholds = tuned.thresholds + 0.01
+        for other in (tuned, Predictor(middling, device="cpu", taxonomy="ekman")):
+            with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
+                run_file(other, source, tmp_path / "out.csv")
 
 
 class TestBadFiles:
     @pytest.mark.parametrize(
-        ("source", "content", "output", "options", "error", "message"),
+        ("content", "output", "options", "message"),
         [
-            ("in.csv", "text\nsun\n", "taken.csv", {}, FileExistsError, "the output .*taken.csv exists"),
-            ("in.csv", "text\nsun\n", "in.csv", {}, FileExistsError, "exists"),
-            ("in.csv", "text\nsun\n", "out.xls", {}, ValueError, "`output` must end in one of .* got 'out.xls'"),
-            ("in.txt", "sun", "out.csv", {}, ValueError, "in.txt: the file name must end in one of"),
-            ("in.csv", None, "out.csv", {}, FileNotFoundError, "no such file: .*in.csv"),
-            ("in.csv", "text\nsun\n", "out.csv", {"on_bad_rows": "drop"}, ValueError, "`on_bad_rows` must be"),
-            ("in.csv", "text,predicted_labels\nsun,x\n", "out.csv", {}, ValueError, "'predicted_labels' already"),
-            ("in.csv", "text,predicted_scores\nsun,x\n", "out.csv", {}, ValueError, "'predicted_scores' already"),
-            ("in.jsonl", '{"text": "sun"}\n{text}\n', "out.csv", {}, ValueError, "in.jsonl, line 2: no valid JSON"),
-            (
-                *("in.jsonl", '{"text": "sun"}\n{"text": "a", "note": "x"}\n', "out.csv", {}, ValueError),
-                "the rows have different columns.*note.*write .jsonl",
-            ),
+            ("text\nsun\n", "taken.csv", {}, "the output .*taken.csv exists"),
+            ("text\nsun\n", "in.csv", {}, "exists"),
+            ("text\nsun\n", "out.xls", {}, "`output` must end in one of .* got 'out.xls'"),
+            ("text\nsun\n", "out.csv", {"on_bad_rows": "drop"}, "`on_bad_rows` must be"),
+            ("text,predicted_labels\nsun,x\n", "out.csv", {}, "'predicted_labels' already"),
+            ("text,predicted_scores\nsun,x\n", "out.csv", {}, "'predicted_scores' already"),
+            ('{"text": "sun"}\n{text}\n', "out.csv", {}, "in.jsonl, line 2: no valid JSON"),
+            ('{"text": "sun"}\n{"text": "a", "note": "x"}\n', "out.csv", {}, "different columns.*note.*write .jsonl"),
+            (None, "out.csv", {}, "no such file: .*in.jsonl"),
         ],
     )
-    def test_said_before_the_prediction(
-        self, predictor, tmp_path, monkeypatch, source, content, output, options, error, message
-    ):
+    def test_said_before_the_prediction(self, predictor, tmp_path, monkeypatch, content, output, options, message):
         (tmp_path / "taken.csv").write_text("mine")
+        source = tmp_path / ("in.csv" if content and content.startswith("text") else "in.jsonl")
         if content is not None:
-            (tmp_path / source).write_text(content)
+            source.write_text(content)
         before = files_in(tmp_path)
         monkeypatch.setattr(predictor, "of_items", None)
+        error = FileExistsError if "exists" in message else ValueError if content else FileNotFoundError
         with pytest.raises(error, match=message):
-            run_file(predictor, tmp_path / source, tmp_path / output, **options)
+            run_file(predictor, source, tmp_path / output, **options)
         assert files_in(tmp_path) == before and not list(tmp_path.glob("*.parts"))
 
     def test_a_file_that_is_cut_off(self, predictor, tmp_path):
@@ -600,62 +492,43 @@ class TestBadFiles:
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv.gz"]
 
     @pytest.mark.parametrize(
-        ("name", "content", "kept", "to"),
+        ("content", "kept", "line", "to"),
         [
-            (
-                *("in.jsonl", '{text}\n{"text": "sun"}\n[1]\n{"text": "rain"}\n{"text": "a'),
-                *([None, "sun", None, "rain", None], "csv"),
-            ),
-            ("in.csv", "text\nsun\nrain,and more\nwind\n", ["sun", "rain", "wind"], "parquet"),
-            ("in.tsv", "text\tn\nsun\t1\nrain\nwind\t2\n", ["sun", "rain", "wind"], "jsonl"),
+            ('{text}\n{"text": "sun"}\n[1]\n{"text": "a', [None, "sun", None, None], 1, "csv"),
+            ("text\nsun\nrain,and more\nwind\n", ["sun", "rain", "wind"], 3, "parquet"),
+            ("text\tn\nsun\t1\nrain\nwind\t2\n", ["sun", "rain", "wind"], 3, "jsonl"),
         ],
-        ids=["jsonl", "more values", "fewer values"],
+        ids=["jsonl", "csv", "tsv"],
     )
-    def test_malformed_rows_keep_their_places(self, predictor, tmp_path, caplog, name, content, kept, to):
-        source, output = tmp_path / name, tmp_path / f"out.{to}"
+    def test_malformed_rows_keep_their_places(self, predictor, tmp_path, caplog, request, content, kept, line, to):
+        source, output = tmp_path / f"in.{request.node.callspec.id}", tmp_path / f"out.{to}"
         source.write_text(content)
+        good = [number for number, text in enumerate(kept) if text in ("sun", "wind")]
         counts = run_file(predictor, source, output, on_bad_rows="skip", top_k=1)
-        good = [number for number, text in enumerate(kept) if text in ("sun", "rain" if "jsonl" in name else "wind")]
-        assert counts == {"rows": len(kept), "skipped": len(kept) - 2}
-        if to == "csv":
-            rows = [{**row, "predicted_labels": row["predicted_labels"].split("|")} for row in read_table(output)]
-        elif to == "parquet":
-            rows = pyarrow.parquet.read_table(output).to_pylist()
-        else:
-            rows = [json.loads(line) for line in output.read_text().splitlines()]
+        assert counts == {"rows": len(kept), "skipped": len(kept) - len(good)}
+        rows = [row for _, row in read_rows(output)]
         assert [row.get("text") or None for row in rows] == kept
-        labels = iter(predictor([kept[number] for number in good], top_k=1))
-        for number, row in enumerate(rows):
-            found = row["predicted_labels"]
-            assert found == [next(labels)[0]["label"]] if number in good else found in (None, [""])
-        line = {"in.jsonl": 1, "in.csv": 3, "in.tsv": 3}[name]
+        found = [row["predicted_labels"] or None for row in rows]
+        expected = [items[0]["label"] for items in predictor([kept[number] for number in good], top_k=1)]
+        assert [found[number] for number in good] == (expected if to == "csv" else [[label] for label in expected])
+        assert [number for number, labels in enumerate(found) if labels is not None] == good
         assert f"stay without a prediction; the first: line {line}" in caplog.text
 
 
-class TestOtherPeoplesCheckpoints:
-    """A stock classifier with GoEmotions' labels and no thresholds, as the Hub has many."""
-
-    @pytest.fixture
-    def checkpoint(self, base_bert, tmp_path):
-        torch.manual_seed(3)
-        names = {"id2label": dict(enumerate(GOEMOTIONS)), "label2id": {name: i for i, name in enumerate(GOEMOTIONS)}}
-        fields = {"num_labels": 28, "problem_type": "multi_label_classification", **names}
-        model = BertForSequenceClassification.from_pretrained(base_bert, **fields)
-        model.classifier.weight.data *= 20
-        model.save_pretrained(tmp_path / "theirs")
-        AutoTokenizer.from_pretrained(base_bert).save_pretrained(tmp_path / "theirs")
-        return tmp_path / "theirs"
-
-    def test_evaluate_tunes_thresholds_on_the_validation_part(self, checkpoint, caplog):
-        found = json.loads(invoke("evaluate", checkpoint, "--dataset", "quickstart", "--threshold", "0.5", "--json"))
-        assert "no thresholds: they are tuned on the validation part of quickstart" in caplog.text
-        predictor, splits = Predictor(checkpoint), load_dataset_for("quickstart")
-        scores = {split: predictor.probabilities(splits[split]["text"]) for split in ("validation", "test")}
-        columns = {split: splits[split]["labels"] for split in scores}
-        gold = {split: np.array([[i in row for i in range(28)] for row in rows]) for split, rows in columns.items()}
-        thresholds = metrics.tune_thresholds(gold["validation"].astype(int), scores["validation"])
-        expected = f1_score(gold["test"], scores["test"] > np.array(thresholds), average="macro", zero_division=0)
-        assert found["metrics"]["tuned"]["macro_f1"] == pytest.approx(expected)
-        fixed = f1_score(gold["test"], scores["test"] > 0.5, average="macro", zero_division=0)
-        assert found["metrics"]["fixed"]["macro_f1"] == pytest.approx(fixed)
-        assert expected != pytest.approx(fixed)
+def test_evaluate_tunes_thresholds_that_a_checkpoint_lacks(stock_run, tmp_path, caplog):
+    """As those that the Hub has, on the validation part."""
+    model = AutoModelForSequenceClassification.from_pretrained(stock_run)
+    model.config.thresholds = model.config.calibration_temperature = None
+    tokenizer = AutoTokenizer.from_pretrained(stock_run)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
+    found = json.loads(invoke("evaluate", tmp_path, "--dataset", "quickstart", "--threshold", "0.5", "--json"))
+    assert "no thresholds: they are tuned on the validation part of quickstart" in caplog.text
+    predictor, splits, scores, gold = Predictor(model, tokenizer), load_dataset_for("quickstart"), {}, {}
+    for split in ("validation", "test"):
+        scores[split] = predictor.probabilities(splits[split]["text"])
+        gold[split] = np.array([[int(i in row) for i in range(28)] for row in splits[split]["labels"]])
+    tuned = np.array(metrics.tune_thresholds(gold["validation"], scores["validation"]))
+    f1 = [f1_score(gold["test"], scores["test"] > limits, average="macro", zero_division=0) for limits in (tuned, 0.5)]
+    assert [found["metrics"][kind]["macro_f1"] for kind in ("tuned", "fixed")] == pytest.approx(f1)
+    assert f1[0] != pytest.approx(f1[1])

@@ -33,10 +33,18 @@ def texts() -> list[str]:
     return load_dataset_for("quickstart")["test"]["text"][:24]
 
 
+@pytest.fixture
+def copied(request, tmp_path):
+    return lambda name: shutil.copytree(request.getfixturevalue(name), tmp_path / "run")
+
+
 @pytest.fixture(params=["tiny_run", "single_run"])
-def run(request, tmp_path):
-    """A copy of a finished run, multi-label or single-label."""
-    return shutil.copytree(request.getfixturevalue(request.param), tmp_path / "run")
+def run(request, copied):
+    return copied(request.param)
+
+
+def is_multi_label(run) -> bool:
+    return "thresholds" in report_of(run)["runs"][0]
 
 
 def config_of(run) -> dict:
@@ -60,8 +68,7 @@ class TestAbstention:
     def test_the_threshold_comes_from_dev_and_is_kept(self, run):
         before = config_of(run)
         result = analyze(run, abstain={"coverage": 0.7})
-        multi_label = "thresholds" in report_of(run)["runs"][0]
-        dev, test = (read_predictions(run, split, multi_label) for split in ("validation", "test"))
+        dev, test = (read_predictions(run, split, is_multi_label(run)) for split in ("validation", "test"))
         kept = config_of(run)["abstention"]
         sure = np.sort(dev.probabilities.max(axis=1))[::-1]
         assert kept == {"coverage": 0.7, "threshold": pytest.approx(sure[int(np.ceil(0.7 * len(sure))) - 1])}
@@ -108,26 +115,27 @@ class TestAbstention:
         assert [row[0] for row in shown.rows if row[-1]] == ["abstained"]
 
     def test_evaluate_tells_coverage_and_risk(self, run, single_label):
-        result = analyze(run, abstain={"coverage": 0.6})
-        multi_label = "thresholds" in report_of(run)["runs"][0]
-        arguments = ("quickstart",) if multi_label else ("files", "--data-dir", single_label)
-        found = json.loads(invoke("evaluate", run, "--dataset", *arguments, "--json"))
-        test, kept = read_predictions(run, "test", multi_label), result["kept"]["abstention"]["threshold"]
+        kept = analyze(run, abstain={"coverage": 0.6})["kept"]["abstention"]["threshold"]
+        corpus = ("quickstart",) if is_multi_label(run) else ("files", "--data-dir", single_label)
+        found = json.loads(invoke("evaluate", run, "--dataset", *corpus, "--json"))
+        test = read_predictions(run, "test", is_multi_label(run))
         sure = test.probabilities.max(axis=1) >= kept
         assert found["abstention"]["coverage"] == pytest.approx(sure.mean(), abs=0.02)
-        if not multi_label:
+        if not is_multi_label(run):
             wrong = (test.probabilities.argmax(axis=1) != test.gold)[sure].mean()
             assert found["abstention"]["risk"] == pytest.approx(wrong, abs=0.02)
-        assert "answered: " in invoke("evaluate", run, "--dataset", *arguments)
+        assert "answered: " in invoke("evaluate", run, "--dataset", *corpus)
+        analyze(run, prediction_sets=0.6)
+        found = json.loads(invoke("evaluate", run, "--dataset", *corpus, "--json"))["prediction_sets"]
+        assert 0 < found["coverage"] <= 1 and found["size"] > 0 and len(found["labels"]) == len(Predictor(run).labels)
 
-    def test_new_labels_drop_it(self, tied_run, tmp_path):
-        run = shutil.copytree(tied_run, tmp_path / "run")
+    def test_new_labels_drop_it(self, copied):
+        run = copied("tied_run")
         analyze(run, abstain={"coverage": 0.5})
         assert Predictor(run).abstention is not None
         more = Predictor(run, add_labels=["hunger"])
         assert more.abstention is None and more.model.config.abstention is None
-        config = AutoConfig.from_pretrained(run, num_labels=3)
-        assert getattr(config, "abstention", None) is None
+        assert getattr(AutoConfig.from_pretrained(run, num_labels=3), "abstention", None) is None
 
     def test_a_training_keeps_it(self, base_bert, single_label, tmp_path):
         fields = {"dataset": "files", "train_fraction": 1.0, "model_type": None, "model_config": {}}
@@ -164,69 +172,54 @@ class TestSets:
             plain.use_thresholds([0.5] * 28)
             assert labels_of([one["labels"] for one in answered]) == labels_of(plain(texts))
 
-    def test_groups_of_a_taxonomy_hold_the_labels_of_the_set(self, tiny_run, texts, tmp_path):
-        run = shutil.copytree(tiny_run, tmp_path / "run")
+    def test_groups_of_a_taxonomy_hold_the_labels_of_the_set(self, copied, texts):
+        run = copied("tiny_run")
         median = float(np.median(Predictor(run).probabilities(texts)))
         set_config(run, prediction_sets={"coverage": 0.9, "threshold": median})
         groups = {label: group for group, labels in TAXONOMIES["sentiment"].items() for label in labels}
         fine, coarse = labels_of(Predictor(run)(texts)), labels_of(Predictor(run, taxonomy="sentiment")(texts))
         assert [{groups[label] for label in own} for own in fine] == [set(own) for own in coarse]
 
-    def test_evaluate_measures_them(self, run, single_label):
-        analyze(run, prediction_sets=0.6)
-        multi_label = "thresholds" in report_of(run)["runs"][0]
-        arguments = ("quickstart",) if multi_label else ("files", "--data-dir", single_label)
-        found = json.loads(invoke("evaluate", run, "--dataset", *arguments, "--json"))["prediction_sets"]
-        assert 0 < found["coverage"] <= 1 and found["size"] > 0 and len(found["labels"]) == len(Predictor(run).labels)
 
-
-class TestAnalysis:
-    def test_the_figures_are_those_of_the_metrics(self, single_run, tmp_path):
-        run = shutil.copytree(single_run, tmp_path / "run")
-        result = analyze(run)["selective"]
-        dev, test = (read_predictions(run, split, False) for split in ("validation", "test"))
-        wrong = (test.probabilities.argmax(axis=1) != test.gold).astype(float)
-        curve = metrics.risk_coverage(test.probabilities.max(axis=1), wrong)
-        assert result["aurc"]["mean"] == pytest.approx(curve["aurc"])
-        assert result["risk_at"]["1"]["mean"] == pytest.approx(wrong.mean())
-        (entry,) = (entry for entry in result["prediction_sets"] if entry["wanted"] == 0.8)
-        assert entry["threshold"] == metrics.set_threshold(dev.gold, dev.probabilities, 0.8)
-        sets = test.probabilities >= entry["threshold"]
-        sets[np.arange(len(sets)), test.probabilities.argmax(axis=1)] = True
-        assert entry["size"]["mean"] == pytest.approx(sets.sum(axis=1).mean())
-        assert "E-AURC" in (run / "report.html").read_text()
+def test_the_figures_of_an_analysis_are_those_of_the_metrics(copied):
+    run = copied("single_run")
+    result = analyze(run)["selective"]
+    dev, test = (read_predictions(run, split, False) for split in ("validation", "test"))
+    wrong = (test.probabilities.argmax(axis=1) != test.gold).astype(float)
+    curve = metrics.risk_coverage(test.probabilities.max(axis=1), wrong)
+    assert result["aurc"]["mean"] == pytest.approx(curve["aurc"])
+    assert result["risk_at"]["1"]["mean"] == pytest.approx(wrong.mean())
+    (entry,) = (entry for entry in result["prediction_sets"] if entry["wanted"] == 0.8)
+    assert entry["threshold"] == metrics.set_threshold(dev.gold, dev.probabilities, 0.8)
+    sets = test.probabilities >= entry["threshold"]
+    sets[np.arange(len(sets)), test.probabilities.argmax(axis=1)] = True
+    assert entry["size"]["mean"] == pytest.approx(sets.sum(axis=1).mean())
+    assert "E-AURC" in (run / "report.html").read_text()
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
+    def test_values_and_forms(self, copied, argv):
+        before = files_in(run := copied("tiny_run"))
+        for arguments, message in (
             (["--abstain", "coverage=0"], "`abstain.coverage` must lie in (0, 1], got 0.0"),
             (["--abstain", "risk=0.1"], "takes coverage or accuracy"),
             (["--prediction-sets", "1"], "lie in (0, 1), got 1.0"),
             (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "excludes `prediction_sets`"),
             (["--abstain", "accuracy=1.0"], "is not reached on the validation rows"),
-        ],
-    )
-    def test_values(self, tiny_run, argv, tmp_path, arguments, message):
-        run = shutil.copytree(tiny_run, tmp_path / "run")
-        before = files_in(run)
-        result = argv("analyze", run, *arguments)
-        assert result.code == 1 and message in " ".join(result.err.split()) and files_in(run) == before
-
-    @pytest.mark.parametrize(
-        "arguments", [["--abstain", "0.9"], ["--abstain", "coverage=much"], ["--prediction-sets", "many"]]
-    )
-    def test_forms(self, tiny_run, argv, arguments):
-        assert argv("analyze", tiny_run, *arguments).code == 2
+            *((["--abstain", form], None) for form in ("0.9", "coverage=much")),
+            (["--prediction-sets", "many"], None),
+        ):
+            result = argv("analyze", run, *arguments)
+            assert result.code == (1 if message else 2) and files_in(run) == before
+            assert (message or "Usage") in " ".join(result.err.split())
 
     @pytest.mark.parametrize("wanted", [{"abstain": 0.9}, {"abstain": "coverage=0.9"}, {"prediction_sets": "0.9"}])
     def test_other_types(self, tiny_run, wanted):
         with pytest.raises(ValueError, match=f"`{next(iter(wanted))}` takes a number"):
             analyze(tiny_run, **wanted)
 
-    def test_other_runs(self, tiny_run, argv, tmp_path):
-        run = shutil.copytree(tiny_run, tmp_path / "run")
+    def test_other_runs(self, copied, tiny_run, argv):
+        run = copied("tiny_run")
         (run / "predictions.parquet").unlink()
         assert "predictions.parquet" in argv("analyze", run, "--abstain", "coverage=0.9").err
         assert argv("analyze", run, tiny_run, "--abstain", "off").code == 2
@@ -242,25 +235,20 @@ class TestMistakes:
             ({"prediction_sets": {"coverage": 0.9}}, "`config.prediction_sets` must hold a `threshold`"),
             ({"abstention": {"threshold": 1.5}}, "`threshold` in .0, 1."),
             ({"abstention": {"threshold": 0.5}, "prediction_sets": {"threshold": 0.5}}, "both"),
+            (
+                {"abstention": {"threshold": 0.5}, "id2label": {"0": "abstained", "1": "b", "2": "c"}},
+                "named 'abstained'",
+            ),
         ],
     )
-    def test_damaged_rules(self, tiny_run, texts, tmp_path, fields, message):
-        run = shutil.copytree(tiny_run, tmp_path / "run")
-        set_config(run, **fields)
-        with pytest.raises(ValueError, match=message):
-            Predictor(run)
-        with pytest.raises(ValueError, match=message):
-            answers_of(run, texts[:1])
+    def test_damaged_rules(self, copied, texts, fields, message):
+        set_config(run := copied("single_run"), **fields)
+        for ask in (Predictor, lambda run: answers_of(run, texts[:1])):
+            with pytest.raises(ValueError, match=message):
+                ask(run)
 
-    def test_a_label_of_that_name(self, single_run, tmp_path):
-        run = shutil.copytree(single_run, tmp_path / "run")
-        names = config_of(run)["id2label"] | {"0": "abstained"}
-        set_config(run, id2label=names, abstention={"threshold": 0.5})
-        with pytest.raises(ValueError, match="a label of the model is named 'abstained'"):
-            Predictor(run)
-
-    def test_logits_are_no_confidence(self, single_run, texts, tmp_path):
-        run = shutil.copytree(single_run, tmp_path / "run")
+    def test_logits_are_no_confidence(self, copied, texts):
+        run = copied("single_run")
         set_config(run, abstention={"threshold": 0.5})
         classify = pipeline("emotion-classification", model=str(run), trust_remote_code=True)
         with pytest.raises(ValueError, match="is for softmax scores, got `function_to_apply` 'none'"):

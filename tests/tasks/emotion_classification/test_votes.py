@@ -14,6 +14,7 @@ from hf_emotion.taxonomies import GOEMOTIONS
 
 
 VOTES = ["joy", "anger", "fear"]
+PEOPLE = ["text", *VOTES, "people"]
 
 
 def load(folder: Path, rows: list[list], header: list[str] | None = None, **options):
@@ -26,87 +27,73 @@ def shares(rows) -> list[list[float]]:
     return np.round(np.asarray(rows["votes"][:]), 4).tolist()
 
 
-def test_counts(tmp_path, caplog):
-    rows = load(tmp_path, [["a", 3, 0, 1], ["b", 0, 2, 2], ["c", 0, "1.0", 0]])
-    assert label_names(rows) == VOTES and rows["labels"][:] == [0, 1, 1]
-    assert shares(rows) == [[0.75, 0, 0.25], [0, 0.5, 0.5], [0, 1, 0]]
-    assert rows["annotators"][:] == [4, 4, 1]
-    (record,) = [record.getMessage() for record in caplog.records if "most votes" in record.getMessage()]
-    assert "in 1 of 3 rows" in record
+class TestOwnFiles:
+    def test_counts(self, tmp_path, caplog):
+        rows = load(tmp_path, [["a", 3, 0, 1], ["b", 0, 2, 2], ["c", 0, "1.0", 0]])
+        assert label_names(rows) == VOTES and rows["labels"][:] == [0, 1, 1]
+        assert shares(rows) == [[0.75, 0, 0.25], [0, 0.5, 0.5], [0, 1, 0]]
+        assert rows["annotators"][:] == [4, 4, 1]
+        (record,) = [record.getMessage() for record in caplog.records if "most votes" in record.getMessage()]
+        assert "in 1 of 3 rows" in record
 
+    def test_shares_of_one_label(self, tmp_path):
+        rows = load(tmp_path, [["a", 0.7, 0.1, 0.2], ["b", 0, 0, 1], ["c", 0.33, 0.33, 0.33]])
+        assert rows["labels"][:] == [0, 2, 0] and rows["annotators"][:] == [0, 0, 0]
+        assert shares(rows)[2] == [0.3333] * 3  # rounded shares are scaled
 
-def test_shares_of_one_label(tmp_path):
-    rows = load(tmp_path, [["a", 0.7, 0.1, 0.2], ["b", 0, 0, 1], ["c", 0.33, 0.33, 0.33]])
-    assert rows["labels"][:] == [0, 2, 0] and rows["annotators"][:] == [0, 0, 0]
-    assert shares(rows)[2] == [0.3333] * 3  # rounded shares are scaled
+    def test_several_labels(self, tmp_path):
+        rows = load(tmp_path, [["a", 4, 2, 1, 4], ["b", 0, 0, 1, 3], ["c", 1, 0, 0, 2]], PEOPLE, annotators="people")
+        assert rows["labels"][:] == [[0, 1], [], [0]]
+        assert shares(rows) == [[1, 0.5, 0.25], [0, 0, 0.3333], [0.5, 0, 0]] and rows["annotators"][:] == [4, 3, 2]
+        rows = load(tmp_path, [["a", 0.9, 0.5, 0.1], ["b", 0, 0, 0]], multi_label=True)
+        assert rows["labels"][:] == [[0, 1], []] and rows["annotators"][:] == [0, 0]
 
+    def test_labels_in_another_order(self, tmp_path):
+        """As `evaluate` asks for the labels of a model; a label without a column has no votes."""
+        rows = load(tmp_path, [["a", 1, 1, 0], ["b", 0, 0, 1]], labels=["fear", "none", "anger", "joy"])
+        assert label_names(rows) == ["fear", "none", "anger", "joy"] and rows["labels"][:] == [2, 0]
+        assert shares(rows) == [[0, 0, 0.5, 0.5], [1, 0, 0, 0]]
 
-def test_several_labels(tmp_path):
-    header = ["text", *VOTES, "people"]
-    rows = load(tmp_path, [["a", 4, 2, 1, 4], ["b", 0, 0, 1, 3], ["c", 1, 0, 0, 2]], header, annotators="people")
-    assert rows["labels"][:] == [[0, 1], [], [0]]
-    assert shares(rows) == [[1, 0.5, 0.25], [0, 0, 0.3333], [0.5, 0, 0]] and rows["annotators"][:] == [4, 3, 2]
-    rows = load(tmp_path, [["a", 0.9, 0.5, 0.1], ["b", 0, 0, 0]], multi_label=True)
-    assert rows["labels"][:] == [[0, 1], []] and rows["annotators"][:] == [0, 0]
+    def test_rows_that_are_no_votes(self, tmp_path, caplog):
+        for row, options, reason in (
+            (["x", -1, 2, 0], {}, r"votes must be numbers, 0 or more, got .'-1'"),
+            (["x", "two", "", 1], {}, r"got .'two', '', '1'"),
+            (["x", "inf", 0, 1], {}, "numbers, 0 or more"),
+            (["x", 0, 0, 0], {}, "all votes are 0"),
+            (["x", 0.5, 0.1, 0.1], {}, "must sum to 1, got 0.7"),
+            (["x", 3, 0, 0, 2], {"annotators": "people"}, r"whole numbers up to 'people', got \[3.0"),
+            (["x", 0.5, 0, 0, 2], {"annotators": "people"}, "whole numbers.*0.5"),
+            (["x", 0, 0, 0, 0], {"annotators": "people"}, "up to 'people', got .* of '0'"),
+            (["x", 2, 0, 0], {"multi_label": True}, r"\[0, 1\], got 2.*`annotators`"),
+        ):
+            header = PEOPLE if options.get("annotators") else ["text", *VOTES]
+            good = {5: ["good", 2, 1, 0, 3], 4: ["good", 1, 0, 0]}[len(row)]
+            with pytest.raises(ValueError, match=f"train.csv, line 2: .*{reason}"):
+                load(tmp_path, [row, good], header, **options)
+            caplog.clear()
+            rows = load(tmp_path, [row, good, ["better", *good[1:]]], header, on_bad_rows="skip", **options)
+            assert rows["text"][:] == ["good", "better"] and "1 bad rows skipped" in caplog.text
 
+    def test_a_number_that_is_missing(self, tmp_path):
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "joy": None, "anger": 1, "fear": 0}])
+        message = r"train\.jsonl, line 1: votes must be numbers, 0 or more, got \[None, 1, 0\] \(mend the row, or"
+        with pytest.raises(ValueError, match=message):
+            load_dataset_for("files", tmp_path, votes=VOTES)
 
-def test_labels_in_another_order(tmp_path):
-    """As `evaluate` asks for the labels of a model; a label without a column has no votes."""
-    rows = load(tmp_path, [["a", 1, 1, 0], ["b", 0, 0, 1]], labels=["fear", "none", "anger", "joy"])
-    assert label_names(rows) == ["fear", "none", "anger", "joy"] and rows["labels"][:] == [2, 0]
-    assert shares(rows) == [[0, 0, 0.5, 0.5], [1, 0, 0, 0]]
-
-
-PEOPLE = ["text", *VOTES, "people"]
-
-
-@pytest.mark.parametrize(
-    ("row", "options", "reason"),
-    [
-        (["x", -1, 2, 0], {}, r"votes must be numbers, 0 or more, got .'-1'"),
-        (["x", "two", "", 1], {}, r"got .'two', '', '1'"),
-        (["x", "inf", 0, 1], {}, "numbers, 0 or more"),
-        (["x", 0, 0, 0], {}, "all votes are 0"),
-        (["x", 0.5, 0.1, 0.1], {}, "must sum to 1, got 0.7"),
-        (["x", 3, 0, 0, 2], {"annotators": "people"}, r"whole numbers up to 'people', got \[3.0"),
-        (["x", 0.5, 0, 0, 2], {"annotators": "people"}, "whole numbers.*0.5"),
-        (["x", 0, 0, 0, 0], {"annotators": "people"}, "up to 'people', got .* of '0'"),
-        (["x", 2, 0, 0], {"multi_label": True}, r"\[0, 1\], got 2.*`annotators`"),
-    ],
-)
-def test_rows_that_are_no_votes(row, options, reason, tmp_path, caplog):
-    header = PEOPLE if options.get("annotators") else ["text", *VOTES]
-    good = {5: ["good", 2, 1, 0, 3], 4: ["good", 1, 0, 0]}[len(row)]
-    with pytest.raises(ValueError, match=f"train.csv, line 2: .*{reason}"):
-        load(tmp_path, [row, good], header, **options)
-    rows = load(tmp_path, [row, good, ["better", *good[1:]]], header, on_bad_rows="skip", **options)
-    assert rows["text"][:] == ["good", "better"] and "1 bad rows skipped" in caplog.text
-
-
-def test_a_number_that_is_missing(tmp_path):
-    write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "joy": None, "anger": 1, "fear": 0}])
-    message = r"train\.jsonl, line 1: votes must be numbers, 0 or more, got \[None, 1, 0\] \(mend the row, or"
-    with pytest.raises(ValueError, match=message):
-        load_dataset_for("files", tmp_path, votes=VOTES)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"votes": "joy"}, "`votes` must be a list"),
-        ({"votes": ["joy", "joy"]}, "`votes` must be different names"),
-        ({"votes": ["joy", "angr"]}, "no column 'angr'"),
-        ({"votes": None, "annotators": "people"}, "`annotators` and `multi_label` need `votes`"),
-        ({"votes": None, "multi_label": True}, "`annotators` and `multi_label` need `votes`"),
-        ({"annotators": "joy"}, "`annotators` and `votes` name the same column"),
-        ({"label_columns": VOTES}, "come from `votes`.*leave out `label_columns`"),
-        ({"label_separator": "|"}, "leave out `label_separator`"),
-        ({"labels": ["joy", "angry", "fear"]}, r"\['anger'\] of `votes` are not among `labels`"),
-    ],
-)
-def test_options_that_do_not_go_together(options, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path, [["a", 1, 0, 0]], **options)
+    def test_options_that_do_not_go_together(self, tmp_path):
+        for options, message in (
+            ({"votes": "joy"}, "`votes` must be a list"),
+            ({"votes": ["joy", "joy"]}, "`votes` must be different names"),
+            ({"votes": ["joy", "angr"]}, "no column 'angr'"),
+            ({"votes": None, "annotators": "people"}, "`annotators` and `multi_label` need `votes`"),
+            ({"votes": None, "multi_label": True}, "`annotators` and `multi_label` need `votes`"),
+            ({"annotators": "joy"}, "`annotators` and `votes` name the same column"),
+            ({"label_columns": VOTES}, "come from `votes`.*leave out `label_columns`"),
+            ({"label_separator": "|"}, "leave out `label_separator`"),
+            ({"labels": ["joy", "angry", "fear"]}, r"\['anger'\] of `votes` are not among `labels`"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                load(tmp_path, [["a", 1, 0, 0]], **options)
 
 
 def raw_goemotions(folder: Path, raters: list[tuple[str, str, list[str]]]) -> Path:

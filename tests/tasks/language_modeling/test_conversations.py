@@ -5,57 +5,37 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+import reply_corpora as replies
+import toolkit_helpers as helpers
 import torch
 from datasets import Dataset, Features, List, Value
-from reply_corpora import (
-    HEART,
-    JOY,
-    OWN,
-    OWN_PAIRS,
-    POSTS,
-    SOB,
-    conversation,
-    empathetic_folder,
-    mojitalk_folder,
-    part_of,
-    release_row,
-    write_own,
-)
-from toolkit_helpers import (
-    DAILY_DIALOG_EMOTIONS,
-    DIALOGUE_PARTS,
-    EMORYNLP_EMOTIONS,
-    MELD_EMOTIONS,
-    dialogues,
-    write_daily_dialog,
-    write_emorynlp,
-    write_meld,
-)
+from tokenizers import processors
+from transformers import AutoTokenizer, BertTokenizer
 
 from hf_emotion import load_dataset_for
+from hf_emotion.recipes import make_recipe
+from hf_emotion.runtime.batching import encode_texts
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.emotional_response.loading import load_empathetic_conversations
-from hf_emotion.tasks.language_modeling.building import (
-    END_OF_TEXT,
-    _collate_blocks,
-    encode_conversations,
-    train_tokenizer,
-)
+from hf_emotion.tasks.language_modeling import building
 from hf_emotion.tasks.language_modeling.loading import CONVERSATION_LOADERS, load_conversations
 from hf_emotion.tasks.rows import duplicates_between_splits
+from hf_emotion.tasks.sequence_classification import base_tokenizer
 
 
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
+TEXT, QUESTION = "the pier is cheap", "pier - price"
+END_OF_TEXT = "<|endoftext|>"
 DEFAULT = ("daily_dialog", "empathetic_dialogues", "meld", "emorynlp", "mojitalk")
 
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory) -> Path:
-    folder = mojitalk_folder(tmp_path_factory.mktemp("conversations"))
-    for write in (write_daily_dialog, write_emorynlp, write_meld, empathetic_folder):
+    folder = replies.mojitalk_folder(tmp_path_factory.mktemp("conversations"))
+    for write in (helpers.write_daily_dialog, helpers.write_emorynlp, helpers.write_meld, replies.empathetic_folder):
         write(folder)
-    write_own(folder / "train.jsonl", OWN)
-    write_own(folder / "dev.jsonl", OWN[:1])
+    replies.write_own(folder / "train.jsonl", replies.OWN)
+    replies.write_own(folder / "dev.jsonl", replies.OWN[:1])
     return folder
 
 
@@ -64,7 +44,8 @@ def rows_of(dataset: Dataset) -> list[tuple[str, list[str]]]:
 
 
 def turns_of(emotions, split: str) -> list[list[str]]:
-    return [[text for _, text, _ in turns] for turns in dialogues(emotions, *DIALOGUE_PARTS[PARTS[split]])]
+    made = helpers.dialogues(emotions, *helpers.DIALOGUE_PARTS[PARTS[split]])
+    return [[text for _, text, _ in turns] for turns in made]
 
 
 def conversations_of(*turns: list[str]) -> Dataset:
@@ -74,46 +55,42 @@ def conversations_of(*turns: list[str]) -> Dataset:
 class TestCorpora:
     @pytest.mark.parametrize("split", PARTS)
     def test_dialogues(self, corpora, split):
-        found = {
-            name: rows_of(load_conversations(corpora, [name])[split]) for name in ("meld", "emorynlp", "daily_dialog")
-        }
-        assert [turns for _, turns in found["meld"]] == turns_of(MELD_EMOTIONS, split)
-        assert [turns for _, turns in found["emorynlp"]] == turns_of(EMORYNLP_EMOTIONS, split)
-        detokenized = [
-            [f"{text.replace(' ,', ',')}." for text in turns] for turns in turns_of(DAILY_DIALOG_EMOTIONS, split)
-        ]
-        assert [turns for _, turns in found["daily_dialog"]] == detokenized
-        for name, rows in found.items():
-            own = load_dataset_for(name, corpora)[split]["id"]
-            assert [row_id for row_id, _ in rows] == [f"{name}/{row_id}" for row_id in own]
+        spoken = turns_of(helpers.DAILY_DIALOG_EMOTIONS, split)
+        expected = {"daily_dialog": [[f"{text.replace(' ,', ',')}." for text in turns] for turns in spoken]}
+        expected |= {"meld": turns_of(helpers.MELD_EMOTIONS, split)}
+        expected |= {"emorynlp": turns_of(helpers.EMORYNLP_EMOTIONS, split)}
+        for name, turns in expected.items():
+            own = [f"{name}/{row_id}" for row_id in load_dataset_for(name, corpora)[split]["id"]]
+            assert rows_of(load_conversations(corpora, [name])[split]) == list(zip(own, turns, strict=True))
 
     def test_posts_and_their_replies(self, corpora):
         splits = load_conversations(corpora, ["mojitalk"])
         for split, part in (("train", "generator"), ("validation", "validation")):  # nothing of the judges'
-            expected = [(i, row) for i, row in enumerate(POSTS, 1) if part_of(row[0]) == part]
+            expected = [(i, row) for i, row in enumerate(replies.POSTS, 1) if replies.part_of(row[0]) == part]
             assert rows_of(splits[split]) == [(f"mojitalk/dev-{i}", [post, reply]) for i, (post, reply, _) in expected]
         assert rows_of(splits["test"]) == [("mojitalk/test-1", ["a test post", "a test reply"])]
 
     def test_emojis_of_replies_are_stripped(self, tmp_path):
-        folder = mojitalk_folder(tmp_path, test=[(f"so {JOY}", f"yes {SOB} no {HEART}", SOB)])
-        assert load_conversations(folder, ["mojitalk"])["test"]["turns"][:] == [[f"so {JOY}", "yes no"]]
+        post, reply = f"so {replies.JOY}", f"yes {replies.SOB} no {replies.HEART}"
+        folder = replies.mojitalk_folder(tmp_path, test=[(post, reply, replies.SOB)])
+        assert load_conversations(folder, ["mojitalk"])["test"]["turns"][:] == [[post, "yes no"]]
 
     def test_own_pairs(self, corpora):
-        splits = load_conversations(corpora, ["reply_files"])
-        assert list(splits) == ["train", "validation"]
-        expected = [(f"reply_files/train-{i}", [context, reply]) for i, (context, reply, _) in enumerate(OWN_PAIRS, 1)]
-        assert rows_of(splits["train"]) == expected and rows_of(splits["validation"])[0][1] == list(OWN_PAIRS[0][:2])
+        splits, pairs = load_conversations(corpora, ["reply_files"]), [list(pair[:2]) for pair in replies.OWN_PAIRS]
+        assert list(splits) == ["train", "validation"] and splits["validation"]["turns"][0] == pairs[0]
+        assert rows_of(splits["train"]) == [(f"reply_files/train-{i}", pair) for i, pair in enumerate(pairs, 1)]
 
     @pytest.mark.parametrize("kind", ["jsonl", "csv"])
     def test_whole_conversations_of_empathetic_dialogues(self, tmp_path, kind):
         """Every turn, that of the speaker at the end and the one alone too, with its commas and in NFC."""
         texts = ["cafe\u0301_comma_ yes", "b", "c"]
         if kind == "jsonl":
-            train = [conversation("hit:1", texts=texts), conversation("hit:0", emotion="sad", texts=["alone"])]
+            train = [replies.conversation("hit:1", texts=texts)]
+            train += [replies.conversation("hit:0", emotion="sad", texts=["alone"])]
         else:
-            train = [release_row(n, texts[n - 1], conversation="hit:1") for n in (2, 1, 3)]
-            train.append(release_row(1, "alone", "sad", "hit:0"))
-        folder = empathetic_folder(tmp_path, train=train)
+            train = [replies.release_row(n, texts[n - 1], conversation="hit:1") for n in (2, 1, 3)]
+            train += [replies.release_row(1, "alone", "sad", "hit:0")]
+        folder = replies.empathetic_folder(tmp_path, train=train)
         splits = load_empathetic_conversations(folder)
         expected = [("hit:1", ["caf\xe9, yes", "b", "c"]), ("hit:0", ["alone"])]
         assert list(splits) == ["train", "validation", "test"] and rows_of(splits["train"]) == expected
@@ -148,9 +125,9 @@ class TestTogether:
         assert str(e.value).endswith(f"got {names!r}.")
 
     def test_dedupe_removes_whole_conversations(self, tmp_path, caplog):
-        held_out = POSTS[0]
-        train = [held_out, (held_out[0], "else", JOY), ("x", "y", SOB)]
-        folder = mojitalk_folder(tmp_path, train=train, dev=[POSTS[1]], test=[held_out])
+        held_out = replies.POSTS[0]
+        train = [held_out, (held_out[0], "else", replies.JOY), ("x", "y", replies.SOB)]
+        folder = replies.mojitalk_folder(tmp_path, train=train, dev=[replies.POSTS[1]], test=[held_out])
         splits = load_dataset_for("conversations", folder, corpora=["mojitalk"])
         assert duplicates_between_splits(splits)["train & test"] == 1 and "train & test: 1" in caplog.text
         assert task_of_rows(splits["test"]).texts(splits["test"]) == [f"{held_out[0]}\n{held_out[1]}"]
@@ -158,21 +135,23 @@ class TestTogether:
         assert left["train"]["turns"][:] == [[held_out[0], "else"], ["x", "y"]] and len(left["test"]) == 1
 
 
-TURNS = ["the keys are lost again", "I can't find the keys", "the keys, the keys!", f"so {JOY} good"] * 4
+TURNS = ["the keys are lost again", "I can't find the keys", "the keys, the keys!", f"so {replies.JOY} good"] * 4
 TURNS += ["lost keys, again"] * 4
 SAMPLES = [
     "the keys are lost",
     "I can't, it's 3 o'clock — don’t",
-    f"so {JOY}{HEART} good \U0001f469\U0001f3fd\u200d\U0001f680",
     "caf\xe9 \u00fcber \u4f60\u597d",
-    "two  blanks,\ttab\nand line",
     "<|endoftext is text",
+]
+SAMPLES += [
+    f"so {replies.JOY}{replies.HEART} good \U0001f469\U0001f3fd\u200d\U0001f680",
+    "two  blanks,\ttab\nand line",
 ]
 
 
 @pytest.fixture(scope="module")
 def small():
-    return train_tokenizer(TURNS, 280)
+    return building.train_tokenizer(TURNS, 280)
 
 
 class TestTokenizer:
@@ -185,7 +164,7 @@ class TestTokenizer:
 
     def test_the_size(self, small):
         assert len(small) == small.vocab_size == 280
-        assert len(train_tokenizer(TURNS, 10)) == 257  # every byte and the end
+        assert len(building.train_tokenizer(TURNS, 10)) == 257  # every byte and the end
 
     def test_words_are_the_same_wherever_they_stand(self, small):
         (first, *rest) = small("keys lost keys", add_special_tokens=False)["input_ids"]
@@ -195,8 +174,7 @@ class TestTokenizer:
     def test_one_special_token(self, small):
         ids = {small.bos_token_id, small.eos_token_id, small.unk_token_id, small.pad_token_id}
         assert ids == {small.convert_tokens_to_ids(END_OF_TEXT)} == {0}
-        assert END_OF_TEXT == "<|endoftext|>" and small.all_special_tokens == [END_OF_TEXT]
-        # It adds none by itself.
+        assert small.all_special_tokens == [END_OF_TEXT]
         assert small("keys")["input_ids"] == small("keys", add_special_tokens=False)["input_ids"]
         assert small(f"keys{END_OF_TEXT}keys")["input_ids"].count(0) == 1
         assert small.decode([0, *small("keys")["input_ids"], 0], skip_special_tokens=True).strip() == "keys"
@@ -218,7 +196,7 @@ class TestBlocks:
     def test_nothing_is_lost_or_moved(self, small, length):
         stream = self.stream(small)
         length = length or len(stream) - 1  # the last token stands alone
-        blocks = encode_conversations(conversations_of(*self.CONVERSATIONS), small, length)
+        blocks = building.encode_conversations(conversations_of(*self.CONVERSATIONS), small, length)
         assert blocks.column_names == ["input_ids"]
         blocks = blocks["input_ids"][:]
         assert stream.count(0) == 7 and stream[0] == stream[-1] == 0
@@ -227,14 +205,43 @@ class TestBlocks:
         assert [token for block in blocks for token in block] == stream[:whole]
 
     def test_more_conversations_than_are_encoded_at_once(self, small):
-        blocks = encode_conversations(conversations_of(*[["keys"]] * 1001), small, 500)["input_ids"][:]
+        blocks = building.encode_conversations(conversations_of(*[["keys"]] * 1001), small, 500)["input_ids"][:]
         (keys,) = small("keys")["input_ids"]
         assert [len(block) for block in blocks] == [500] * 4 + [3]  # 2001 tokens, the last of them alone; and 3
         assert sum(block.count(keys) for block in blocks) == 1001 and blocks[-1] == [0, keys, 0]
 
     def test_short_blocks_are_masked(self):
-        batch = _collate_blocks([{"input_ids": [5, 0, 7]}, {"input_ids": [0, 8]}])
+        batch = building._collate_blocks([{"input_ids": [5, 0, 7]}, {"input_ids": [0, 8]}])
         assert batch["input_ids"].tolist() == [[5, 0, 7], [0, 8, 0]]
         assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
         assert batch["labels"].tolist() == [[5, 0, 7], [0, 8, -100]]  # the mark itself is predicted
         assert all(value.dtype == torch.int64 for value in batch.values())
+
+
+def base_tokenizer_of(folder):
+    return base_tokenizer(make_recipe({"name": "x", "base_model": str(folder), "max_length": 9}))
+
+
+@pytest.mark.parametrize("own", [None, processors.ByteLevel(trim_offsets=True)], ids=["nothing", "byte-level"])
+def test_a_token_between_two_texts(tmp_path, own):
+    """A pair of texts stays a pair over the tokenizer of a decoder-only model, which joins them without one."""
+    plain = building.train_tokenizer([TEXT, QUESTION], 300)
+    plain.backend_tokenizer.post_processor = own
+    plain.save_pretrained(tmp_path / "base")
+    first, second = (plain(text)["input_ids"] for text in (TEXT, QUESTION))
+    base_tokenizer_of(tmp_path / "base").save_pretrained(tmp_path / "run")
+    kept = AutoTokenizer.from_pretrained(tmp_path / "run")  # what others read
+    assert kept(TEXT, QUESTION)["input_ids"] == [*first, plain.eos_token_id, *second]
+    assert kept(TEXT)["input_ids"] == first
+    offsets = kept(TEXT, return_offsets_mapping=True)["offset_mapping"]
+    assert offsets == plain(TEXT, return_offsets_mapping=True)["offset_mapping"]
+    limit = len(second) + 3
+    cut, unread = encode_texts(kept, [[TEXT], [QUESTION]], limit, None, None)
+    assert cut["input_ids"] == [[*first[:2], plain.eos_token_id, *second]] and unread.truncated.tolist() == [True]
+
+
+def test_a_tokenizer_that_separates_them_keeps_its_way(tmp_path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "pier", "is", "cheap", "-", "price"]
+    plain = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    plain.save_pretrained(tmp_path)
+    assert base_tokenizer_of(tmp_path)(TEXT, QUESTION).data == plain(TEXT, QUESTION).data
