@@ -12,6 +12,9 @@ from xml.sax.saxutils import escape
 
 import datasets
 import hf_emotion.modeling
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 import yaml
@@ -116,6 +119,28 @@ def write_jsonl(path: Path, rows: list[dict]) -> Path:
     with open_file(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path
+
+
+def write_rows(path: Path, rows: list[dict]) -> Path:
+    """A file whose ending tells the format."""
+    if ".jsonl" in path.suffixes:
+        return write_jsonl(path, rows)
+    if path.suffix == ".parquet":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        return path
+    values = [[str(value) for value in row.values()] for row in rows]
+    return write_csv(path, list(rows[0]), values, "\t" if path.suffix == ".tsv" else ",")
+
+
+def predictions_of(run: Path, split: str) -> list[dict]:
+    """The rows of a part that a run stored."""
+    rows = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+    return [row for row in rows if row["split"] == split]
+
+
+def probabilities_of(run: Path, split: str) -> np.ndarray:
+    return np.array([row["probabilities"] for row in predictions_of(run, split)])
 
 
 def feelings_rows(count: int, offset: int = 0, multi_label: bool = True) -> list[list[str]]:

@@ -11,22 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
-import datasets
 import numpy as np
 import pytest
 import torch
-from datasets import DatasetDict
 from model_cases import BY_ID, TINY_GPT2, asymmetric_
 from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     cells,
+    files_in,
     fit,
     invoke,
     report_of,
     save_base_bert,
-    torch_threads,
     write_csv,
     write_jsonl,
     write_meld,
@@ -54,7 +52,6 @@ from hf_emotion.metrics.generation import words
 from hf_emotion.recipes import Recipe, make_recipe
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.unread import Unread
-from hf_emotion.tasks.emotional_response import TASK
 from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
 from hf_emotion.tasks.emotional_response.evaluating import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
@@ -63,6 +60,7 @@ from hf_emotion.tasks.published import TABLES
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 EMOTIONS = ["anger", "fear", "joy", "neutral", "😭"]
 CUES = dict(zip(EMOTIONS, ("that's so bad", "oh no , run", "yay , so happy 😊", "a day", "i am sad"), strict=True))
@@ -89,21 +87,13 @@ def rows_of(part: str) -> list[tuple[str, str, str]]:
     rows = []
     for i in range(first, first + count):
         emotion, about = EMOTIONS[i * 7 % 5], ABOUT[i // 2 % 8]
-        rows.append(
-            (f"Look at the {about}{' again' * (i // 2 % 3)}", CUES[emotion] + f" , the {about}" * (i % 3), emotion)
-        )
+        reply = CUES[emotion] + f" , the {about}" * (i % 3)
+        rows.append((f"Look at the {about}{' again' * (i // 2 % 3)}", reply, emotion))
     if part == "dev":
         rows[LONG] = ("the sun" + " again" * 30, "the sun" + " again" * 25, rows[LONG][2])
     if part == "test":
         rows[-1] = (rows[-1][0], rows[-1][1] + " zebra zebra", rows[-1][2])
     return rows
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity, monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
-    with torch_threads(1):
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -124,9 +114,8 @@ def bert(tmp_path_factory) -> Path:
 def recipe_of(base: Path | str, arguments: dict | None = None, **changes) -> Recipe:
     """A small run over one's own pairs; `arguments` are added to its training arguments."""
     values = {"name": "tiny", "base_model": str(base), "dataset": "reply_files", "model_type": "gpt2-mod-ln"}
-    return make_recipe(
-        {**values, "max_length": LENGTH, "training_arguments": {**ARGUMENTS, **(arguments or {})}, **changes}
-    )
+    values |= {"max_length": LENGTH, "training_arguments": {**ARGUMENTS, **(arguments or {})}}
+    return make_recipe({**values, **changes})
 
 
 def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **changes) -> Recipe:
@@ -171,20 +160,13 @@ def bert_run(tmp_path_factory, bert, pairs) -> Path:
     return fit(recipe, tmp_path_factory.mktemp("bert-replies") / "run", pairs)
 
 
-GENERATORS = ["mod_run", "token_run", "vanilla_run", "bert_run"]
-
-
-@pytest.fixture
+@pytest.fixture(params=["mod_run", "token_run", "vanilla_run", "bert_run"])
 def run(request) -> Path:
+    """Each generator."""
     return request.getfixturevalue(request.param)
 
 
-EACH_GENERATOR = pytest.mark.parametrize("run", GENERATORS, indirect=True)
-
-
-def written_by_hand(
-    tokenizer, context: str, reply: str, emotion: str, length: int
-) -> tuple[list[int], list[int], int]:
+def written_by_hand(tokenizer, context: str, reply: str, emotion: str, length: int) -> tuple[list, list, int]:
     """What the encoder reads, what the decoder writes, and what it starts with, from the special tokens' names."""
     if tokenizer.cls_token is not None:  # BERT
         start, end = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
@@ -219,7 +201,6 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
 
 
 class TestPerplexity:
-    @EACH_GENERATOR
     def test_of_generators(self, run):
         """Over all tokens, also the ends of replies that are not cut; no mean over batches or replies."""
         generator, rows = ReplyGenerator(run), rows_of("test")
@@ -259,12 +240,8 @@ class TestPerplexity:
 
 
 class TestEncoding:
-    def build(self, lm_run, **changes):
-        recipe = recipe_of(lm_run, **changes)
-        return (*build_generator(recipe, EMOTIONS), recipe)
-
     def test_rows(self, lm_run, pairs, caplog):
-        model, tokenizer, recipe = self.build(lm_run, emotion_tokens=True)
+        model, tokenizer = build_generator(recipe_of(lm_run, emotion_tokens=True), EMOTIONS)
         rows = load_dataset_for("reply_files", pairs)["validation"]
         encoded = encode_replies(rows, tokenizer, model.config, LENGTH)
         assert set(encoded.column_names) == {"input_ids", "labels", "emotion_ids", "length"}
@@ -281,7 +258,7 @@ class TestEncoding:
                 encode_replies(rows, tokenizer, model.config, length)
 
     def test_collator(self, lm_run):
-        model, tokenizer, _ = self.build(lm_run)
+        model, _ = build_generator(recipe_of(lm_run), EMOTIONS)
         assert model.config.pad_token_id == model.config.eos_token_id == 0
         first = {"input_ids": [7, 8, 9, 0], "labels": [5, 0], "emotion_ids": 3, "length": 6}
         # The mark may stand in a text.
@@ -316,6 +293,13 @@ class TestBuild:
         outputs = model(input_ids=torch.tensor([[ids[0], 5]]), decoder_input_ids=torch.tensor([[ids[4], 6]]))
         assert outputs.logits.shape == (1, 2, size)
 
+    def test_a_trained_generator_goes_on(self, token_run):
+        """With its tokenizer, tokens and weights."""
+        model, tokenizer = build_generator(recipe_of(token_run, model_config=VANILLA, emotion_tokens=True), EMOTIONS)
+        weights = load_file(token_run / "model.safetensors")
+        assert all(torch.equal(model.state_dict()[name], value) for name, value in weights.items())
+        assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(token_run).get_vocab()
+
     @pytest.mark.parametrize("names", [EMOTIONS[:4], EMOTIONS[::-1], [*EMOTIONS[:4], "sadness"]])
     def test_a_trained_generator_keeps_its_emotions(self, mod_run, names):
         with pytest.raises(ValueError, match="the generator .* has the emotions .*'😭'.*, and the corpus has"):
@@ -328,7 +312,6 @@ class TestBuild:
             ("mod_run", {"emotion_tokens": True}, "has other tokens for emotions than `emotion_tokens: True`"),
             ("token_run", {"model_config": VANILLA}, "has other tokens for emotions than `emotion_tokens: False`"),
             ("mod_run", {"model_config": {"modulation": "replace"}}, "has other norms than `model_config`"),
-            ("vanilla_run", {}, None),  # its config says what it is
             *(
                 ("lm_run", {"model_config": {name: value}}, f"`model_config.{name}` comes from the corpus")
                 for name, value in {"num_emotions": 5, "emotions": EMOTIONS, "emotion_token_ids": [1]}.items()
@@ -336,12 +319,11 @@ class TestBuild:
         ],
     )
     def test_bases_that_do_not_fit(self, request, base, changes, message):
-        recipe = recipe_of(request.getfixturevalue(base), **changes)
-        if message is None:
-            assert not build_generator(recipe, EMOTIONS)[0].config.modulate_decoder
-            return
         with pytest.raises(ValueError, match=message):
-            build_generator(recipe, EMOTIONS)
+            build_generator(recipe_of(request.getfixturevalue(base), **changes), EMOTIONS)
+
+    def test_the_config_of_a_base_says_what_it_is(self, vanilla_run):
+        assert not build_generator(recipe_of(vanilla_run), EMOTIONS)[0].config.modulate_decoder
 
 
 class TestLanguageModel:
@@ -383,11 +365,9 @@ class TestLanguageModel:
 
 def test_refused_before_anything_is_written(bert, pairs, tmp_path):
     conversations = {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}}
+    fitting = r"`model_type` None reads .*, and `dataset` .* holds conversations. For it these fit: 'gpt2'\."
     for changes, message in (
-        (
-            conversations,
-            "`model_type` None reads .*, and `dataset` .* holds conversations. For it these fit: 'gpt2'\\.",
-        ),
+        (conversations, fitting),
         ({"emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -398,84 +378,49 @@ def test_refused_before_anything_is_written(bert, pairs, tmp_path):
 # Runs
 
 
-class TestRunFolder:
-    def test_a_share_of_the_rows(self, vanilla_run):
-        report = report_of(vanilla_run)
-        assert report["rows"] == {"train": 25, "validation": 11, "test": 12} and report["train_fraction"] == 0.5
-        assert report["max_eval_rows"] == 12
-        assert sum(report["class_counts"].values()) == 25
-        card = (vanilla_run / "README.md").read_text(encoding="utf-8")
-        assert "(a share of 0.5 of the training part)" in card and "at most 12 of the validation" in card
-
-    @EACH_GENERATOR
-    def test_the_emotion_counts_where_it_should(self, run):
-        """Trained on replies that tell their emotion, a model finds them most probable in it."""
-        generator, rows = ReplyGenerator(run), rows_of("test")
-        contexts, replies, gold = zip(*rows, strict=True)
-        means = {e: generator.token_losses(contexts, replies, [e] * len(rows)).mean() for e in EMOTIONS}
-        if run.parent.name.startswith("vanilla"):
-            assert len(set(means.values())) == 1
-            return
-        assert max(means.values()) - min(means.values()) > 1e-3
-        if not run.parent.name.startswith("bert"):  # which has not learned enough yet
-            own = generator.token_losses(contexts, replies, gold).mean()
-            assert own < np.mean(list(means.values())) - 1e-3
+def test_the_emotion_counts_where_it_should(run):
+    """Trained on replies that tell their emotion, a model finds them most probable in it."""
+    generator, rows = ReplyGenerator(run), rows_of("test")
+    contexts, replies, gold = zip(*rows, strict=True)
+    means = {e: generator.token_losses(contexts, replies, [e] * len(rows)).mean() for e in EMOTIONS}
+    if run.parent.name.startswith("vanilla"):
+        assert len(set(means.values())) == 1
+        return
+    assert max(means.values()) - min(means.values()) > 1e-3
+    if not run.parent.name.startswith("bert"):  # which has not learned enough yet
+        own = generator.token_losses(contexts, replies, gold).mean()
+        assert own < np.mean(list(means.values())) - 1e-3
 
 
-class TestCard:
-    def test_what_the_model_is_told(self, mod_run, token_run, vanilla_run, bert_run, lm_run):
-        runs = (mod_run, token_run, vanilla_run, bert_run)
-        texts = {run: (run / "README.md").read_text(encoding="utf-8") for run in runs}
-        followed = "The norms of the encoder and the decoder follow the emotion"
-        token, nothing = "The emotion is told by a special token", "The model does not get the emotion as an input"
-        told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
-        for run, text in texts.items():
-            assert [part for part in (followed, token, nothing) if part in text] == [told[run]]
-            assert "## Emotions\n\nanger, fear, joy, neutral, 😭" in text and "the user's own files" in text
-        assert "γ₀ + Δγ(c)" in texts[mod_run] and "γ₀" not in texts[bert_run]  # residual, replace
-        own = (lm_run / "README.md").read_text(encoding="utf-8")
-        assert "trained from the start" in own and "## Emotions" not in own and followed not in own
+def test_the_card_says_what_the_model_is_told(mod_run, token_run, vanilla_run, bert_run, lm_run):
+    followed = "The norms of the encoder and the decoder follow the emotion"
+    token, nothing = "The emotion is told by a special token", "The model does not get the emotion as an input"
+    told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
+    texts = {run: (run / "README.md").read_text(encoding="utf-8") for run in (*told, lm_run)}
+    for run, said in told.items():
+        assert [part for part in (followed, token, nothing) if part in texts[run]] == [said]
+        assert "## Emotions\n\nanger, fear, joy, neutral, 😭" in texts[run] and "the user's own files" in texts[run]
+    assert "γ₀ + Δγ(c)" in texts[mod_run] and "γ₀" not in texts[bert_run]  # residual, replace
+    own = texts[lm_run]
+    assert "trained from the start" in own and "## Emotions" not in own and followed not in own
+    share = texts[vanilla_run]
+    assert "(a share of 0.5 of the training part)" in share and "at most 12 of the validation" in share
 
 
-def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, no_plots):
-    """Its tokenizer, tokens and weights: without learning, it measures the same."""
-    recipe = recipe_of(
-        token_run, {"learning_rate": 0.0, "num_train_epochs": 1}, model_config=VANILLA, emotion_tokens=True, name="on"
-    )
-    train(recipe, tmp_path / "run", data_dir=pairs)
-    first, second = (load_file(run / "model.safetensors") for run in (token_run, tmp_path / "run"))
-    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-    one, other = (AutoTokenizer.from_pretrained(run).get_vocab() for run in (token_run, tmp_path / "run"))
-    assert one == other
-    for split in SPLITS:
-        one, other = (report_of(run)["runs"][0][split]["teacher_forcing"] for run in (token_run, tmp_path / "run"))
-        assert one["perplexity"] == pytest.approx(other["perplexity"])
-
-
-class TestJudges:
-    """Classifiers read the replies of a corpus of replies, and not its contexts."""
-
-    def test_they_read_the_replies(self, bert, tmp_path, no_plots):
-        for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
-            cues = [("so happy", "joy") if i % 2 else ("so sad", "sadness") for i in range(first, first + count)]
-            rows = [[f"the {ABOUT[i // 2 % 8]} again", *cue] for i, cue in enumerate(cues, first)]
-            write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
-        arguments = {"num_train_epochs": 6, "learning_rate": 5e-3}
-        recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
-        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
-        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
-        predictor = load_predictor(tmp_path / "run")
-        assert predictor.labels == ["joy", "sadness"]
-        found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
-        assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
-        assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
-
-    def test_columns(self, pairs):
-        splits = load_dataset_for("reply_files", pairs)
-        texts = DatasetDict({split: TASK.as_texts(rows) for split, rows in splits.items()})
-        assert texts["test"].column_names == ["id", "text", "labels"]
-        assert texts["test"]["text"][:] == splits["test"]["reply"][:]
-        assert texts["test"].features["labels"].names == EMOTIONS
+def test_classifiers_read_the_replies_and_not_the_contexts(bert, tmp_path, no_plots):
+    for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
+        cues = [("so happy", "joy") if i % 2 else ("so sad", "sadness") for i in range(first, first + count)]
+        rows = [[f"the {ABOUT[i // 2 % 8]} again", *cue] for i, cue in enumerate(cues, first)]
+        write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
+    arguments = {"num_train_epochs": 6, "learning_rate": 5e-3}
+    recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
+    report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
+    assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
+    predictor = load_predictor(tmp_path / "run")
+    assert predictor.labels == ["joy", "sadness"]
+    found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
+    assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
+    assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
 
 
 # Replies
@@ -485,10 +430,8 @@ def sharp_model(tokenizer, seed: int = 5, **config) -> GPT2ModLNForConditionalGe
     """Untrained, with weights so large that contexts and emotions lie far apart."""
     end = tokenizer.eos_token_id
     fields = {**TINY_GPT2, "n_positions": 64, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
-    model = GPT2ModLNForConditionalGeneration(
-        GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
-    )
-    return asymmetric_(model, seed).eval()
+    config = GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
+    return asymmetric_(GPT2ModLNForConditionalGeneration(config), seed).eval()
 
 
 @pytest.fixture(scope="module")
@@ -502,9 +445,10 @@ def sharp(lm_run) -> ReplyGenerator:
 def sharp_tokens(lm_run) -> ReplyGenerator:
     """Which reads the emotion as a token."""
     tokenizer = AutoTokenizer.from_pretrained(lm_run)
-    tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in EMOTIONS]})
+    names = [f"<emotion {name}>" for name in EMOTIONS]
+    tokenizer.add_special_tokens({"additional_special_tokens": names})
     tokenizer.model_max_length = 64
-    ids = tokenizer.convert_tokens_to_ids([f"<emotion {name}>" for name in EMOTIONS])
+    ids = tokenizer.convert_tokens_to_ids(names)
     return ReplyGenerator(sharp_model(tokenizer, seed=3, emotion_token_ids=ids, **VANILLA), tokenizer)
 
 
@@ -527,16 +471,12 @@ def one_hot(emotion: str) -> list[float]:
     return [float(name == emotion) for name in EMOTIONS]
 
 
-@pytest.fixture
+@pytest.fixture(params=["sharp", "sharp_tokens"])
 def generator(request) -> ReplyGenerator:
     return request.getfixturevalue(request.param)
 
 
-EACH_SHARP = pytest.mark.parametrize("generator", ["sharp", "sharp_tokens"], indirect=True)
-
-
 class TestReplyGenerator:
-    @EACH_SHARP
     def test_rows_are_as_if_alone(self, generator):
         emotions = [EMOTIONS[i] for i in (2, 0, 4, 1, 3)]
         expected = [alone(generator, c, one_hot(e), **GREEDY)[0] for c, e in zip(CONTEXTS, emotions, strict=True)]
@@ -548,7 +488,6 @@ class TestReplyGenerator:
         assert generator(CONTEXTS, "joy", **GREEDY) == joyful != expected  # one emotion for all
         assert generator(CONTEXTS[1], "joy", **GREEDY) == [joyful[1]]
 
-    @EACH_SHARP
     def test_all_emotions(self, generator):
         found = generator.all_emotions(CONTEXTS[:3], batch_size=4, **GREEDY)
         assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS[:3]]
@@ -611,6 +550,8 @@ class TestReplyGenerator:
     def test_refused(self, sharp, contexts, emotions, message):
         with pytest.raises(ValueError, match=message):
             sharp(contexts, emotions)
+
+    def test_no_batches(self, sharp):
         with pytest.raises(ValueError, match="`batch_size`"):
             sharp(CONTEXTS, "joy", batch_size=0)
 
@@ -649,12 +590,8 @@ class TestReplyGenerator:
 
     def test_contexts_are_cut(self, sharp):
         short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
-        ids = sharp.tokenizer("the sun the rain the sun")["input_ids"]
-        expected = sharp.model.generate(  # from the end, which the reply answers
-            torch.tensor([[*ids[-3:], 0]]), emotion_weights=torch.tensor([one_hot("joy")]), **GREEDY
-        )
-        found = short("the sun the rain the sun", "joy", **GREEDY)
-        assert found == [sharp.tokenizer.decode(expected[0], skip_special_tokens=True).strip()]
+        kept = sharp.tokenizer.decode(sharp.tokenizer("the sun the rain the sun")["input_ids"][-3:])
+        assert short("the sun the rain the sun", "joy", **GREEDY) == alone(sharp, kept, one_hot("joy"), **GREEDY)
         losses = [one.token_losses(["the sun the rain the sun"], ["so sad"], ["joy"]) for one in (short, sharp)]
         assert not np.allclose(*losses, rtol=1e-3)
 
@@ -694,9 +631,8 @@ class TestReplyGenerator:
         assert sharp.token_losses(["the sun"], ["again " * 100], ["joy"]).shape == (64,)
 
     def test_a_model_without_names(self, sharp):
-        model = GPT2ModLNForConditionalGeneration(
-            GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
-        )
+        config = GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
+        model = GPT2ModLNForConditionalGeneration(config)
         with pytest.raises(ValueError, match="the configuration names no `emotions`: set `config.emotions`"):
             ReplyGenerator(model, sharp.tokenizer)
 
@@ -818,10 +754,8 @@ class TestEvaluateReplies:
 
     def test_the_order_of_the_judge_s_labels(self, written, pairs, judges):
         found = []
+        assert Predictor(judges["a permuted"]).labels == ["neutral", "anger", "😭", "joy", "fear"]
         for name in ("a", "a permuted"):
-            assert Predictor(judges[name]).labels == (
-                EMOTIONS if name == "a" else ["neutral", "anger", "😭", "joy", "fear"]
-            )
             rows = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges[name]])["rows"]
             found.append({row: values["judges"][str(judges[name])] for row, values in rows.items()})
         assert finite_or_none(found[0]) == finite_or_none(found[1])
@@ -862,22 +796,35 @@ class TestEvaluateReplies:
         assert all(len(set(contexts)) == 3 and options["seed"] == 1 for contexts, options in calls) and len(calls) == 2
         assert [row["context"] for row in first["replies"]] == list(calls[0][0])
 
-    def test_emojis_are_stripped_as_from_human_replies(self, written, judges, tmp_path, monkeypatch):
-        """Of MojiTalk alone; and a corpus of 4 emotions has no hits@5."""
+    @pytest.fixture
+    def of_mojitalk(self, written, tmp_path, monkeypatch) -> dict:
+        """The folder of a corpus of four emotions, for which fixed replies are written."""
         test = [("a", "oh 😂", "😂"), ("b", "no 😭", "😭"), ("c", "yes", "❤"), ("d", "so", "✋")]
-        folder = mojitalk_folder(tmp_path, test=test)
         monkeypatch.setattr(written, "emotions", MOJIS)
         monkeypatch.setattr(written.model.config, "emotions", [*MOJIS, "none"])
         replies = ["yes 😂 no", "😭", "so good❤!", "🤣 so ✋"]
         monkeypatch.setattr(written, "all_emotions", lambda contexts, *given, **options: [replies] * len(contexts))
-        result = evaluate_replies(written, "mojitalk", data_dir=folder, judges=[judges["mojis"]])
+        return mojitalk_folder(tmp_path, test=test)
+
+    def test_emojis_are_stripped_as_from_human_replies(self, written, judges, of_mojitalk):
+        """Of MojiTalk alone."""
+        result = evaluate_replies(written, "mojitalk", data_dir=of_mojitalk, judges=[judges["mojis"]])
         stripped = dict(zip(MOJIS, ["yes no", "", "so good!", "🤣 so"], strict=True))
         assert {row["emotion"]: row["reply"] for row in result["replies"]} == stripped
         assert {row["human"] for row in result["replies"]} == {"oh", "no", "yes", "so"}
-        assert result["published"] == TABLES["mod-ln"].published and len(TABLES["mod-ln"].published) == 7
         figures = result["rows"]["model"]["judges"][str(judges["mojis"])]
-        assert "hits@3" in figures["gold"] and "hits@5" not in figures["gold"]
         assert math.isfinite(figures["all_emotions"]["hits@1"])
+
+    def test_published_rows_of_mojitalk(self, written, judges, of_mojitalk, monkeypatch):
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: written)
+        options = ("--dataset", "mojitalk", "--data-dir", of_mojitalk, "--judge", judges["mojis"], "--all")
+        rows = cells(invoke("evaluate", "run", *options))
+        tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
+        assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
+        assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
+        assert sum(row[0] == "published: human" for row in rows) == 1  # in the second table alone
+        (model,) = [row for row in rows if row[0] == "model, gold"]
+        assert model[2] and model[3] == model[6] == ""  # 4 emotions: no hits@5
 
     def test_own_files_need_not_have_every_emotion(self, written, tmp_path, judges):
         rows = [[context, reply, emotion] for context, reply, emotion in rows_of("train") if emotion in ("joy", "😭")]
@@ -944,23 +891,6 @@ class TestEvaluateCommand:
         header, *short = cells(invoke(*self.arguments(mod_run, pairs, *options)))
         assert len(header) == 5 and [row[0] for row in short] == list(result["rows"])
         assert short[-1][1] == f"{100 * figures['gold']['hits@1']:.1f}"
-
-    def test_published_rows_of_mojitalk(self, mod_run, judges, tmp_path, monkeypatch):
-        folder = mojitalk_folder(tmp_path, test=[("a", "oh", "😂"), ("b", "no", "😭")])
-        generator = ReplyGenerator(mod_run)
-        monkeypatch.setattr(generator, "emotions", MOJIS)
-        monkeypatch.setattr(generator.model.config, "emotions", [*MOJIS, "none"])
-        written = lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)  # noqa: E731
-        monkeypatch.setattr(generator, "all_emotions", written)
-        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: generator)
-        options = ("--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"], "--all")
-        rows = cells(invoke("evaluate", mod_run, *options))
-        tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
-        assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
-        assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
-        assert sum(row[0] == "published: human" for row in rows) == 1  # in the second table alone
-        (model,) = [row for row in rows if row[0] == "model, gold"]
-        assert model[3] == model[6] == ""  # 4 emotions: no hits@5
 
 
 class TestGenerateCommand:
@@ -1032,19 +962,15 @@ class TestGenerateCommand:
         assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
         assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
 
-    def test_files(self, mod_run, tmp_path):
-        asked = [("the sun", "😭", "😭"), ("so sad", "joy=0.5,fear=0.5", {"joy": 0.5, "fear": 0.5})]
-        path, output = tmp_path / "in.jsonl", tmp_path / "out" / "replies.jsonl"
-        write_jsonl(path, [{"context": context, "emotion": name} for context, name, _ in asked])
+    def test_mixtures_in_files(self, mod_run, tmp_path):
+        output = tmp_path / "out" / "replies.jsonl"
+        path = write_jsonl(tmp_path / "in.jsonl", [{"context": "so sad", "emotion": "joy=0.5,fear=0.5"}])
         text = invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
-        assert text == f"2 replies written to {output}\n"
-        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-        replies = ReplyGenerator(mod_run)([row[0] for row in asked], [row[2] for row in asked], **self.OPTIONS)
+        assert text == f"1 replies written to {output}\n"
+        asked = {"context": "so sad", "emotion": {"joy": 0.5, "fear": 0.5}}
+        (reply,) = ReplyGenerator(mod_run)(*asked.values(), **self.OPTIONS)
         unread = {"truncated": False, "unknown": 0, "language": None}
-        assert rows == [
-            {"context": context, "emotion": emotion, "reply": reply, **unread}
-            for (context, _, emotion), reply in zip(asked, replies, strict=True)
-        ]
+        assert json.loads(output.read_text(encoding="utf-8")) == {**asked, "reply": reply, **unread}
         assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]
 
     @pytest.mark.parametrize(
@@ -1069,17 +995,11 @@ class TestGenerateCommand:
         done = argv("generate", "no-checkpoint", *arguments)
         assert done.code == 2 and done.out == "" and "no-checkpoint" not in done.err
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("the sun", "-e", "joy=0.5,fear"), "has the form joy=0.7,surprise=0.3, each once, got 'joy=0.5,fear'"),
-            (("the sun", "-e", "joy=much"), "a mixture of emotions has the form"),
-            (("the sun", "-e", "joy=0.5,joy=0.2"), "each once, got 'joy=0.5,joy=0.2'"),
-        ],
-    )
-    def test_bad_values(self, mod_run, argv, arguments, message):
-        done = argv("generate", mod_run, *arguments)
-        assert done.code == 1 and message in done.err and done.out == ""
+    def test_bad_mixtures(self, mod_run, argv):
+        for emotion in ("joy=0.5,fear", "joy=much", "joy=0.5,joy=0.2"):
+            done = argv("generate", mod_run, "the sun", "-e", emotion)
+            said = f"has the form joy=0.7,surprise=0.3, each once, got '{emotion}'"
+            assert done.code == 1 and said in done.err and done.out == ""
 
     def test_bad_files(self, mod_run, argv, tmp_path):
         good = {"context": "the sun", "emotion": "joy"}
@@ -1090,8 +1010,7 @@ class TestGenerateCommand:
         ):
             path = write_jsonl(tmp_path / "in.jsonl", rows)
             done = argv("generate", mod_run, "--input", path, "--output", tmp_path / "out.jsonl")
-            assert done.code == 1 and message in done.err
-            assert sorted(entry.name for entry in tmp_path.iterdir() if entry.is_file()) == ["in.jsonl"]
+            assert done.code == 1 and message in done.err and [*files_in(tmp_path)] == ["in.jsonl"]
 
     def test_no_context(self, mod_run):
         with pytest.raises(ValueError, match="no context: give contexts as arguments, lines on stdin, or --input"):
@@ -1119,8 +1038,8 @@ class TestRecipes:
         assert recipe["table_row"] is None or recipe["table_row"] in TABLES["mod-ln"].published
 
     def test_words_for_the_emojis(self):
-        assert set(load_recipe("mojitalk/judge_a").label_texts) == set(MOJITALK_EMOJIS)
-        assert len(set(load_recipe("mojitalk/judge_a").label_texts.values())) == 64
+        words = load_recipe("mojitalk/judge_a").label_texts
+        assert set(words) == set(MOJITALK_EMOJIS) and len(set(words.values())) == 64
 
     def test_the_language_model(self):
         recipe = load_recipe("pretrain/gpt2_small_dialogue")

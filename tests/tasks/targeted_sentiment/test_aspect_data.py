@@ -2,6 +2,7 @@
 """Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
 
 import collections
+import itertools
 import json
 import re
 from functools import partial
@@ -77,27 +78,21 @@ def named(dataset: Dataset) -> list[str]:
     return [label_names(dataset)[i] for i in dataset["labels"]]
 
 
-class TestPlaceholders:
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("LOCATION1", "location - 1"),
-            ("LOCATION2 beats LOCATION1.", "location - 2 beats location - 1."),
-            ("(LOCATION1/LOCATION2)", "(location - 1/location - 2)"),  # no blank at punctuation
-            ("LOCATION1's", "location - 1's"),
-            ("wLOCATION1dential", "w location - 1 dential"),
-            ("inLOCATION2 and", "in location - 2 and"),
-            ("a LOCATION2e b", "a location - 2 e b"),
-            ("LOCATION12", "location - 1 2"),
-            ("LOCATION1LOCATION2", "location - 1 location - 2"),
-            ("LOCATION1LOCATION1LOCATION1", "location - 1 location - 1 location - 1"),
-            ("éLOCATION1é", "é location - 1 é"),
-            ("a  LOCATION1  b", "a  location - 1  b"),  # blanks stay as they are
-            ("location1 LOCATION3 LOCATION", "location1 LOCATION3 LOCATION"),
-        ],
-    )
-    def test_in_texts(self, text, expected):
-        assert replace_targets(text) == expected
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("LOCATION2 beats LOCATION1.", "location - 2 beats location - 1."),
+        ("(LOCATION1/LOCATION2)", "(location - 1/location - 2)"),  # no blank at punctuation
+        ("wLOCATION1dential", "w location - 1 dential"),
+        ("LOCATION12", "location - 1 2"),
+        ("LOCATION1LOCATION2LOCATION1", "location - 1 location - 2 location - 1"),
+        ("éLOCATION1é", "é location - 1 é"),
+        ("a  LOCATION1  b", "a  location - 1  b"),  # blanks stay as they are
+        ("location1 LOCATION3 LOCATION", "location1 LOCATION3 LOCATION"),
+    ],
+)
+def test_placeholders(text, expected):
+    assert replace_targets(text) == expected
 
 
 class TestSentiHood:
@@ -119,10 +114,8 @@ class TestSentiHood:
         assert train["aspect"][:] == [0, 1, 2, 3] * 3
         assert train["context_id"][:] == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
         assert named(train) == ["none", "positive", "none", "negative", "none", "negative"] + ["none"] * 6
-        assert train["id"][:6] == [
-            *(f"7/LOCATION1/{aspect}" for aspect in SENTIHOOD_ASPECTS),
-            *("7/LOCATION2/general", "7/LOCATION2/price"),
-        ]
+        rows = itertools.product(("7/LOCATION1", "7/LOCATION2"), SENTIHOOD_ASPECTS)
+        assert train["id"][:8] == [f"{target}/{aspect}" for target, aspect in rows]
         assert train["auxiliary"][1] == "location - 1 - price"
         assert train["auxiliary"][7] == "location - 2 - transit-location"
         assert len(set(train["id"])) == 12
@@ -307,21 +300,17 @@ class TestOwnFiles:
         ["one", "phone", "battery", "good"],  # the same question again stays
     ]
     FILLED = [
-        *(("two", "phone", "battery", "good"), ("two", "phone", "screen", "good"), ("two", "phone", "sound", "none")),
-        *(("one", "phone", "battery", "bad"), ("one", "phone", "battery", "good")),
-        *(("one", "phone", "screen", "none"), ("one", "phone", "sound", "none")),
-        *(
-            ("two", "tablet", "battery", "none"),
-            ("two", "tablet", "screen", "none"),
-            ("two", "tablet", "sound", "bad"),
-        ),
+        *("two phone battery good", "two phone screen good", "two phone sound none"),
+        *("one phone battery bad", "one phone battery good", "one phone screen none", "one phone sound none"),
+        *("two tablet battery none", "two tablet screen none", "two tablet sound bad"),
     ]
 
-    def rows_of(self, dataset: Dataset) -> list[tuple]:
-        targets, aspects = context_names(dataset)
-        ids = zip(dataset["target"], dataset["aspect"], strict=True) if targets else dataset["aspect"]
-        names = [(targets[t], aspects[a]) for t, a in ids] if targets else [(aspects[a],) for a in ids]
-        return [(text, *name, label) for text, name, label in zip(dataset["text"], names, named(dataset), strict=True)]
+    def rows_of(self, dataset: Dataset) -> list[str]:
+        """Text, target, aspect and label of each row."""
+        ids = zip(*(dataset[name] for name in ("target", "aspect") if name in dataset.features), strict=True)
+        known = [names for names in context_names(dataset) if names]
+        found = [[names[i] for names, i in zip(known, row, strict=True)] for row in ids]
+        return [" ".join([t, *row, n]) for t, row, n in zip(dataset["text"], found, named(dataset), strict=True)]
 
     def test_fill_none(self, tmp_path, caplog):
         write_parts(tmp_path, self.NAMED, ("train", "validation"))
@@ -329,11 +318,9 @@ class TestOwnFiles:
         splits = load(tmp_path, **COLUMNS, fill_none=True)
         assert label_names(splits["train"]) == ["bad", "good", "none"]
         assert self.rows_of(splits["train"]) == self.rows_of(splits["validation"]) == self.FILLED
-        assert self.rows_of(splits["test"]) == [  # of the corpus, not of the part
-            ("two", "phone", "battery", "none"),
-            ("two", "phone", "screen", "good"),
-            ("two", "phone", "sound", "none"),
-        ]
+        # The aspects are those of the corpus, not of the part.
+        expected = ["two phone battery none", "two phone screen good", "two phone sound none"]
+        assert self.rows_of(splits["test"]) == expected
         train = splits["train"]
         assert len(set(train["id"])) == len(train) and train["id"][2] == "train-2/phone/sound"
         assert train["context_id"][:3] == [0, 1, 2] and train["auxiliary"][2] == "phone - sound"
@@ -360,24 +347,15 @@ class TestOwnFiles:
             del options["target_column"]
         splits = load(tmp_path, **options, fill_none=True, on_bad_rows="skip")
         for part in splits.values():
-            assert [(row[0], *row[-2:]) for row in self.rows_of(part)] == [
-                *(("one", "screen", "good"), ("one", "sound", "none")),
-                *(("\u00e9", "screen", "none"), ("\u00e9", "battery", "bad")),
-                *(("five", "screen", "none"), ("five", "battery", "none"), ("five", "sound", "bad")),
+            assert [row.replace("phone ", "") for row in self.rows_of(part)] == [
+                *("one screen good", "one sound none", "\u00e9 screen none", "\u00e9 battery bad"),
+                *("five screen none", "five battery none", "five sound bad"),
             ]
 
     def test_fill_none_with_nothing_to_fill(self, tmp_path):
-        write_parts(tmp_path, [row for row in self.FILLED if row[3] != "none"][:2])
+        write_parts(tmp_path, [row.split() for row in self.FILLED[:2]])
         train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
         assert label_names(train) == ["good"] and len(train) == 2
-
-    def test_fill_none_without_targets(self, tmp_path):
-        aspects = ["sound", "screen", "battery"]  # in the order of the corpus
-        train = load(write_parts(tmp_path, self.NAMED[:2]), aspects=aspects, fill_none=True)["train"]
-        assert self.rows_of(train) == [
-            *(("two", "sound", "none"), ("two", "screen", "good"), ("two", "battery", "none")),
-            *(("one", "sound", "none"), ("one", "screen", "none"), ("one", "battery", "bad")),
-        ]
 
     def test_fill_none_before_the_validation_part(self, tmp_path):
         rows = [[f"text {i}", "phone", ("a", "b", "c")[i % 3], "good"] for i in range(60)]
@@ -390,7 +368,7 @@ class TestOwnFiles:
         write_parts(tmp_path, [*ROWS[::2], ["more", "phone", "battery", spelling]])
         train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
         assert sorted(label_names(train)) == sorted(["bad", "good", spelling])
-        assert self.rows_of(train)[0] == ("the screen is bright", "phone", "battery", spelling)
+        assert self.rows_of(train)[0] == f"the screen is bright phone battery {spelling}"
 
     def test_fill_none_with_given_labels(self, folder):
         names = ["none", "good", "bad"]
@@ -399,12 +377,11 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match=r"`fill_none` needs .*'none'.*`labels`.*\['good', 'bad'\]"):
             load(folder, **COLUMNS, labels=["good", "bad"], fill_none=True)
 
-    def test_placeholders(self, tmp_path):
+    def test_targets_are_placeholders_where_there_are_targets(self, tmp_path):
         write_parts(tmp_path, [[" wLOCATION1dential ", "LOCATION1", "price", "good"]])
         train = load(tmp_path, **COLUMNS)["train"]
-        assert train["text"][:] == ["w location - 1 dential"]
-        assert train["auxiliary"][:] == ["location - 1 - price"]
-        assert load(tmp_path)["train"]["text"][:] == ["wLOCATION1dential"]  # no targets there
+        assert train["text"][:] + train["auxiliary"][:] == ["w location - 1 dential", "location - 1 - price"]
+        assert load(tmp_path)["train"]["text"][:] == ["wLOCATION1dential"]
 
     @pytest.mark.parametrize(
         ("options", "message"),
