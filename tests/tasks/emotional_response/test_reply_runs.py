@@ -2,7 +2,6 @@
 """Generators of replies: whole runs of tiny models, their perplexity, their replies, how they are measured, the commands."""
 
 import copy
-import dataclasses
 import itertools
 import json
 import math
@@ -13,22 +12,11 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import toolkit_helpers as kit
 import torch
-from model_cases import BY_ID, TINY_GPT2, asymmetric_
+from model_cases import BY_ID, TINY_GPT2, asymmetric_, label_names
 from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
-from toolkit_helpers import (
-    QUICK_ARGUMENTS,
-    cells,
-    files_in,
-    fit,
-    invoke,
-    report_of,
-    save_base_bert,
-    write_csv,
-    write_jsonl,
-    write_meld,
-)
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
@@ -37,15 +25,7 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-from hf_emotion import (
-    GPT2ModLNConfig,
-    GPT2ModLNForConditionalGeneration,
-    Predictor,
-    ReplyGenerator,
-    load_dataset_for,
-    load_recipe,
-    train,
-)
+import hf_emotion
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import finite_or_none
 from hf_emotion.metrics.generation import words
@@ -70,7 +50,7 @@ SPLITS = {"validation": "dev", "test": "test"}
 LENGTH = 20  # tokens of a context, a reply, a block
 LONG = 3  # the row of dev whose context and reply are longer than that
 ARGUMENTS = {
-    **QUICK_ARGUMENTS,
+    **kit.QUICK_ARGUMENTS,
     **{"num_train_epochs": 3, "learning_rate": 1e-2, "lr_scheduler_type": "constant"},
     "per_device_eval_batch_size": 4,  # of 11 and 13 rows the last batches are smaller
 }
@@ -101,14 +81,14 @@ def pairs(tmp_path_factory) -> Path:
     """One's own pairs of context and reply."""
     folder = tmp_path_factory.mktemp("pairs")
     for part in PARTS:
-        write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of(part)])
+        kit.write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of(part)])
     return folder
 
 
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory) -> Path:
     known = [*" ".join(CUES.values()).replace("'", " ' ").split(), *ABOUT, "look", "at", "again", "zebra"]
-    return save_base_bert(tmp_path_factory.mktemp("reply-base") / "tiny-bert", dict.fromkeys(known))
+    return kit.save_base_bert(tmp_path_factory.mktemp("reply-base") / "tiny-bert", dict.fromkeys(known))
 
 
 def recipe_of(base: Path | str, arguments: dict | None = None, **changes) -> Recipe:
@@ -126,38 +106,27 @@ def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **cha
 @pytest.fixture(scope="session")
 def lm_run(tmp_path_factory, pairs) -> Path:
     """A finished run folder of a language model with a tokenizer of its own: the base of the generators."""
-    return fit(lm_recipe(description="A tiny language model"), tmp_path_factory.mktemp("lm") / "run", pairs)
+    return kit.fit(lm_recipe(description="A tiny language model"), tmp_path_factory.mktemp("lm") / "run", pairs)
 
 
-@pytest.fixture(scope="session")
-def mod_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """A finished run folder of a generator: modulated norms."""
-    recipe = recipe_of(lm_run, {"num_train_epochs": 2}, name="mod")
-    return fit(recipe, tmp_path_factory.mktemp("mod") / "run", pairs)
+def generator_run(name: str, epochs: int, base: str = "lm_run", smoothing: float = 0.0, **fields):
+    """The fixture of a finished run folder of a generator over what the fixture `base` gives."""
+
+    @pytest.fixture(scope="session", name=f"{name}_run")
+    def run(request, tmp_path_factory, pairs) -> Path:
+        arguments = {"num_train_epochs": epochs, "label_smoothing_factor": smoothing}
+        recipe = recipe_of(request.getfixturevalue(base), arguments, name=name, **fields)
+        return kit.fit(recipe, tmp_path_factory.mktemp(name) / "run", pairs)
+
+    return run
 
 
-@pytest.fixture(scope="session")
-def token_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """The same with a token for each emotion instead."""
-    recipe = recipe_of(lm_run, {"num_train_epochs": 8}, name="token", model_config=VANILLA, emotion_tokens=True)
-    return fit(recipe, tmp_path_factory.mktemp("token") / "run", pairs)
-
-
-@pytest.fixture(scope="session")
-def vanilla_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """The same without either, with smoothed labels, on half of the rows, measured on at most 12."""
-    arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
-    recipe = recipe_of(lm_run, arguments, name="vanilla", model_config=VANILLA, train_fraction=0.5, max_eval_rows=12)
-    return fit(recipe, tmp_path_factory.mktemp("vanilla") / "run", pairs)
-
-
-@pytest.fixture(scope="session")
-def bert_run(tmp_path_factory, bert, pairs) -> Path:
-    """A generator over BERT, with smoothed labels."""
-    arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
-    config = {"modulation": "replace"}
-    recipe = recipe_of(bert, arguments, name="bert", model_type="bert-mod-ln", model_config=config)
-    return fit(recipe, tmp_path_factory.mktemp("bert-replies") / "run", pairs)
+mod_run = generator_run("mod", 2)  # modulated norms
+token_run = generator_run("token", 8, model_config=VANILLA, emotion_tokens=True)  # a token for each emotion instead
+# Without either, on half of the rows, measured on at most 12.
+vanilla_run = generator_run("vanilla", 1, smoothing=0.1, model_config=VANILLA, train_fraction=0.5, max_eval_rows=12)
+REPLACED = {"model_type": "bert-mod-ln", "model_config": {"modulation": "replace"}}
+bert_run = generator_run("bert", 1, "bert", smoothing=0.1, **REPLACED)
 
 
 @pytest.fixture(params=["mod_run", "token_run", "vanilla_run", "bert_run"])
@@ -188,11 +157,9 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
         encoder_ids, reply_ids, start = written_by_hand(tokenizer, context, reply, emotion, length)
         reply_ids = reply_ids[:length] if cut else reply_ids
         with torch.no_grad():
-            logits = model(
-                input_ids=torch.tensor([encoder_ids]),
-                decoder_input_ids=torch.tensor([[start, *reply_ids[:-1]]]),
-                emotion_ids=torch.tensor([EMOTIONS.index(emotion)]),
-            ).logits[0]
+            inputs = {"input_ids": [encoder_ids], "decoder_input_ids": [[start, *reply_ids[:-1]]]}
+            inputs |= {"emotion_ids": [EMOTIONS.index(emotion)]}
+            logits = model(**{name: torch.tensor(value) for name, value in inputs.items()}).logits[0]
         losses.append(-logits.log_softmax(-1)[range(len(reply_ids)), reply_ids].numpy())
     return losses
 
@@ -203,7 +170,7 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
 class TestPerplexity:
     def test_of_generators(self, run):
         """Over all tokens, also the ends of replies that are not cut; no mean over batches or replies."""
-        generator, rows = ReplyGenerator(run), rows_of("test")
+        generator, rows = hf_emotion.ReplyGenerator(run), rows_of("test")
         given = losses_by_hand(run, rows, generator.model.config.max_position_embeddings, cut=False)
         for batch_size in (1, 4, 64):
             found = generator.token_losses(*zip(*rows, strict=True), batch_size=batch_size)
@@ -211,7 +178,7 @@ class TestPerplexity:
         assert len({len(loss) for loss in given}) > 2
         mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
         np.testing.assert_allclose(mixed, given[0], rtol=1e-3, atol=1e-5)
-        report = report_of(run)
+        report = kit.report_of(run)
         for split, part in SPLITS.items():
             rows = rows_of(part)
             drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[: report["max_eval_rows"]])
@@ -231,7 +198,7 @@ class TestPerplexity:
             with torch.no_grad():
                 logits = model(input_ids=block[None]).logits[0, :-1]
             losses += (-logits.log_softmax(-1)[range(len(block) - 1), block[1:]]).tolist()
-        found = report_of(lm_run)["runs"][0][split]["teacher_forcing"]
+        found = kit.report_of(lm_run)["runs"][0][split]["teacher_forcing"]
         assert found["tokens"] == len(losses) > len(stream) * 0.9
         assert found["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
 
@@ -241,17 +208,14 @@ class TestPerplexity:
 
 class TestEncoding:
     def test_rows(self, lm_run, pairs, caplog):
+        """What stands in them, the losses by hand tell."""
         model, tokenizer = build_generator(recipe_of(lm_run, emotion_tokens=True), EMOTIONS)
-        rows = load_dataset_for("reply_files", pairs)["validation"]
+        rows = hf_emotion.load_dataset_for("reply_files", pairs)["validation"]
         encoded = encode_replies(rows, tokenizer, model.config, LENGTH)
         assert set(encoded.column_names) == {"input_ids", "labels", "emotion_ids", "length"}
-        for row, (context, reply, emotion) in zip(encoded, rows_of("dev"), strict=True):
-            encoder_ids, reply_ids, _ = written_by_hand(tokenizer, context, reply, emotion, LENGTH)
-            assert row["input_ids"] == encoder_ids and row["labels"] == reply_ids[:LENGTH]
-            assert row["emotion_ids"] == EMOTIONS.index(emotion)
-            assert row["length"] == len(row["input_ids"]) + len(row["labels"])
+        lengths = [len(row["input_ids"]) + len(row["labels"]) for row in encoded]
+        assert encoded["length"][:] == lengths and lengths[LONG] == 2 * LENGTH
         assert encoded[LONG]["labels"][-1] != tokenizer.eos_token_id == encoded[0]["labels"][-1]
-        assert len(encoded[LONG]["input_ids"]) == LENGTH
         assert "1 of 11 pairs have a context or a reply of more than 20 tokens, which is cut" in caplog.text
         for length in (2, 49):
             with pytest.raises(ValueError, match=f"must lie between 3 and the model's 48 positions, got {length}"):
@@ -354,13 +318,13 @@ class TestLanguageModel:
         assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(lm_run).get_vocab()
 
     def test_refused(self, lm_run, bert):
-        message = "`max_length` is {}, but .* has 48 positions"
-        with pytest.raises(ValueError, match=message.format(49)):
-            build_language_model(lm_recipe(max_length=49), self.TURNS)
-        with pytest.raises(ValueError, match=message.format(64)):
-            build_language_model(lm_recipe(lm_run, model_config={}, max_length=64), self.TURNS)
-        with pytest.raises(ValueError, match="`base_model` .* is a 'bert' model, no 'gpt2'"):
-            build_language_model(lm_recipe(bert, model_config={}), self.TURNS)
+        for recipe, message in (
+            (lm_recipe(max_length=49), "`max_length` is 49, but .* has 48 positions"),
+            (lm_recipe(lm_run, model_config={}, max_length=64), "`max_length` is 64, but .* has 48 positions"),
+            (lm_recipe(bert, model_config={}), "`base_model` .* is a 'bert' model, no 'gpt2'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                build_language_model(recipe, self.TURNS)
 
 
 def test_refused_before_anything_is_written(bert, pairs, tmp_path):
@@ -371,7 +335,7 @@ def test_refused_before_anything_is_written(bert, pairs, tmp_path):
         ({"emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
     ):
         with pytest.raises(ValueError, match=message):
-            train(recipe_of(bert, model_type=None, **changes), tmp_path / "run", data_dir=pairs)
+            hf_emotion.train(recipe_of(bert, model_type=None, **changes), tmp_path / "run", data_dir=pairs)
         assert not (tmp_path / "run").exists()
 
 
@@ -380,7 +344,7 @@ def test_refused_before_anything_is_written(bert, pairs, tmp_path):
 
 def test_the_emotion_counts_where_it_should(run):
     """Trained on replies that tell their emotion, a model finds them most probable in it."""
-    generator, rows = ReplyGenerator(run), rows_of("test")
+    generator, rows = hf_emotion.ReplyGenerator(run), rows_of("test")
     contexts, replies, gold = zip(*rows, strict=True)
     means = {e: generator.token_losses(contexts, replies, [e] * len(rows)).mean() for e in EMOTIONS}
     if run.parent.name.startswith("vanilla"):
@@ -411,10 +375,10 @@ def test_classifiers_read_the_replies_and_not_the_contexts(bert, tmp_path, no_pl
     for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
         cues = [("so happy", "joy") if i % 2 else ("so sad", "sadness") for i in range(first, first + count)]
         rows = [[f"the {ABOUT[i // 2 % 8]} again", *cue] for i, cue in enumerate(cues, first)]
-        write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
+        kit.write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
     arguments = {"num_train_epochs": 6, "learning_rate": 5e-3}
     recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
-    report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
+    report = hf_emotion.train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
     assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
     predictor = load_predictor(tmp_path / "run")
     assert predictor.labels == ["joy", "sadness"]
@@ -426,30 +390,30 @@ def test_classifiers_read_the_replies_and_not_the_contexts(bert, tmp_path, no_pl
 # Replies
 
 
-def sharp_model(tokenizer, seed: int = 5, **config) -> GPT2ModLNForConditionalGeneration:
+def sharp_model(tokenizer, seed: int = 5, **config) -> hf_emotion.GPT2ModLNForConditionalGeneration:
     """Untrained, with weights so large that contexts and emotions lie far apart."""
     end = tokenizer.eos_token_id
     fields = {**TINY_GPT2, "n_positions": 64, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
-    config = GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
-    return asymmetric_(GPT2ModLNForConditionalGeneration(config), seed).eval()
+    config = hf_emotion.GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
+    return asymmetric_(hf_emotion.GPT2ModLNForConditionalGeneration(config), seed).eval()
 
 
 @pytest.fixture(scope="module")
-def sharp(lm_run) -> ReplyGenerator:
+def sharp(lm_run) -> hf_emotion.ReplyGenerator:
     tokenizer = AutoTokenizer.from_pretrained(lm_run)
     tokenizer.model_max_length = 64
-    return ReplyGenerator(sharp_model(tokenizer), tokenizer)
+    return hf_emotion.ReplyGenerator(sharp_model(tokenizer), tokenizer)
 
 
 @pytest.fixture(scope="module")
-def sharp_tokens(lm_run) -> ReplyGenerator:
+def sharp_tokens(lm_run) -> hf_emotion.ReplyGenerator:
     """Which reads the emotion as a token."""
     tokenizer = AutoTokenizer.from_pretrained(lm_run)
     names = [f"<emotion {name}>" for name in EMOTIONS]
     tokenizer.add_special_tokens({"additional_special_tokens": names})
     tokenizer.model_max_length = 64
     ids = tokenizer.convert_tokens_to_ids(names)
-    return ReplyGenerator(sharp_model(tokenizer, seed=3, emotion_token_ids=ids, **VANILLA), tokenizer)
+    return hf_emotion.ReplyGenerator(sharp_model(tokenizer, seed=3, emotion_token_ids=ids, **VANILLA), tokenizer)
 
 
 CONTEXTS = ["Look at the rain", "the keys, the keys, the keys again", "sun", "so sad", "Look at the cake again!"]
@@ -457,7 +421,7 @@ GREEDY = {"do_sample": False, "max_new_tokens": 6}
 NO_MIXTURES = "takes one emotion of weight 1, neither mixtures nor intensities"
 
 
-def alone(generator: ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
+def alone(generator: hf_emotion.ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
     """The replies of `generate` to one context, which needs no padding."""
     tokenizer, model = generator.tokenizer, generator.model
     tokens = model.config.emotion_token_ids
@@ -472,7 +436,7 @@ def one_hot(emotion: str) -> list[float]:
 
 
 @pytest.fixture(params=["sharp", "sharp_tokens"])
-def generator(request) -> ReplyGenerator:
+def generator(request) -> hf_emotion.ReplyGenerator:
     return request.getfixturevalue(request.param)
 
 
@@ -500,10 +464,6 @@ class TestReplyGenerator:
         strong = [alone(generator, CONTEXTS[0], [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS]
         assert generator.all_emotions(CONTEXTS[0], 2.5, **GREEDY) == [strong] != found[:1]
 
-    def test_sampling_follows_the_seed(self, sharp):
-        first, again, other = (sharp(CONTEXTS, "joy", seed=seed, max_new_tokens=8) for seed in (1, 1, 2))
-        assert first == again != other
-
     def test_several_replies(self, sharp):
         options = {**GREEDY, "num_beams": 3, "num_return_sequences": 2}
         found = sharp(CONTEXTS, "fear", batch_size=2, **options)
@@ -516,7 +476,7 @@ class TestReplyGenerator:
 
     def test_contexts_in_another_form(self, sharp):
         """What is not read is told of the form that is read."""
-        short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
+        short = hf_emotion.ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
         replies, unread = short.predict(["caf\xe9", " \ncafe\u0301 \n\n"], "joy", **GREEDY)
         assert replies[0] == replies[1] and unread.truncated[0] == unread.truncated[1]
 
@@ -589,7 +549,7 @@ class TestReplyGenerator:
             sharp("the sun", "joy", max_new_tokens=65)
 
     def test_contexts_are_cut(self, sharp):
-        short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
+        short = hf_emotion.ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
         kept = sharp.tokenizer.decode(sharp.tokenizer("the sun the rain the sun")["input_ids"][-3:])
         assert short("the sun the rain the sun", "joy", **GREEDY) == alone(sharp, kept, one_hot("joy"), **GREEDY)
         losses = [one.token_losses(["the sun the rain the sun"], ["so sad"], ["joy"]) for one in (short, sharp)]
@@ -602,7 +562,7 @@ class TestReplyGenerator:
         tokenizer = copy.deepcopy(tokenizer)
         tokenizer.chat_template = template
         model = BY_ID["modulated-llama"].build()
-        generator = ReplyGenerator(model, tokenizer)
+        generator = hf_emotion.ReplyGenerator(model, tokenizer)
         contexts = ["the rain is very sad", "sun", "this is a day . sun"]
         replies = ["so calm", "i am so happy today , so very happy", "rain"]
         emotions = ["joy", {"calm": 0.5, "fear": 1.5}, "😂"]
@@ -625,16 +585,14 @@ class TestReplyGenerator:
     def test_long_replies_end_in_time(self, sharp):
         (ids,) = sharp.token_ids(["again " * 100])
         assert len(ids) == 64 and ids[-1] == 0 and 0 not in ids[:-1]
-        assert sharp.token_ids(["so sad", "sun"]) == [
-            [*sharp.tokenizer(text)["input_ids"], 0] for text in ("so sad", "sun")
-        ]
+        assert sharp.token_ids(["so sad"]) == [[*sharp.tokenizer("so sad")["input_ids"], 0]]
         assert sharp.token_losses(["the sun"], ["again " * 100], ["joy"]).shape == (64,)
 
     def test_a_model_without_names(self, sharp):
-        config = GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
-        model = GPT2ModLNForConditionalGeneration(config)
+        config = hf_emotion.GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
+        model = hf_emotion.GPT2ModLNForConditionalGeneration(config)
         with pytest.raises(ValueError, match="the configuration names no `emotions`: set `config.emotions`"):
-            ReplyGenerator(model, sharp.tokenizer)
+            hf_emotion.ReplyGenerator(model, sharp.tokenizer)
 
 
 # Measured
@@ -645,14 +603,11 @@ def judges(tmp_path_factory, bert) -> dict[str, Path]:
     """Two classifiers that know nothing, a third that is the first with its labels in another order, and one of other labels."""
     root = tmp_path_factory.mktemp("judges")
 
-    def save(name: str, labels: list[str], seed: int, order=None) -> Path:
-        order = order or list(range(len(labels)))
-        names = [labels[number] for number in order]
-        own = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+    def save(name: str, labels: list[str], seed: int, order=range(5)) -> Path:
+        own = label_names([labels[number] for number in order[: len(labels)]])
         model = asymmetric_(BertForSequenceClassification(BertConfig.from_pretrained(bert, **own)), seed)
-        with torch.no_grad():
-            for parameter in (model.classifier.weight, model.classifier.bias):
-                parameter.copy_(parameter[order].clone())
+        for parameter in (model.classifier.weight, model.classifier.bias):
+            parameter.data = parameter.data[list(order[: len(labels)])]
         model.save_pretrained(root / name)
         AutoTokenizer.from_pretrained(bert).save_pretrained(root / name)
         return root / name
@@ -670,9 +625,9 @@ VOCABULARY = ("the", "sun", "rain", "so", "sad", "happy", "keys", "again", "no",
 
 
 @pytest.fixture
-def written(mod_run, monkeypatch) -> ReplyGenerator:
+def written(mod_run, monkeypatch) -> hf_emotion.ReplyGenerator:
     """A generator whose replies are fixed: some the same in two emotions, one empty."""
-    generator = ReplyGenerator(mod_run)
+    generator = hf_emotion.ReplyGenerator(mod_run)
 
     def all_emotions(contexts, intensity=1.0, **options):
         generator.intensity = intensity
@@ -687,11 +642,11 @@ def written(mod_run, monkeypatch) -> ReplyGenerator:
     return generator
 
 
-def hits_by_hand(probabilities: np.ndarray, gold: list[int], k: int) -> list[bool]:
-    return [
-        label in sorted(range(len(row)), key=lambda i: (-row[i], i))[:k]
-        for row, label in zip(probabilities.tolist(), gold, strict=True)
-    ]
+def judged(judge: hf_emotion.Predictor, texts: list[str], asked: list[int]) -> tuple[dict, np.ndarray]:
+    """The figures, whose function has its own tests, and whether each text is found to be in the emotion asked for."""
+    probabilities = judge.probabilities([text or "..." for text in texts])
+    figures = hf_emotion.metrics.hits_at_k(probabilities, asked, (1, 3, 5), EMOTIONS)
+    return figures, probabilities.argmax(axis=1) == asked
 
 
 class TestEvaluateReplies:
@@ -700,27 +655,17 @@ class TestEvaluateReplies:
         replies = written.all_emotions(written.asked)
         gold = [EMOTIONS.index(row["emotion"]) for row in result["replies"]]
         chosen = [row[label] for row, label in zip(replies, gold, strict=True)]
-        human = [row["human"] for row in result["replies"]]
         assert [row["reply"] for row in result["replies"]] == chosen
+        human, every, asked = [row["human"] for row in result["replies"]], sum(replies, []), [*range(5)] * len(replies)
         for name in ("a", "b"):
-            judge = Predictor(judges[name])
+            judge = hf_emotion.Predictor(judges[name])
             found = {row: values["judges"][str(judges[name])] for row, values in result["rows"].items()}
-            every = judge.probabilities([reply or "..." for row in replies for reply in row])
-            for k in (1, 3, 5):
-                own = hits_by_hand(judge.probabilities([reply or "..." for reply in chosen]), gold, k)
-                assert found["model"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(own))
-                of_humans = hits_by_hand(judge.probabilities(human), gold, k)
-                assert found["human"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(of_humans))
-                of = lambda label: [hit for hit, g in zip(of_humans, gold, strict=True) if g == label]  # noqa: B023, E731
-                shares = [np.mean(of(label)) for label in set(gold)]
-                assert found["human"]["gold"][f"macro_hits@{k}"] == pytest.approx(np.mean(shares))
-                asked = np.mean(hits_by_hand(every, list(range(5)) * len(replies), k))
-                assert found["model"]["all_emotions"][f"hits@{k}"] == pytest.approx(asked)
-            per_context = np.array(hits_by_hand(every, list(range(5)) * len(replies), 1)).reshape(-1, 5).mean(axis=1)
-            figures = found["model"]["all_emotions"]
-            assert figures["hits@1_per_context"] == pytest.approx(per_context.tolist())
-            assert figures["hits@1_se"] == pytest.approx(np.std(per_context, ddof=1) / len(per_context) ** 0.5)
-            assert set(found["human"]) == {"gold"}
+            of_all, right = judged(judge, every, asked)
+            per_context = right.reshape(-1, 5).mean(axis=1)
+            error = np.std(per_context, ddof=1) / len(per_context) ** 0.5
+            of_all |= {"hits@1_se": error, "hits@1_per_context": per_context.tolist()}
+            kit.assert_close(found["human"], {"gold": judged(judge, human, gold)[0]})
+            kit.assert_close(found["model"], {"gold": judged(judge, chosen, gold)[0], "all_emotions": of_all})
             values = [found[row]["gold"][f"hits@{k}"] for row in ("human", "model") for k in (1, 3)]
             assert len(set(values)) > 2  # else the test could not fail
         first, second = result["rows"]["model"]["judges"].values()
@@ -745,16 +690,15 @@ class TestEvaluateReplies:
         counts = [sum(emotion == name for *_, emotion in rows_of("train")) for name in EMOTIONS]
         frequent = counts.index(max(counts))
         assert list(result["rows"]) == ["human", f"always {EMOTIONS[frequent]}", "model"]
-        row = result["rows"][f"always {EMOTIONS[frequent]}"]
+        row, gold = result["rows"][f"always {EMOTIONS[frequent]}"], [row["emotion"] for row in result["replies"]]
         assert set(row) == {"judges"}
-        share = np.mean([row["emotion"] == EMOTIONS[frequent] for row in result["replies"]])
-        assert row["judges"][str(judges["a"])]["gold"]["hits@1"] == pytest.approx(share)
-        occurring = {row["emotion"] for row in result["replies"]}
-        assert row["judges"][str(judges["a"])]["gold"]["macro_hits@1"] == pytest.approx(1 / len(occurring))
+        figures = row["judges"][str(judges["a"])]["gold"]
+        assert figures["hits@1"] == pytest.approx(gold.count(EMOTIONS[frequent]) / len(gold))
+        assert figures["macro_hits@1"] == pytest.approx(1 / len(set(gold)))
 
     def test_the_order_of_the_judge_s_labels(self, written, pairs, judges):
         found = []
-        assert Predictor(judges["a permuted"]).labels == ["neutral", "anger", "😭", "joy", "fear"]
+        assert hf_emotion.Predictor(judges["a permuted"]).labels == ["neutral", "anger", "😭", "joy", "fear"]
         for name in ("a", "a permuted"):
             rows = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges[name]])["rows"]
             found.append({row: values["judges"][str(judges[name])] for row, values in rows.items()})
@@ -775,7 +719,7 @@ class TestEvaluateReplies:
         assert 0 < model["bertscore_f1"] < 1 and "bertscore_f1" not in human and "identical_share" not in human
 
     def test_the_sample(self, pairs):
-        rows = load_dataset_for("reply_files", pairs)["test"]
+        rows = hf_emotion.load_dataset_for("reply_files", pairs)["test"]
         contexts = list(rows["context"])
         assert len(set(contexts)) < len(contexts) == 13
         every = sample_rows(rows, 1000)
@@ -786,7 +730,7 @@ class TestEvaluateReplies:
         assert all(row in list(rows) for row in every)
 
     def test_the_generator_is_asked_once_for_each_context(self, mod_run, pairs, monkeypatch):
-        generator = ReplyGenerator(mod_run)
+        generator = hf_emotion.ReplyGenerator(mod_run)
         ask = Mock(side_effect=generator.all_emotions)
         monkeypatch.setattr(generator, "all_emotions", ask)
         options = {"data_dir": pairs, "contexts": 3, "seed": 1}
@@ -797,7 +741,7 @@ class TestEvaluateReplies:
         assert [row["context"] for row in first["replies"]] == list(calls[0][0])
 
     @pytest.fixture
-    def of_mojitalk(self, written, tmp_path, monkeypatch) -> dict:
+    def of_mojitalk(self, written, tmp_path, monkeypatch) -> Path:
         """The folder of a corpus of four emotions, for which fixed replies are written."""
         test = [("a", "oh 😂", "😂"), ("b", "no 😭", "😭"), ("c", "yes", "❤"), ("d", "so", "✋")]
         monkeypatch.setattr(written, "emotions", MOJIS)
@@ -815,10 +759,10 @@ class TestEvaluateReplies:
         figures = result["rows"]["model"]["judges"][str(judges["mojis"])]
         assert math.isfinite(figures["all_emotions"]["hits@1"])
 
-    def test_published_rows_of_mojitalk(self, written, judges, of_mojitalk, monkeypatch):
+    def test_published_rows_of_mojitalk(self, mod_run, written, judges, of_mojitalk, monkeypatch):
         monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: written)
         options = ("--dataset", "mojitalk", "--data-dir", of_mojitalk, "--judge", judges["mojis"], "--all")
-        rows = cells(invoke("evaluate", "run", *options))
+        rows = kit.cells(kit.invoke("evaluate", mod_run, *options))
         tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
         assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
         assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
@@ -829,7 +773,7 @@ class TestEvaluateReplies:
     def test_own_files_need_not_have_every_emotion(self, written, tmp_path, judges):
         rows = [[context, reply, emotion] for context, reply, emotion in rows_of("train") if emotion in ("joy", "😭")]
         for part in ("train", "dev", "test"):
-            write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], rows)
+            kit.write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], rows)
         result = evaluate_replies(written, "reply_files", data_dir=tmp_path, judges=[judges["a"]])
         assert result["emotions"] == EMOTIONS and {row["emotion"] for row in result["replies"]} <= {"joy", "😭"}
 
@@ -844,7 +788,7 @@ class TestEvaluateReplies:
             with pytest.raises(ValueError, match=message):
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
         with pytest.raises(ValueError, match="`dataset` 'meld' has no contexts and replies"):
-            evaluate_replies(written, "meld", data_dir=write_meld(tmp_path))
+            evaluate_replies(written, "meld", data_dir=kit.write_meld(tmp_path))
         shutil.copytree(pairs, tmp_path / "own", ignore=shutil.ignore_patterns("dev*", "test*"))
         with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
             evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
@@ -860,22 +804,23 @@ class TestEvaluateCommand:
     def test_json_and_replies(self, mod_run, pairs, judges, tmp_path):
         path = tmp_path / "replies" / "mod.jsonl"
         more = ("--judge", judges["a"], "--judge", judges["b"], "--replies", path, "--json", "--split", "validation")
-        result = json.loads(invoke(*self.arguments(mod_run, pairs, *more)))
+        result = json.loads(kit.invoke(*self.arguments(mod_run, pairs, *more)))
         assert result["contexts"] == 3 and "replies" not in result
         assert list(result["rows"]["model"]["judges"]) == [str(judges["a"]), str(judges["b"])]
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        expected = evaluate_replies(ReplyGenerator(mod_run), "reply_files", "validation", pairs, contexts=3)["replies"]
+        generator = hf_emotion.ReplyGenerator(mod_run)
+        expected = evaluate_replies(generator, "reply_files", "validation", pairs, contexts=3)["replies"]
         assert rows == [{key: row[key] for key in ("context", "emotion", "reply")} for row in expected]
         assert [entry.name for entry in path.parent.iterdir()] == ["mod.jsonl"]
 
     def test_tables(self, mod_run, pairs, judges, bert):
         options = ["--judge", judges["a"], "--bertscore-model", bert]
-        text = invoke(*self.arguments(mod_run, pairs, *options, "--all"))
-        rows = cells(text)
+        text = kit.invoke(*self.arguments(mod_run, pairs, *options, "--all"))
+        rows = kit.cells(text)
         heads = [row[0] for row in rows]
         assert heads[0].startswith("Table 1, % by") and "Table 2" in heads and "Table 3" in heads
         given = ("reply_files", "test", pairs, None, [judges["a"]], 3, str(bert))
-        result = evaluate_replies(ReplyGenerator(mod_run), *given)
+        result = evaluate_replies(hf_emotion.ReplyGenerator(mod_run), *given)
         figures = result["rows"]["model"]["judges"][str(judges["a"])]
         by_name = {row[0]: row for row in rows[: heads.index("Table 2")]}
         names = [f"{prefix}hits@{k}" for prefix in ("", "macro_") for k in (1, 3, 5)]
@@ -888,7 +833,7 @@ class TestEvaluateCommand:
         assert model[1] == f"{result['rows']['model']['perplexity']:.1f}"
         assert model[4] == f"{100 * result['rows']['model']['bertscore_f1']:.1f}"
         assert "published" not in text and "3 contexts, 5 emotions" in text and "perplexity: of a 5-gram model" in text
-        header, *short = cells(invoke(*self.arguments(mod_run, pairs, *options)))
+        header, *short = kit.cells(kit.invoke(*self.arguments(mod_run, pairs, *options)))
         assert len(header) == 5 and [row[0] for row in short] == list(result["rows"])
         assert short[-1][1] == f"{100 * figures['gold']['hits@1']:.1f}"
 
@@ -925,26 +870,26 @@ class TestGenerateCommand:
                 return ["so"] * len(contexts), Unread.nothing(len(contexts))
 
         monkeypatch.setattr("hf_emotion.ReplyGenerator", Recorder)
-        assert invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
+        assert kit.invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
         assert calls == ["folder", (["the sun"], ["joy"], 7, options)]
 
     def test_all_emotions(self, mod_run):
-        expected = ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
-        rows = cells(invoke("generate", mod_run, "Look at the sun", "--all-emotions", *self.SHORT))
+        expected = hf_emotion.ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
+        rows = kit.cells(kit.invoke("generate", mod_run, "Look at the sun", "--all-emotions", *self.SHORT))
         assert rows == [["emotion", "Look at the sun"], *map(list, zip(EMOTIONS, expected, strict=True))]
 
     def test_several_contexts_and_emotions(self, mod_run):
         asked = {"fear": "fear", "joy=0.5,fear=0.5": {"joy": 0.5, "fear": 0.5}}
         options = [part for name in asked for part in ("-e", name)]
-        text = invoke("generate", mod_run, "the sun", "so sad", *options, *self.SHORT)
-        generator = ReplyGenerator(mod_run)
+        text = kit.invoke("generate", mod_run, "the sun", "so sad", *options, *self.SHORT)
+        generator = hf_emotion.ReplyGenerator(mod_run)
         expected = []
         for context in ("the sun", "so sad"):
             expected.append(["emotion", context])
             expected += [[name, generator(context, emotion, **self.OPTIONS)[0]] for name, emotion in asked.items()]
-        assert cells(text) == expected
-        lines = invoke("generate", mod_run, *options, *self.SHORT, "--json", stdin="the sun\n\nso sad\n").splitlines()
-        rows = [json.loads(line) for line in lines]
+        assert kit.cells(text) == expected
+        lines = kit.invoke("generate", mod_run, *options, *self.SHORT, "--json", stdin="the sun\n\nso sad\n")
+        rows = [json.loads(line) for line in lines.splitlines()]
         pairs = [(row["context"], row["emotion"]) for row in rows]
         assert pairs == list(itertools.product(("the sun", "so sad"), asked.values()))
         assert [row["reply"] for row in rows] == [reply for name, reply in expected if name != "emotion"]
@@ -953,46 +898,35 @@ class TestGenerateCommand:
         """A context is counted once, whatever the number of its replies; each row says what was not read."""
         contexts = ["the sun", "日本 😂", "sun " * 200]
         options = ("-e", "joy", "-e", "fear", *self.SHORT, "--json")
-        lines = invoke("generate", mod_run, *contexts, *options).splitlines()
+        lines = kit.invoke("generate", mod_run, *contexts, *options).splitlines()
         rows = [json.loads(line) for line in lines if line[0] == "{"]
         assert [row["truncated"] for row in rows] == [False, False, False, False, True, True]
         assert [row["unknown"] for row in rows] == [0, 0, 1, 1, 0, 0]
-        ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
+        hf_emotion.ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
         messages = [record.getMessage() for record in caplog.records][-2:]
         assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
         assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
 
     def test_mixtures_in_files(self, mod_run, tmp_path):
         output = tmp_path / "out" / "replies.jsonl"
-        path = write_jsonl(tmp_path / "in.jsonl", [{"context": "so sad", "emotion": "joy=0.5,fear=0.5"}])
-        text = invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
+        path = kit.write_jsonl(tmp_path / "in.jsonl", [{"context": "so sad", "emotion": "joy=0.5,fear=0.5"}])
+        text = kit.invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
         assert text == f"1 replies written to {output}\n"
         asked = {"context": "so sad", "emotion": {"joy": 0.5, "fear": 0.5}}
-        (reply,) = ReplyGenerator(mod_run)(*asked.values(), **self.OPTIONS)
+        (reply,) = hf_emotion.ReplyGenerator(mod_run)(*asked.values(), **self.OPTIONS)
         unread = {"truncated": False, "unknown": 0, "language": None}
         assert json.loads(output.read_text(encoding="utf-8")) == {**asked, "reply": reply, **unread}
         assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]
 
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ("the sun",),
-            ("the sun", "-e", "joy", "--all-emotions"),
-            ("-e", "joy", "--input", "x.csv"),
-            ("--all-emotions", "--input", "x.csv", "--output", "y.jsonl"),
-            ("-e", "joy", "--input", "x.csv", "--output", "y.jsonl"),
-            ("the sun", "-e", "joy", "--greedy", "--top-k", "3"),
-            ("the sun", "-e", "joy", "--greedy", "--temperature", "0.5"),
-            ("the sun", "-e", "joy", "--greedy", "--num-beams", "2"),
-            ("the sun", "-e", "joy", "--num-beams", "0"),
-            ("the sun", "-e", "joy", "--top-p", "1.5"),
-            ("--input", "x.csv", "--output", "y.csv"),
-            ("--input", "x.csv", "--output", "y.jsonl", "--json"),
-        ],
-    )
+    WRONG = "sun/sun -e joy --all-emotions/-e joy --input x.csv/--all-emotions --input x.csv --output y.jsonl/"
+    WRONG += "-e joy --input x.csv --output y.jsonl/sun -e joy --greedy --top-k 3/sun -e joy --num-beams 0/"
+    WRONG += "sun -e joy --greedy --temperature 0.5/sun -e joy --greedy --num-beams 2/sun -e joy --top-p 1.5/"
+    WRONG += "--input x.csv --output y.csv/--input x.csv --output y.jsonl --json"
+
+    @pytest.mark.parametrize("arguments", WRONG.split("/"))
     def test_wrong_usage(self, argv, arguments):
         """Told before the checkpoint, which is none, is looked for."""
-        done = argv("generate", "no-checkpoint", *arguments)
+        done = argv("generate", "no-checkpoint", *arguments.split())
         assert done.code == 2 and done.out == "" and "no-checkpoint" not in done.err
 
     def test_bad_mixtures(self, mod_run, argv):
@@ -1008,13 +942,13 @@ class TestGenerateCommand:
             ([{"context": "the sun"}], "line 1: `context` and `emotion` must be texts"),
             ([good, {**good, "emotion": "feer"}], "did you mean 'fear'"),
         ):
-            path = write_jsonl(tmp_path / "in.jsonl", rows)
+            path = kit.write_jsonl(tmp_path / "in.jsonl", rows)
             done = argv("generate", mod_run, "--input", path, "--output", tmp_path / "out.jsonl")
-            assert done.code == 1 and message in done.err and [*files_in(tmp_path)] == ["in.jsonl"]
+            assert done.code == 1 and message in done.err and [*kit.files_in(tmp_path)] == ["in.jsonl"]
 
     def test_no_context(self, mod_run):
         with pytest.raises(ValueError, match="no context: give contexts as arguments, lines on stdin, or --input"):
-            invoke("generate", mod_run, "-e", "joy", stdin="\n \n")
+            kit.invoke("generate", mod_run, "-e", "joy", stdin="\n \n")
 
 
 def test_compare_says_that_there_is_nothing_to_compare(mod_run, argv):
@@ -1029,7 +963,7 @@ class TestRecipes:
 
     @pytest.mark.parametrize("name", CONFIGS)
     def test_generators_differ_in_the_model_alone(self, name):
-        recipe, first = (dataclasses.asdict(load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
+        recipe, first = (vars(hf_emotion.load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
         own = "name description table_row published model_type model_config emotion_tokens base_model".split()
         assert {key for key in recipe if recipe[key] != first[key]} <= set(own)
         assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
@@ -1038,11 +972,11 @@ class TestRecipes:
         assert recipe["table_row"] is None or recipe["table_row"] in TABLES["mod-ln"].published
 
     def test_words_for_the_emojis(self):
-        words = load_recipe("mojitalk/judge_a").label_texts
+        words = hf_emotion.load_recipe("mojitalk/judge_a").label_texts
         assert set(words) == set(MOJITALK_EMOJIS) and len(set(words.values())) == 64
 
     def test_the_language_model(self):
-        recipe = load_recipe("pretrain/gpt2_small_dialogue")
-        assert recipe.base_model == "scratch" and recipe.model_type == "gpt2" and recipe.dataset == "conversations"
+        recipe = hf_emotion.load_recipe("pretrain/gpt2_small_dialogue")
+        assert (recipe.base_model, recipe.model_type, recipe.dataset) == ("scratch", "gpt2", "conversations")
         assert recipe.dataset_options == {"dedupe": True} and recipe.max_length <= recipe.model_config["n_positions"]
         assert recipe.model_config["n_embd"] % recipe.model_config["n_head"] == 0
