@@ -4,9 +4,8 @@
 import hashlib
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
-from toolkit_helpers import write_csv, write_jsonl
+from toolkit_helpers import write_jsonl
+from toolkit_helpers import write_rows as write_own  # noqa: F401
 
 
 JOY, SOB, HEART, FIST, NO = "😂", "😭", "❤", "✋", "🙅"
@@ -84,15 +83,3 @@ OWN = [
 ]
 
 OWN_PAIRS = [("how are you", "fine", "joy"), ("the end", "None", "sadness"), ("two, with comma", "caf\xe9", "joy")]
-
-
-def write_own(path: Path, rows: list[dict]) -> Path:
-    """The format is told by the ending."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".jsonl":
-        return write_jsonl(path, rows)
-    if path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-        return path
-    values = [[str(value) for value in row.values()] for row in rows]
-    return write_csv(path, list(rows[0]), values, "\t" if path.suffix == ".tsv" else ",")

@@ -14,6 +14,7 @@ from toolkit_helpers import (
     ASPECT_WORDS,
     GUIDED,
     feelings_rows,
+    leave_out_plots,
     recipe_for,
     save_base_bert,
     targeted_recipe,
@@ -40,11 +41,26 @@ def trained(tmp_path_factory, recipe: Recipe, data_dir: Path | None = None) -> P
     return output
 
 
+def trained_run(base: str, recipe: Callable[..., Recipe], *arguments, data: str | None = None, **fields):
+    """The fixture of a finished run over what the fixtures `base` and `data` give."""
+
+    @pytest.fixture(scope="session")
+    def run(request, tmp_path_factory) -> Path:
+        made = recipe(request.getfixturevalue(base), *arguments, **fields)
+        return trained(tmp_path_factory, made, data and request.getfixturevalue(data))
+
+    return run
+
+
+def write_feelings(folder: Path, parts: dict[str, tuple[int, int]], **options) -> Path:
+    for split, sizes in parts.items():
+        write_csv(folder / f"{split}.csv", ["text", "label"], feelings_rows(*sizes, **options))
+    return folder
+
+
 @pytest.fixture
 def no_plots(monkeypatch):
-    """Drawing takes longer than training."""
-    for name in ("figures.write_plots", "classification.write_reports"):
-        monkeypatch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
+    leave_out_plots(monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -63,42 +79,31 @@ def tiny_run(tmp_path_factory, tiny_recipe) -> Path:
     return trained(tmp_path_factory, tiny_recipe)
 
 
-@pytest.fixture(scope="session")
-def tied_run(tmp_path_factory, base_bert) -> Path:
-    """The same with one head for all labels, which labels can be added to."""
-    return trained(tmp_path_factory, recipe_for(base_bert, {"num_train_epochs": 1}, model_config={}))
+# The same with one head for all labels, which labels can be added to.
+tied_run = trained_run("base_bert", recipe_for, {"num_train_epochs": 1}, model_config={})
 
-
-@pytest.fixture(scope="session")
-def stock_run(tmp_path_factory, base_bert) -> Path:
-    """A finished run folder over the same rows: the stock classifier."""
-    fields = {"model_type": None, "model_config": {"initializer_range": 1.0}, "threshold": 0.4, "seeds": [7]}
-    return trained(tmp_path_factory, recipe_for(base_bert, name="stock", **fields))
+# A finished run folder over the same rows: the stock classifier.
+STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}, "threshold": 0.4, "seeds": [7]}
+stock_run = trained_run("base_bert", recipe_for, name="stock", **STOCK)
 
 
 @pytest.fixture(scope="session")
 def feelings(tmp_path_factory) -> Path:
     """A multi-label corpus of CSV files: anger, joy, neutral."""
-    folder = tmp_path_factory.mktemp("feelings")
-    for split, count, offset in (("train", 48, 0), ("dev", 16, 48), ("test", 16, 64)):
-        write_csv(folder / f"{split}.csv", ["text", "label"], feelings_rows(count, offset))
-    return folder
+    parts = {"train": (48, 0), "dev": (16, 48), "test": (16, 64)}
+    return write_feelings(tmp_path_factory.mktemp("feelings"), parts)
 
 
 @pytest.fixture(scope="session")
 def single_label(tmp_path_factory) -> Path:
     """The same with one label per row, without a validation file."""
-    folder = tmp_path_factory.mktemp("single")
-    for split, count, offset in (("train", 48, 0), ("test", 16, 64)):
-        write_csv(folder / f"{split}.csv", ["text", "label"], feelings_rows(count, offset, multi_label=False))
-    return folder
+    parts = {"train": (48, 0), "test": (16, 64)}
+    return write_feelings(tmp_path_factory.mktemp("single"), parts, multi_label=False)
 
 
-@pytest.fixture(scope="session")
-def single_run(tmp_path_factory, base_bert, single_label) -> Path:
-    """A finished run folder of a single-label model."""
-    recipe = recipe_for(base_bert, name="single", dataset="files", train_fraction=1.0, threshold=0.5)
-    return trained(tmp_path_factory, recipe, single_label)
+# A finished run folder of a single-label model.
+ONE_LABEL = {"name": "single", "dataset": "files", "train_fraction": 1.0, "threshold": 0.5}
+single_run = trained_run("base_bert", recipe_for, data="single_label", **ONE_LABEL)
 
 
 @pytest.fixture(scope="session")
@@ -110,9 +115,7 @@ def aspect_bert(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory) -> Path:
     """A folder with small corpora in the layouts of SentiHood and SemEval-2014."""
-    folder = tmp_path_factory.mktemp("corpora")
-    write_sentihood(folder)
-    return write_semeval2014(folder)
+    return write_semeval2014(write_sentihood(tmp_path_factory.mktemp("corpora")))
 
 
 @pytest.fixture(scope="session")
@@ -121,40 +124,20 @@ def places(tmp_path_factory) -> Path:
     return write_places(tmp_path_factory.mktemp("places"))
 
 
-@pytest.fixture(scope="session")
-def qacg_recipe(aspect_bert) -> Recipe:
-    published = {"strict_accuracy": 0.809, "aspect_macro_f1": 0.897}
-    names = {"name": "qacg", "table_row": "QACG-BERT (auxiliary sentences)", "paper": "Wu and Ong"}
-    return targeted_recipe(aspect_bert, {"num_train_epochs": 6}, published=published, **names)
+# A finished run folder of targets and aspects: QACG-BERT with auxiliary sentence over SentiHood.
+qacg_run = trained_run("aspect_bert", targeted_recipe, {"num_train_epochs": 6}, data="corpora", name="qacg")
 
+# The same of the stock classifier, which reads target and aspect in words.
+PAIRS = {"model_type": None, "model_config": {"initializer_range": 1.0, "auxiliary_sentence": True}}
+pair_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="pair", **PAIRS)
 
-@pytest.fixture(scope="session")
-def qacg_run(tmp_path_factory, qacg_recipe, corpora) -> Path:
-    """A finished run folder of targets and aspects: QACG-BERT with auxiliary sentence over SentiHood."""
-    return trained(tmp_path_factory, qacg_recipe, corpora)
+# A finished run folder of aspects alone: CG-BERT without auxiliary sentence over SemEval-2014.
+ASPECTS = {"dataset": "semeval2014", "model_type": "cg-bert", "model_config": GUIDED}
+cg_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="cg", **ASPECTS)
 
-
-@pytest.fixture(scope="session")
-def pair_run(tmp_path_factory, aspect_bert, corpora) -> Path:
-    """The same of the stock classifier, which reads target and aspect in words."""
-    config = {"initializer_range": 1.0, "auxiliary_sentence": True}
-    recipe = targeted_recipe(aspect_bert, name="pair", model_type=None, model_config=config)
-    return trained(tmp_path_factory, recipe, corpora)
-
-
-@pytest.fixture(scope="session")
-def cg_run(tmp_path_factory, aspect_bert, corpora) -> Path:
-    """A finished run folder of aspects alone: CG-BERT without auxiliary sentence over SemEval-2014."""
-    fields = {"dataset": "semeval2014", "model_type": "cg-bert", "model_config": GUIDED}
-    return trained(tmp_path_factory, targeted_recipe(aspect_bert, name="cg", **fields), corpora)
-
-
-@pytest.fixture(scope="session")
-def places_run(tmp_path_factory, aspect_bert, places) -> Path:
-    """A finished run folder over one's own CSV files with targets and aspects."""
-    options = {"target_column": "target"}
-    recipe = targeted_recipe(aspect_bert, name="places", dataset="aspect_files", dataset_options=options)
-    return trained(tmp_path_factory, recipe, places)
+# A finished run folder over one's own CSV files with targets and aspects.
+OWN = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
+places_run = trained_run("aspect_bert", targeted_recipe, data="places", name="places", **OWN)
 
 
 @pytest.fixture

@@ -4,14 +4,18 @@
 import contextlib
 import csv
 import dataclasses
+import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import datasets
 import hf_emotion.modeling
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 import yaml
@@ -38,10 +42,8 @@ SENTENCES = {  # the words tell the label
     "joy": ("i am so happy", "happy day", "joy of the sun", "this sun is joy"),
     "neutral": ("the day", "this is a day", "a home today", "neutral rain"),
 }
-QUICK_ARGUMENTS = {
-    **{"num_train_epochs": 2, "per_device_train_batch_size": 8, "learning_rate": 1e-3},
-    **{"use_cpu": True, "bf16": False, "disable_tqdm": True},
-}
+QUICK_ARGUMENTS = {"num_train_epochs": 2, "per_device_train_batch_size": 8, "learning_rate": 1e-3}
+QUICK_ARGUMENTS |= {"use_cpu": True, "bf16": False, "disable_tqdm": True}
 
 SAVE_FIGURE = Figure.savefig
 
@@ -55,7 +57,6 @@ SENTIHOOD_LABELS = ("none", "positive", "negative")
 SENTIHOOD_CUES = {"general": "day", "price": "home", "safety": "fear", "transit-location": "rain"}
 SENTIHOOD_PARTS = {"train": (24, 0), "dev": (13, 24), "test": (17, 37)}  # sentences, number of the first
 SEMEVAL_PARTS = {"Train": (48, 0), "Test_Gold": (20, 48)}
-SEMEVAL_LABELS = ("positive", "neutral", "negative", "conflict", "none")
 SEMEVAL_CUES = {"price": "home", "anecdotes": "day", "food": "sun", "ambience": "calm", "service": "rain"}
 SEMEVAL_WORDS = {"positive": "happy", "neutral": "neutral", "negative": "sad", "conflict": "nervous"}
 
@@ -94,18 +95,14 @@ def write_csv(path: Path, header: list[str], rows: list[list[str]], delimiter: s
 def write_values(folder: Path) -> None:
     """Small files of EmoBank, and of two languages of BRIGHTER."""
     texts = ["so happy", "the anger", "a calm day", "sad and happy"] * 2
-    for track, most in (("a", 1), ("b", 3)):
-        for part in ("train", "dev", "test"):
-            for language in ("eng", "deu"):
-                path = folder / "brighter" / f"track_{track}" / part / f"{language}.csv"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                rows = [f"{part}{i},{text} {i},{most * (i % 2)},{most * (1 - i % 2)}" for i, text in enumerate(texts)]
-                path.write_text("\n".join(["id,text,anger,joy", *rows, ""]), encoding="utf-8")
-    rows = [
-        f"{part}{i},{part},{i + 1}.5,{3 - i},{i + 2},the {part} day {i}"
-        for part in ("train", "dev", "test")
-        for i in range(3)
-    ]
+    files = itertools.product({"a": 1, "b": 3}.items(), ("train", "dev", "test"), ("eng", "deu"))
+    for (track, most), part, language in files:
+        path = folder / "brighter" / f"track_{track}" / part / f"{language}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [f"{part}{i},{text} {i},{most * (i % 2)},{most * (1 - i % 2)}" for i, text in enumerate(texts)]
+        path.write_text("\n".join(["id,text,anger,joy", *rows, ""]), encoding="utf-8")
+    places = itertools.product(("train", "dev", "test"), range(3))
+    rows = [f"{part}{i},{part},{i + 1}.5,{3 - i},{i + 2},the {part} day {i}" for part, i in places]
     path = folder / "emobank" / "emobank.csv"
     path.parent.mkdir()
     path.write_text("\n".join(["id,split,V,A,D,text", *rows, ""]), encoding="utf-8")
@@ -116,6 +113,28 @@ def write_jsonl(path: Path, rows: list[dict]) -> Path:
     with open_file(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path
+
+
+def write_rows(path: Path, rows: list[dict]) -> Path:
+    """A file whose ending tells the format."""
+    if ".jsonl" in path.suffixes:
+        return write_jsonl(path, rows)
+    if path.suffix == ".parquet":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        return path
+    values = [[str(value) for value in row.values()] for row in rows]
+    return write_csv(path, list(rows[0]), values, "\t" if path.suffix == ".tsv" else ",")
+
+
+def predictions_of(run: Path, split: str) -> list[dict]:
+    """The rows of a part that a run stored."""
+    rows = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+    return [row for row in rows if row["split"] == split]
+
+
+def probabilities_of(run: Path, split: str) -> np.ndarray:
+    return np.array([row["probabilities"] for row in predictions_of(run, split)])
 
 
 def feelings_rows(count: int, offset: int = 0, multi_label: bool = True) -> list[list[str]]:
@@ -144,25 +163,15 @@ def sentihood_sentences(count: int, offset: int = 0) -> list[dict]:
         for i, target in enumerate(targets):
             kind, aspect = (number + 2 * i) % 5, aspects[(number + i) % 4]
             sentiment = "Positive" if kind in (0, 3) else "Negative"
-            parts.append(
-                (
-                    f"{target} is so happy",
-                    f"{target} is very sad",
-                    f"today in{target}",
-                    f"the {SENTIHOOD_CUES[aspect]} of {target} is joy",
-                    f"the {SENTIHOOD_CUES[aspect]} of {target} is sick",
-                )[kind]
-            )
+            said = [f"{target} is so happy", f"{target} is very sad", f"today in{target}"]
+            said += [f"the {SENTIHOOD_CUES[aspect]} of {target} is {feeling}" for feeling in ("joy", "sick")]
+            parts.append(said[kind])
             opinions += [(target, about, sentiment) for about in ([aspect] if kind > 2 else aspects) if kind != 2]
         if number % 7 == 6:
             opinions.append((targets[0], "nightlife", "Negative"))
-        sentences.append(
-            {
-                "id": 1000 + number,
-                "text": f"{' , '.join(parts)}{' today' * (number * 5 % 7)} {WORDS[number % 28]}",
-                "opinions": [dict(zip(("target_entity", "aspect", "sentiment"), o, strict=True)) for o in opinions],
-            }
-        )
+        text = f"{' , '.join(parts)}{' today' * (number * 5 % 7)} {WORDS[number % 28]}"
+        found = [dict(zip(("target_entity", "aspect", "sentiment"), one, strict=True)) for one in opinions]
+        sentences.append({"id": 1000 + number, "text": text, "opinions": found})
     return sentences
 
 
@@ -171,10 +180,9 @@ def sentihood_gold(part: str) -> list[tuple[str, str, str, str]]:
     rows = []
     for sentence in sentihood_sentences(*SENTIHOOD_PARTS[part]):
         opinions = {(o["target_entity"], o["aspect"]): o["sentiment"].lower() for o in sentence["opinions"]}
-        for target in ("LOCATION1", "LOCATION2"):
-            if target in sentence["text"]:
-                for aspect in SENTIHOOD_CUES:
-                    rows.append((str(sentence["id"]), target, aspect, opinions.get((target, aspect), "none")))
+        targets = [target for target in ("LOCATION1", "LOCATION2") if target in sentence["text"]]
+        for pair in itertools.product(targets, SENTIHOOD_CUES):
+            rows.append((str(sentence["id"]), *pair, opinions.get(pair, "none")))
     return rows
 
 
@@ -191,10 +199,10 @@ def semeval2014_sentences(count: int, offset: int = 0) -> list[tuple[str, str, d
     """(id, text, {aspect: label}); of a sentence all aspects have one label, or one has, or none."""
     sentences = []
     for number in range(offset, offset + count):
-        kind, label = number % 6, SEMEVAL_LABELS[number // 6 % 4]
-        about = list(SEMEVAL_CUES)
+        kind, about, labels = number % 6, list(SEMEVAL_CUES), list(SEMEVAL_WORDS)
+        label = labels[kind] if kind < 4 else labels[number // 6 % 4]
         if kind < 4:
-            label, text = SEMEVAL_LABELS[kind], f"this is {SEMEVAL_WORDS[SEMEVAL_LABELS[kind]]} & not a fear"
+            text = f"this is {SEMEVAL_WORDS[label]} & not a fear"
         elif kind == 4:
             about = [about[number // 6 % 5]]
             text = f"the {SEMEVAL_CUES[about[0]]} is so {SEMEVAL_WORDS[label]}"
@@ -211,10 +219,8 @@ def write_semeval2014(folder: Path) -> Path:
     for part, sizes in SEMEVAL_PARTS.items():
         lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<sentences>"]
         for number, text, labels in semeval2014_sentences(*sizes):
-            found = "".join(
-                f'<aspectCategory category="{aspect.replace("anecdotes", "anecdotes/miscellaneous")}" polarity="{label}"/>'
-                for aspect, label in labels.items()
-            )
+            found = "".join(f'<aspectCategory category="{a}" polarity="{label}"/>' for a, label in labels.items())
+            found = found.replace('"anecdotes"', '"anecdotes/miscellaneous"')
             text = f"<text>{escape(text)}</text><aspectCategories>{found}</aspectCategories>"
             lines.append(f'<sentence id="{number}">{text}</sentence>')
         path = folder / "semeval2014" / f"Restaurants_{part}.xml"
@@ -300,29 +306,30 @@ def fit(recipe: Recipe, output: Path, data: Path) -> Path:
     """A run without pictures and with a cache of its own beside it."""
     with torch_threads(1), pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
-        for name in ("figures.write_plots", "classification.write_reports"):
-            patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
+        leave_out_plots(patch)
         hf_emotion.train(recipe, output, data_dir=data)
     return output
+
+
+def leave_out_plots(patch: pytest.MonkeyPatch) -> None:
+    """Drawing takes longer than training."""
+    for name in ("figures.write_plots", "classification.write_reports"):
+        patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
 
 
 def invoke(*arguments, stdin: str | None = None, terminal: bool = False) -> str:
     """Standard output of a command that ends well, in a pipe; `terminal`: what `predict` prints in a terminal."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hf_emotion.cli.predict.in_terminal", lambda: terminal)
-        words = [str(argument) for argument in arguments]
-        result = CliRunner().invoke(app, words, input=stdin, catch_exceptions=False)
+        result = CliRunner().invoke(app, [*map(str, arguments)], input=stdin, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 def cells(table: str) -> list[list[str]]:
     """Rows of a printed table, with its header."""
-    return [
-        [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
-        for line in table.splitlines()
-        if line[:1] in ("│", "┃")
-    ]
+    lines = [line for line in table.splitlines() if line[:1] in ("│", "┃")]
+    return [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines]
 
 
 @contextlib.contextmanager
@@ -366,17 +373,13 @@ IEMOCAP_CODES = ("ang", "hap", "neu", "sad", "exc", "fru", "xxx")
 def dialogues(emotions: Sequence[str], count: int, offset: int = 0) -> list[list[tuple[str, str, str]]]:
     """Dialogues of 2 to 5 turns of "Ann" and "Bo": (speaker, utterance, emotion)."""
     endings = ("today", "this day", "at home", "the rain", "today , today")
-    return [
-        [
-            (
-                ("Ann", "Bo")[turn % 2],
-                f"{CUE_OF[emotions[(5 * number + turn) % len(emotions)]]} {endings[(number + turn) % 5]}",
-                emotions[(5 * number + turn) % len(emotions)],
-            )
-            for turn in range(2 + number % 4)
-        ]
-        for number in range(offset, offset + count)
-    ]
+
+    def spoken(number: int, turn: int) -> tuple[str, str, str]:
+        emotion = emotions[(5 * number + turn) % len(emotions)]
+        return ("Ann", "Bo")[turn % 2], f"{CUE_OF[emotion]} {endings[(number + turn) % 5]}", emotion
+
+    numbers = range(offset, offset + count)
+    return [[spoken(number, turn) for turn in range(2 + number % 4)] for number in numbers]
 
 
 def write_meld(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGUE_PARTS) -> Path:
@@ -456,10 +459,8 @@ def travelling(*names: str) -> set[str]:
     folder, found, new = Path(hf_emotion.modeling.__file__).parent, set(), {f"{name}.py" for name in names}
     while new:
         found |= new
-        imports = {
-            match for name in new for match in re.findall(r"^ *from \.(\w+) import", (folder / name).read_text(), re.M)
-        }
-        new = {f"{name}.py" for name in imports} - found
+        code = "\n".join((folder / name).read_text() for name in new)
+        new = {f"{name}.py" for name in re.findall(r"^ *from \.(\w+) import", code, re.M)} - found
     return found
 
 
@@ -486,23 +487,19 @@ def write_run(folder: Path, name: str = "tiny", code: str = "print('no model')",
     return folder
 
 
-def check_bad_rows(load: Callable[..., DatasetDict], path: Path, bad: Mapping[str, str], caplog) -> DatasetDict:
+def check_bad_rows(
+    load: Callable[..., DatasetDict], path: Path, first: int, bad: Sequence[str], caplog
+) -> DatasetDict:
     """
     `load()` refuses the first bad row, `load(on_bad_rows="skip")` drops, counts and lists all; returns what that gives.
-    `bad`: patterns, {place in the file: message}.
+    `bad`: patterns, of the lines from `first` on.
     """
-    place, message = next(iter(bad.items()))
-    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, {place}: .*{message}.*on_bad_rows='skip'"):
+    places = [rf"{re.escape(str(path))}, line {line}: .*{message}" for line, message in enumerate(bad, first)]
+    with pytest.raises(ValueError, match=f"{places[0]}.*on_bad_rows='skip'"):
         load()
     caplog.clear()
     splits = load(on_bad_rows="skip")
     (said,) = (record.getMessage() for record in caplog.records if "bad rows skipped" in record.getMessage())
     assert said.startswith(f"{len(bad)} bad rows skipped")
-    for place, message in bad.items():
-        assert re.search(rf"{re.escape(str(path))}, {place}: .*{message}", said), (place, message, said)
+    assert [place for place in places if not re.search(place, said)] == []
     return splits
-
-
-def lines_from(first: int, messages: Iterable[str]) -> dict[str, str]:
-    """The places of `check_bad_rows` where bad rows follow each other."""
-    return {f"line {first + i}": message for i, message in enumerate(messages)}

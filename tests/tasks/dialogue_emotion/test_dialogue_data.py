@@ -2,45 +2,23 @@
 """Dialogue emotion: MELD, EmoryNLP, DailyDialog, IEMOCAP and one's own dialogues."""
 
 import hashlib
+import json
 import logging
 import re
+import shutil
 import zipfile
 from functools import partial
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
 import pytest
-from datasets import ClassLabel, Dataset, List, Value
-from toolkit_helpers import (
-    DIALOGUE_PARTS,
-    IEMOCAP_CODES,
-    check_bad_rows,
-    dialogues,
-    lines_from,
-    write_csv,
-    write_daily_dialog,
-    write_emorynlp,
-    write_iemocap,
-    write_jsonl,
-    write_meld,
-)
+import toolkit_helpers as kit
+from datasets import ClassLabel, Dataset, DatasetDict, List, Value
 
-import hf_emotion.tasks.dialogue_emotion.loading as dialogue_module
+import hf_emotion.tasks.dialogue_emotion.loading as loading
 from hf_emotion.tasks import task_of_rows
-from hf_emotion.tasks.dialogue_emotion.loading import (
-    detokenize,
-    load_daily_dialog,
-    load_emorynlp,
-    load_iemocap,
-    load_meld,
-)
 from hf_emotion.tasks.dialogue_emotion.own_files import load_dialogue_files
 
 
-MELD_NAMES = ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"]
-EMORYNLP_NAMES = ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"]
-DAILY_DIALOG_NAMES = ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"]
 FOUR = ["angry", "happy", "neutral", "sad"]
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 
@@ -71,42 +49,42 @@ def check_columns(dataset: Dataset, names: list[str]) -> None:
         assert len(row["utterances"]) == len(row["speakers"]) == len(row["labels"]) > 0
 
 
-MELD_HEADER = ["Sr No.", "Utterance", "Speaker", "Emotion", "Sentiment", "Dialogue_ID", "Utterance_ID"]
+def written(corpus: str, root: Path) -> Path:
+    return getattr(kit, f"write_{corpus}")(root)
 
 
-def meld_row(dialogue: int | str, utterance: int | str, text: str, emotion: str = "joy", speaker: str = "Ann"):
-    return ["1", text, speaker, emotion, "positive", str(dialogue), str(utterance)]
+def read(corpus: str, root: Path, **options) -> DatasetDict:
+    return getattr(loading, f"load_{corpus}")(root, **options)
 
 
-def meld_folder(root: Path, **splits: list) -> Path:
-    """A data folder with MELD files; splits that are not given hold one dialogue of their own."""
-    for name in ("train", "dev", "test"):
-        rows = splits.get(name, [meld_row(0, 0, f"in the {name} part")])
-        write_csv(root / "meld" / f"{name}_sent_emo.csv", MELD_HEADER, rows)
-    return root
+def train_of(corpus: str, root: Path, file: str, header: str, rows: list[list[str]]) -> Dataset:
+    """The training part of a corpus whose training file has these rows."""
+    kit.write_csv(written(corpus, root) / corpus / file, header.split(","), rows)
+    return read(corpus, root)["train"]
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize(
-    ("load", "write", "names"), [(load_meld, write_meld, MELD_NAMES), (load_emorynlp, write_emorynlp, EMORYNLP_NAMES)]
-)
-def test_dialogues(load, write, names, split, tmp_path):
-    dataset = load(write(tmp_path))[split]
-    check_columns(dataset, names)
-    expected = dialogues(names, *DIALOGUE_PARTS[SPLITS[split]])
-    assert load is load_emorynlp or dataset["id"][:] == [str(number) for number in range(len(expected))]
+@pytest.mark.parametrize("corpus", ["meld", "emorynlp", "daily_dialog"])
+def test_dialogues(corpus, split, tmp_path):
+    names = getattr(kit, f"{corpus.upper()}_EMOTIONS")
+    dataset = read(corpus, written(corpus, tmp_path))[split]
+    check_columns(dataset, list(names))
+    expected = kit.dialogues(names, *kit.DIALOGUE_PARTS[SPLITS[split]])
+    if corpus == "daily_dialog":  # without names, in tokens
+        for turns in expected:
+            turns[:] = [("AB"[i % 2], f"{t.replace(' ,', ',')}.", label) for i, (_, t, label) in enumerate(turns)]
+    first = {"meld": 0, "daily_dialog": 1}.get(corpus)
+    assert first is None or dataset["id"][:] == [str(number) for number in range(first, first + len(expected))]
     assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
 
 
-@pytest.mark.parametrize(
-    ("load", "write"),
-    [(load_meld, write_meld), (load_emorynlp, write_emorynlp), (load_daily_dialog, write_daily_dialog)],
-)
-def test_four_classes_keep_the_other_utterances(load, write, tmp_path):
+@pytest.mark.parametrize("corpus", ["meld", "emorynlp", "daily_dialog"])
+def test_four_classes_keep_the_other_utterances(corpus, tmp_path):
     of = {"joy": "happy", "joyful": "happy", "happiness": "happy", "anger": "angry", "mad": "angry", "sadness": "sad"}
     of |= {"sad": "sad", "neutral": "neutral"}
-    write(tmp_path)
-    for dataset, plain in zip(load(tmp_path, four_classes=True).values(), load(tmp_path).values(), strict=True):
+    written(corpus, tmp_path)
+    splits, others = read(corpus, tmp_path, four_classes=True), read(corpus, tmp_path)
+    for dataset, plain in zip(splits.values(), others.values(), strict=True):
         check_columns(dataset, FOUR)
         for row in range(len(plain)):
             expected = [(speaker, text, of.get(label)) for speaker, text, label in turns_of(plain, row)]
@@ -114,78 +92,52 @@ def test_four_classes_keep_the_other_utterances(load, write, tmp_path):
 
 
 class TestMeld:
+    FILE = ("train_sent_emo.csv", "Utterance,Speaker,Emotion,Dialogue_ID,Utterance_ID")
+
     def test_utterances_are_ordered_by_their_numbers(self, tmp_path):
         numbers = [(4, 10, "c"), (7, 1, "z"), (4, 0, "a"), (7, 0, "y"), (4, 9, "b")]
-        train = load_meld(meld_folder(tmp_path, train=[meld_row(*row) for row in numbers]))["train"]
+        rows = [[text, "Ann", "joy", str(dialogue), str(turn)] for dialogue, turn, text in numbers]
+        train = train_of("meld", tmp_path, *self.FILE, rows)
         assert train["id"][:] == ["4", "7"]
         assert train["utterances"][:] == [["a", "b", "c"], ["y", "z"]]  # as numbers: 9 is before 10
 
     def test_texts_and_speakers(self, tmp_path):
-        rows = [meld_row(0, 0, "  cafe\u0301,\nit’s ", speaker=" Jose\u0301 ", emotion=" Joy"), meld_row(0, 1, "None")]
-        assert turns_of(load_meld(meld_folder(tmp_path, train=rows))["train"], 0) == [
-            ("Jos\xe9", "caf\xe9,\nit’s", "joy"),
-            ("Ann", "None", "joy"),
-        ]
-
-
-EMORYNLP_HEADER = ["Utterance", "Speaker", "Emotion", "Scene_ID", "Utterance_ID", "Season", "Episode"]
-
-
-def emorynlp_folder(root: Path, train: list) -> Path:
-    write_emorynlp(root)
-    write_csv(root / "emorynlp" / "emorynlp_train_final.csv", EMORYNLP_HEADER, train)
-    return root
+        rows = [["  cafe\u0301,\nit’s ", " Jose\u0301 ", " Joy", "0", "0"], ["None", "Ann", "joy", "0", "1"]]
+        turns = [("Jos\xe9", "caf\xe9,\nit’s", "joy"), ("Ann", "None", "joy")]
+        assert turns_of(train_of("meld", tmp_path, *self.FILE, rows), 0) == turns
 
 
 class TestEmoryNLP:
+    FILE = ("emorynlp_train_final.csv", "Utterance,Speaker,Emotion,Scene_ID,Utterance_ID,Season,Episode")
+
     def test_a_dialogue_is_season_episode_and_scene(self, tmp_path):
         keys = [(1, 2, 3), (1, 3, 2), (2, 1, 3), (1, 2, 3), (12, 3, 1), (1, 23, 1)]
         rows = [
             [f"utterance {i}", "['Ann']", "Sad", str(scene), str(20 - i), str(season), str(episode)]
             for i, (season, episode, scene) in enumerate(keys)
         ]
-        train = load_emorynlp(emorynlp_folder(tmp_path, rows))["train"]
+        train = train_of("emorynlp", tmp_path, *self.FILE, rows)
         assert train["id"][:] == ["1-2-3", "1-3-2", "2-1-3", "12-3-1", "1-23-1"]
         assert train["utterances"][0] == ["utterance 3", "utterance 0"]  # by the number of the utterance
 
-    @pytest.mark.parametrize(
-        ("speaker", "expected"),
-        [
-            ("['Ann Lee']", "Ann Lee"),
-            ("['Ann Lee', 'Bo', \"O'Hara\"]", "Ann Lee & Bo & O'Hara"),
-            ('["Ann\'s aunt"]', "Ann's aunt"),
-        ],
-    )
-    def test_speakers_are_lists(self, tmp_path, speaker, expected):
-        rows = [["a", speaker, "Mad", "1", "1", "1", "1"]]
-        assert turns_of(load_emorynlp(emorynlp_folder(tmp_path, rows))["train"], 0) == [(expected, "a", "mad")]
+    def test_speakers_are_lists(self, tmp_path):
+        speakers = ["['Ann Lee']", "['Ann Lee', 'Bo', \"O'Hara\"]", '["Ann\'s aunt"]']
+        rows = [["a", speaker, "Mad", "1", str(turn), "1", "1"] for turn, speaker in enumerate(speakers)]
+        train = train_of("emorynlp", tmp_path, *self.FILE, rows)
+        assert train["speakers"][0] == ["Ann Lee", "Ann Lee & Bo & O'Hara", "Ann's aunt"]
 
 
-def daily_dialog_folder(root: Path, lines: str, labels: str, split: str = "train") -> Path:
-    if not (root / "daily_dialog").exists():
-        write_daily_dialog(root)
-    (root / "daily_dialog" / f"dialogues_{split}.txt").write_bytes(lines.encode("utf-8"))
-    (root / "daily_dialog" / f"dialogues_emotion_{split}.txt").write_bytes(labels.encode("utf-8"))
-    return root
+def daily_dialog_train(root: Path, lines: str, labels: str) -> Dataset:
+    folder = kit.write_daily_dialog(root) / "daily_dialog"
+    (folder / "dialogues_train.txt").write_bytes(lines.encode())
+    (folder / "dialogues_emotion_train.txt").write_bytes(labels.encode())
+    return loading.load_daily_dialog(root)["train"]
 
 
 class TestDailyDialog:
-    @pytest.mark.parametrize("split", SPLITS)
-    def test_dialogues(self, tmp_path, split):
-        dataset = load_daily_dialog(write_daily_dialog(tmp_path))[split]
-        check_columns(dataset, DAILY_DIALOG_NAMES)
-        expected = dialogues(DAILY_DIALOG_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
-        assert dataset["id"][:] == [str(number) for number in range(1, len(expected) + 1)]
-        found = [turns_of(dataset, row) for row in range(len(dataset))]
-        assert found == [
-            [("AB"[i % 2], text.replace(" ,", ",") + ".", emotion) for i, (_, text, emotion) in enumerate(turns)]
-            for turns in expected
-        ]
-
     def test_lines(self, tmp_path):
         lines = "a\u2028b , c __eou__ d\x0be __eou__\r\nf __eou__"  # other line separators; no last line break
-        folder = daily_dialog_folder(tmp_path, lines, "0 6 \r\n4")
-        train = load_daily_dialog(folder)["train"]
+        train = daily_dialog_train(tmp_path, lines, "0 6 \r\n4")
         assert turns_of(train, 0) == [("A", "a\u2028b, c", "neutral"), ("B", "d\x0be", "surprise")]
         assert turns_of(train, 1) == [("A", "f", "happiness")]
 
@@ -193,7 +145,7 @@ class TestDailyDialog:
         fault = "u __eou__ " * 12 + "\n"
         lines, labels = "a __eou__\n" * 7851 + fault + "z __eou__\n", "0\n" * 7851 + "0 " * 11 + "\n" + "1\n"
         with caplog.at_level(logging.WARNING):
-            train = load_daily_dialog(daily_dialog_folder(tmp_path, lines, labels))["train"]
+            train = daily_dialog_train(tmp_path, lines, labels)
         assert len(train) == 7852 and train["id"][-2:] == ["7851", "7853"]
         assert turns_of(train, 7851) == [("A", "z", "anger")]
         (record,) = caplog.records
@@ -205,19 +157,12 @@ class TestDetokenize:
         ("text", "expected"),
         [
             (" Well , you know , Max . ", "Well, you know, Max."),
-            ("Really ? Yes ! No ; maybe : so", "Really? Yes! No; maybe: so"),
-            ("Wait ... what .. ? !", "Wait... what..?!"),
+            ("Really ? Yes ! No ; maybe : Wait ... what .. ? !", "Really? Yes! No; maybe: Wait... what..?!"),
             ("we don ’ t , they don ' t , you don’t", "we don't, they don't, you don't"),
-            (
-                "I ’ m sure he ’ s in , we ’ ll see if they ’ re where I ’ d go and we ’ ve been",
-                "I'm sure he's in, we'll see if they're where I'd go and we've been",
-            ),
-            ("I ’ Ve seen it", "I've seen it"),
-            ("at six o ’ clock , Ma ’ am", "at six o'clock, Ma'am"),
-            ("Ms O ’ Hara", "Ms O'Hara"),
-            ("( she sits ) here [ softly ] .", "(she sits) here [softly]."),
-            ("5 % off", "5% off"),
-            ("at 3 : 30 .", "at 3:30."),
+            ("I ’ m sure he ’ s in , we ’ ll see", "I'm sure he's in, we'll see"),
+            ("if they ’ re where I ’ d go and we ’ ve been", "if they're where I'd go and we've been"),
+            ("I ’ Ve seen Ms O ’ Hara at six o ’ clock , Ma ’ am", "I've seen Ms O'Hara at six o'clock, Ma'am"),
+            ("( she sits ) here [ softly ] , 5 % off at 3 : 30 .", "(she sits) here [softly], 5% off at 3:30."),
             # Quotation marks, plurals and what no blanks set apart stay as they are.
             ('he says " come in " .', 'he says " come in ".'),
             ("the song ' Blue Day ' is old", "the song ' Blue Day ' is old"),
@@ -234,16 +179,15 @@ class TestDetokenize:
         ],
     )
     def test_texts(self, text, expected):
-        assert detokenize(text) == expected
-        assert detokenize(expected) == expected
+        assert loading.detokenize(text) == expected
+        assert loading.detokenize(expected) == expected
 
 
-def iemocap_folder(root: Path, spoken: str | bytes, evaluated: str) -> Path:
-    """A copy whose first dialogue of session 5 has this content."""
-    folder = write_iemocap(root) / "iemocap" / "Session5" / "dialog"
-    spoken = spoken if isinstance(spoken, bytes) else spoken.encode("utf-8")
-    (folder / "transcriptions" / "Ses05F_impro01.txt").write_bytes(spoken)
-    (folder / "EmoEvaluation" / "Ses05F_impro01.txt").write_text(evaluated, encoding="utf-8")
+def iemocap_folder(root: Path, spoken: bytes, evaluated: str, dialogue: str = "Ses05F_impro01") -> Path:
+    """A folder in which a dialogue has this content."""
+    folder = kit.write_iemocap(root) / "iemocap" / f"Session{dialogue[4]}" / "dialog"
+    (folder / "transcriptions" / f"{dialogue}.txt").write_bytes(spoken)
+    (folder / "EmoEvaluation" / f"{dialogue}.txt").write_text(evaluated, encoding="utf-8")
     return root
 
 
@@ -253,42 +197,39 @@ def evaluation(turn: str, code: str) -> str:
 
 class TestIemocap:
     def test_dialogues_labels_and_speakers(self, tmp_path):
-        splits = load_iemocap(write_iemocap(tmp_path))
+        splits = loading.load_iemocap(kit.write_iemocap(tmp_path))
         classes = {"ang": "angry", "hap": "happy", "exc": "happy", "neu": "neutral", "sad": "sad"}
         seen = set()
         for split, dataset in splits.items():
             check_columns(dataset, FOUR)
             for row, dialogue_id in enumerate(dataset["id"]):
                 session, number = int(dialogue_id[4]), int(dialogue_id[-2:]) - 1
-                (turns,) = dialogues(IEMOCAP_CODES, 1, 4 * session + number)
-                assert turns_of(dataset, row) == [
-                    (f"Ses0{session}{'F' if who == 'Ann' else 'M'}", text, classes.get(code))
-                    for who, text, code in turns
-                ]
+                (turns,) = kit.dialogues(kit.IEMOCAP_CODES, 1, 4 * session + number)
+                who = {"Ann": f"Ses0{session}F", "Bo": f"Ses0{session}M"}
+                assert turns_of(dataset, row) == [(who[name], text, classes.get(code)) for name, text, code in turns]
                 seen.update(code for *_, code in turns)
                 assert (split == "test") == (session == 5)
-        assert seen == set(IEMOCAP_CODES)
+        assert seen == set(kit.IEMOCAP_CODES)
 
     def test_splits(self, tmp_path):
-        folder = write_iemocap(tmp_path, per_session=5)
-        splits = load_iemocap(folder)
+        folder = kit.write_iemocap(tmp_path, per_session=5)
+        splits = loading.load_iemocap(folder)
         assert [len(splits[split]) for split in ("train", "validation", "test")] == [18, 2, 5]
         train, validation = set(splits["train"]["id"]), set(splits["validation"]["id"])
         assert not train & validation and {name[4] for name in train | validation} == set("1234")
         assert splits["train"]["id"][:] == sorted(train)
-        assert load_iemocap(folder)["validation"]["id"][:] == splits["validation"]["id"][:]
+        assert loading.load_iemocap(folder)["validation"]["id"][:] == splits["validation"]["id"][:]
 
     def test_the_folder_itself(self, tmp_path):
-        folder = write_iemocap(tmp_path)
-        expected, found = load_iemocap(folder), load_iemocap(folder / "iemocap")
+        folder = kit.write_iemocap(tmp_path)
+        expected, found = loading.load_iemocap(folder), loading.load_iemocap(folder / "iemocap")
         assert all(expected[split][:] == found[split][:] for split in expected)
 
     def test_lines(self, tmp_path):
         spoken = (
             "Ses05F_impro01_M000 [010.5000-012.0000]: third: [LAUGHTER] yes\n"
             "Ses05F_impro01_F000 [009.2500-010.0000]: second\n"  # 9 is before 10, also as the time of a later line
-            "M: over her words\n"
-            "\n"
+            "M: over her words\n\n"
             "Ses05F_impro01_MXX0 [013.0000-014.0000]: [LAUGHTER]\n"
             "Ses05F_impro01_F001 [001.0000-002.0000]: first\r\n"
             "some remark\n"
@@ -300,7 +241,7 @@ class TestIemocap:
             + evaluation("Ses05F_impro01_M000", "fru")
             + evaluation("Ses05F_impro01_F001", "ang")
         )
-        test = load_iemocap(iemocap_folder(tmp_path, spoken, evaluated))["test"]
+        test = loading.load_iemocap(iemocap_folder(tmp_path, spoken.encode(), evaluated))["test"]
         assert turns_of(test, test["id"][:].index("Ses05F_impro01")) == [
             ("Ses05F", "first", "angry"),
             ("Ses05F", "second", "happy"),
@@ -309,31 +250,27 @@ class TestIemocap:
         ]
 
     def test_scripted_dialogues_have_longer_names(self, tmp_path):
-        folder = write_iemocap(tmp_path)
-        dialog = folder / "iemocap" / "Session2" / "dialog"
-        turn = "Ses02M_script01_1b_F010"
-        (dialog / "transcriptions" / "Ses02M_script01_1b.txt").write_text(f"{turn} [001.0000-002.0000]: so\n")
-        (dialog / "EmoEvaluation" / "Ses02M_script01_1b.txt").write_text(evaluation(turn, "sad"))
-        splits = load_iemocap(folder)
-        dataset = next(splits[split] for split in splits if "Ses02M_script01_1b" in splits[split]["id"][:])
-        assert turns_of(dataset, dataset["id"][:].index("Ses02M_script01_1b")) == [("Ses02F", "so", "sad")]
+        turn, dialogue = "Ses02M_script01_1b_F010", "Ses02M_script01_1b"
+        spoken = f"{turn} [001.0000-002.0000]: so\n".encode()
+        splits = loading.load_iemocap(iemocap_folder(tmp_path, spoken, evaluation(turn, "sad"), dialogue))
+        (dataset,) = (dataset for dataset in splits.values() if dialogue in dataset["id"][:])
+        assert turns_of(dataset, dataset["id"][:].index(dialogue)) == [("Ses02F", "so", "sad")]
 
     def test_files_of_macos_are_passed_over(self, tmp_path):
-        folder = write_iemocap(tmp_path)
-        expected = load_iemocap(folder)["test"][:]
-        for name in ("transcriptions", "EmoEvaluation"):
-            path = folder / "iemocap" / "Session5" / "dialog" / name / "._Ses05F_impro01.txt"
-            path.write_bytes(b"\x00\x05\x16\xff")
-        assert load_iemocap(folder)["test"][:] == expected
+        folder = kit.write_iemocap(tmp_path)
+        expected = loading.load_iemocap(folder)["test"][:]
+        for path in folder.glob("iemocap/Session5/dialog/*"):
+            (path / "._Ses05F_impro01.txt").write_bytes(b"\x00\x05\x16\xff")
+        assert loading.load_iemocap(folder)["test"][:] == expected
 
     def test_other_encodings(self, tmp_path):
         folder = iemocap_folder(tmp_path, b"Ses05F_impro01_F000 [001.0000-002.0000]: caf\xe9\n", "")
-        assert load_iemocap(folder)["test"][0]["utterances"] == ["caf\xe9"]
+        assert loading.load_iemocap(folder)["test"][0]["utterances"] == ["caf\xe9"]
 
     def test_missing_parts(self, tmp_path):
         for folder in (None, tmp_path):
             with pytest.raises(FileNotFoundError, match="must hold the folder `iemocap`.*Session1.*sail.usc.edu"):
-                load_iemocap(folder)
+                loading.load_iemocap(folder)
 
 
 OWN_HEADER = ["dialogue", "speaker", "utterance", "label"]
@@ -357,13 +294,7 @@ def as_turns(rows: list[list[str]]) -> list[dict]:
 
 def write_own(path: Path, rows: list[list[str]], layout: str) -> Path:
     objects = as_turns(rows) if "turns" in layout else [dict(zip(OWN_HEADER, row, strict=True)) for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if layout in ("csv", "tsv"):
-        return write_csv(path.with_suffix(f".{layout}"), OWN_HEADER, rows, "\t" if layout == "tsv" else ",")
-    if "jsonl" in layout:
-        return write_jsonl(path.with_suffix(".jsonl"), objects)
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(objects), path.with_suffix(".parquet"))
-    return path.with_suffix(".parquet")
+    return kit.write_rows(path.with_suffix(f".{layout.split()[-1]}"), objects)
 
 
 LAYOUTS = ["csv", "jsonl", "turns jsonl", "turns parquet"]
@@ -376,19 +307,18 @@ class TestOwnDialogues:
             write_own(tmp_path / split, [[f"{split}-{row[0]}", *row[1:]] for row in OWN], layout)
         splits = load_dialogue_files(tmp_path)
         assert list(splits) == ["train", "validation", "test"]
-        for split, name in (("train", "train"), ("validation", "valid"), ("test", "test")):
-            dataset = splits[split]
+        for name, dataset in zip(("train", "valid", "test"), splits.values(), strict=True):
             check_columns(dataset, ["anger", "calm", "joy"])
             assert dataset["id"][:] == [f"{name}-x", f"{name}-y"]
             first = [("Ann", "the first", "joy"), ("Bo", "the second", None), ("Ann", "caf\xe9", "calm")]
-            assert turns_of(dataset, 0) == first
-            assert turns_of(dataset, 1) == [("Cy", "other", "anger"), ("", "last", None)]
+            second = [("Cy", "other", "anger"), ("", "last", None)]
+            assert [turns_of(dataset, row) for row in (0, 1)] == [first, second]
 
     def test_a_dialogue_without_labels_is_not_set_aside(self, tmp_path):
         """An epoch cannot be chosen by it."""
-        rows = [[f"d{i}", "Ann", f"turn {i}", "joy" if i < 2 else ""] for i in range(20)]
-        rows += [[f"d{i}", "Bo", "again", "calm" if i < 2 else ""] for i in range(20)]
-        write_csv(tmp_path / "a.csv", ["dialogue", "speaker", "utterance", "label"], sorted(rows))
+        turns = (("Ann", "joy"), ("Bo", "calm"))
+        rows = [[f"d{i}", who, f"turn {i}", label if i < 2 else ""] for i in range(20) for who, label in turns]
+        kit.write_csv(tmp_path / "a.csv", OWN_HEADER, rows)
         splits = load_dialogue_files(tmp_path / "a.csv", validation_fraction=0.05)
         assert set(splits["validation"]["id"]) <= {"d0", "d1"} and len(splits["validation"]) == 1
 
@@ -396,22 +326,19 @@ class TestOwnDialogues:
     def test_other_names_of_columns(self, tmp_path, layout):
         options = {"utterance_column": "text", "speaker_column": "who", "label_column": "feeling"}
         if layout == "csv":
-            write_csv(tmp_path / "train.csv", ["scene", "who", "text", "feeling"], OWN)
+            kit.write_csv(tmp_path / "train.csv", ["scene", "who", "text", "feeling"], OWN)
             options["dialogue_column"] = "scene"
         else:
-            renamed = {"utterance": "text", "speaker": "who", "label": "feeling"}
-            rows = as_turns(OWN)
-            for row in rows:
-                row["turns"] = [{renamed[name]: value for name, value in turn.items()} for turn in row["turns"]]
-            write_jsonl(tmp_path / "train.jsonl", rows)
+            text = json.dumps(as_turns(OWN)).replace('"utterance"', '"text"').replace('"speaker"', '"who"')
+            kit.write_jsonl(tmp_path / "train.jsonl", json.loads(text.replace('"label"', '"feeling"')))
         splits = load_dialogue_files(tmp_path, validation_fraction=0.5, **options)
         turns = {splits[split]["id"][0]: turns_of(splits[split], 0) for split in ("train", "validation")}
         assert turns["x"][0] == ("Ann", "the first", "joy") and len(turns["x"]) == 3
         assert turns["y"][0] == ("Cy", "other", "anger")
 
     def test_ids_are_made_up_where_there_are_none(self, tmp_path):
-        write_jsonl(tmp_path / "train.jsonl", [{"turns": row["turns"]} for row in as_turns(OWN)])
-        write_jsonl(tmp_path / "dev.jsonl", as_turns(OWN))
+        kit.write_jsonl(tmp_path / "train.jsonl", [{"turns": row["turns"]} for row in as_turns(OWN)])
+        kit.write_jsonl(tmp_path / "dev.jsonl", as_turns(OWN))
         assert load_dialogue_files(tmp_path)["train"]["id"][:] == ["train-1", "train-2"]
 
     @pytest.mark.parametrize("layout", ["turns jsonl", "turns parquet"])
@@ -425,7 +352,7 @@ class TestOwnDialogues:
         assert splits["validation"]["id"][:] == ["x", "y"]  # the whole dialogue is dropped
 
     @pytest.mark.parametrize(
-        ("split", "layout"), [("train", "csv"), ("dev", "turns jsonl"), ("test", "turns parquet"), ("train", "jsonl")]
+        ("split", "layout"), [("train", "csv"), ("dev", "turns jsonl"), ("test", "turns parquet")]
     )
     def test_a_part_without_any_label(self, tmp_path, split, layout):
         """Such as a file whose turns call it otherwise."""
@@ -445,8 +372,8 @@ class TestOwnDialogues:
         rows = [["x", "Ann", "two\nlines", "joy"], *(row for row, _ in bad), *OWN]
         path = write_own(tmp_path / "train", rows, "csv")
         write_own(tmp_path / "dev", OWN, "csv")
-        load, places = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), (m for _, m in bad)
-        splits = check_bad_rows(load, path, lines_from(4, places), caplog)
+        load, said = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), [m for _, m in bad]
+        splits = kit.check_bad_rows(load, path, 4, said, caplog)
         assert [len(labels) for labels in splits["train"]["labels"]] == [4, 2]
 
     def test_bad_dialogues(self, tmp_path, caplog):
@@ -464,31 +391,19 @@ class TestOwnDialogues:
             ({"id": ["x"], "turns": [turn]}, r"'id' must hold one name or number, got \['x'\]"),
         ]
         first, second = as_turns(OWN)
-        path = write_jsonl(tmp_path / "train.jsonl", [first, *(row for row, _ in bad), second])
+        path = kit.write_jsonl(tmp_path / "train.jsonl", [first, *(row for row, _ in bad), second])
         write_own(tmp_path / "dev", OWN, "csv")
-        load, places = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), (m for _, m in bad)
-        splits = check_bad_rows(load, path, lines_from(2, places), caplog)
+        load, said = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), [m for _, m in bad]
+        splits = kit.check_bad_rows(load, path, 2, said, caplog)
         assert splits["train"]["id"][:] == ["x", "y"]  # whole dialogues are dropped
 
 
 class TestDownload:
-    def serve(self, monkeypatch, folder: Path) -> list[str]:
-        """Downloads come from a folder, under names without ending as in the cache; the addresses asked for are listed."""
-        asked = []
-
-        def download(address):
-            asked.append(address)
-            cached = folder / hashlib.sha256(address.encode()).hexdigest()
-            cached.write_bytes((folder / "data" / address.rpartition("/")[2]).read_bytes())
-            return cached
-
-        monkeypatch.setattr(dialogue_module, "download", download)
-        return asked
-
-    def archives(self, folder: Path, monkeypatch) -> Path:
-        """`data/{train,validation,test}.zip` of a written corpus, whose sums are the right ones."""
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch) -> Path:
+        """`data/{train,validation,test}.zip` of a written corpus, whose sums are the right ones; downloads come from there."""
+        folder, sums, self.asked = kit.write_daily_dialog(tmp_path), {}, []
         (folder / "data").mkdir()
-        sums = {}
         for split in SPLITS:
             names = (f"dialogues_{split}.txt", f"dialogues_emotion_{split}.txt")
             contents = {name: (folder / "daily_dialog" / name).read_bytes() for name in names}
@@ -498,22 +413,23 @@ class TestDownload:
                 archive.writestr(f"old/dialogues_{split}.txt", b"another file of this name")
                 for name, content in contents.items():
                     archive.writestr(f"{split}/{name}", content)
-        monkeypatch.setattr(dialogue_module, "DAILY_DIALOG_FILES", sums)
+
+        def download(address: str) -> Path:
+            self.asked.append(address)  # in the cache files have names without ending
+            return shutil.copyfile(folder / "data" / address.rpartition("/")[2], folder / str(len(self.asked)))
+
+        monkeypatch.setattr(loading, "DAILY_DIALOG_FILES", sums)
+        monkeypatch.setattr(loading, "download", download)
         return folder
 
-    def test_daily_dialog(self, tmp_path, monkeypatch):
-        folder = self.archives(write_daily_dialog(tmp_path), monkeypatch)
-        expected = load_daily_dialog(folder)
-        asked = self.serve(monkeypatch, folder)
-        found = load_daily_dialog()
+    def test_daily_dialog(self, folder):
+        expected, found = loading.load_daily_dialog(folder), loading.load_daily_dialog()
         assert all(expected[split][:] == found[split][:] for split in SPLITS)
         base = "https://raw.githubusercontent.com/TaWeiYeh/Emotional-Dialogue/e21dabcc3888782a3f2b7122b4556fe834e95f32"
-        assert asked == [f"{base}/data/{split}.zip" for split in SPLITS]
+        assert self.asked == [f"{base}/data/{split}.zip" for split in SPLITS]
 
     @pytest.mark.parametrize("member", ["dialogues_test.txt", None])
-    def test_another_or_cut_archive(self, tmp_path, monkeypatch, member):
-        folder = self.archives(write_daily_dialog(tmp_path), monkeypatch)
-        self.serve(monkeypatch, folder)
+    def test_another_or_cut_archive(self, folder, member):
         path = folder / "data" / "test.zip"
         path.write_bytes(path.read_bytes()[:100])
         if member:
@@ -521,4 +437,4 @@ class TestDownload:
                 archive.writestr(member, b"a __eou__\n")
         message = "test.zip was not downloaded whole .*no dialogues_test.txt with the SHA-256 .*HF_EMOTION_DATA"
         with pytest.raises(OSError, match=message):
-            load_daily_dialog()
+            loading.load_daily_dialog()

@@ -53,9 +53,8 @@ def llama(tmp_path_factory) -> Path:
     tokenizer.chat_template = TEMPLATE
     end = tokenizer.eos_token_id
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=96, bos_token_id=end, eos_token_id=end, **sizes
-    )
+    sizes |= {"vocab_size": len(tokenizer), "max_position_embeddings": 96}
+    config = LlamaConfig(**sizes, bos_token_id=end, eos_token_id=end)
     torch.manual_seed(0)
     LlamaForCausalLM(config).bfloat16().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -102,21 +101,19 @@ def test_a_batch_has_the_losses_of_its_pairs_alone(llama):
 
     model, tokenizer = build_generator(recipe_of(llama), list(CUES))
     torch.nn.init.normal_(model.emotion_modulation.output_weight, std=0.5)
-    texts = [
-        ("look at the rain", "oh no , run"),
-        ("keys", "so"),
-        ("look at the sun at home", "that is so bad , run home"),
-    ]
+    columns = {
+        "context": ["look at the rain", "keys", "look at the sun at home"],
+        "reply": ["oh no , run", "so", "that is so bad , run home"],
+        "labels": [2, 0, 1],
+    }
     names = Features({"context": Value("string"), "reply": Value("string"), "labels": ClassLabel(names=list(CUES))})
-    columns = {"context": [one for one, _ in texts], "reply": [other for _, other in texts], "labels": [2, 0, 1]}
     rows = list(encode_replies(Dataset.from_dict(columns, features=names), tokenizer, model.config, 48))
     losses = []
     with torch.no_grad():
         for row in rows:
             ids = torch.tensor([[*row["input_ids"], *row["labels"]]])
-            logits = model(ids, emotion_ids=torch.tensor([row["emotion_ids"]])).logits[
-                0, len(row["input_ids"]) - 1 : -1
-            ]
+            logits = model(ids, emotion_ids=torch.tensor([row["emotion_ids"]])).logits[0]
+            logits = logits[len(row["input_ids"]) - 1 : -1]
             losses.append(-logits.log_softmax(-1)[range(len(row["labels"])), row["labels"]])
         found = model.eval()(**make_reply_collator(model)(rows))
     assert len({len(row["input_ids"]) for row in rows}) == len({len(loss) for loss in losses}) == 3
@@ -129,28 +126,19 @@ class TestRun:
         with safe_open(run / "model.safetensors", "pt") as file:
             assert {name.partition(".")[0] for name in file.keys()} == {"emotion_modulation"}
         assert json.loads((run / "config.json").read_text())["base_model_name_or_path"] == str(llama)
+        # The base is saved in bfloat16, and the modulators were trained over float32.
+        assert {parameter.dtype for parameter in ReplyGenerator(run).model.parameters()} == {torch.float32}
 
-    def test_the_language_model_has_the_dtype_of_the_training(self, run):
-        """The base is saved in bfloat16, and the modulators were trained over float32."""
-        model = ReplyGenerator(run).model
-        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-
-    @pytest.mark.parametrize(
-        ("changes", "said", "unsaid"),
-        [
+    def test_card(self, llama):
+        prompt = {"model_config": {"modulated_norms": [], "emotion_prompt": "Feel {emotion}."}, "adapter": {"r": 2}}
+        for changes, said, unsaid in (
             ({}, ["unchanged: only the modulators", "(1 + Δγ(c)) · norm(x),", "hf-emotion fold"], ["Δβ", "system"]),
             ({"model_config": {}}, ["· norm(x) + Δβ(c),"], ["hf-emotion fold"]),
-            (
-                {"model_config": {"modulated_norms": [], "emotion_prompt": "Feel {emotion}."}, "adapter": {"r": 2}},
-                ["LoRA adapter", "“Feel {emotion}.”"],
-                ["Δγ", "unchanged"],
-            ),
-        ],
-    )
-    def test_card(self, llama, changes, said, unsaid):
-        text = _about(recipe_of(llama, **changes))
-        assert "encoder" not in text and "`tiny-llama`" in text
-        assert [part for part in said if part not in text] == [] and [part for part in unsaid if part in text] == []
+            (prompt, ["LoRA adapter", "“Feel {emotion}.”"], ["Δγ", "unchanged"]),
+        ):
+            text = _about(recipe_of(llama, **changes))
+            assert "encoder" not in text and "`tiny-llama`" in text
+            assert [part for part in (*said, *unsaid) if part in text] == said
 
     def test_no_onnx(self, run, tmp_path):
         with pytest.raises(ValueError, match="hf-emotion fold"):
@@ -171,12 +159,10 @@ class TestReady:
         return tmp_path / "adapted"
 
     def test_it_replies_as_the_run_that_it_was_made_of(self, adapted, pairs, tmp_path, monkeypatch):
-        packed = pack(
-            adapted, ready.PLACE / "mine", "Replies.", "CC0", "## What it is for\n\nTests.", 2.0, {"temperature": 0.5}
-        )
-        monkeypatch.setattr(
-            "benchmarks.study.ready.load_split", lambda *_: load_dataset_for("reply_files", pairs)["test"]
-        )
+        text = "## What it is for\n\nTests."
+        packed = pack(adapted, ready.PLACE / "mine", "Replies.", "CC0", text, 2.0, {"temperature": 0.5})
+        rows = load_dataset_for("reply_files", pairs)["test"]
+        monkeypatch.setattr("benchmarks.study.ready.load_split", lambda *_: rows)
         measure_ready(packed)
         assert "mine" in invoke("ready") and packed.facts["labels"] == ReplyGenerator(adapted).emotions
         found, expected = (logits_of(*of)[1] for of in (("mine", {"joy": 1.0}), (adapted, {"joy": 2.0})))
@@ -227,8 +213,7 @@ class TestFold:
         assert card.data.base_model is None and "/tiny-llama" not in card.text  # a local folder
 
     def test_refusals(self, run, llama, tmp_path):
-        out = tmp_path / "out"
-        taken = tmp_path / "taken"
+        out, taken = tmp_path / "out", tmp_path / "taken"
         taken.mkdir()
         (taken / "file").touch()
         with pytest.raises(FileExistsError, match="not an empty folder"):
@@ -236,13 +221,12 @@ class TestFold:
         with pytest.raises(ValueError, match="unknown emotion 'joi': did you mean 'joy'"):
             fold(run, "joi", out)
         tokenizer = AutoTokenizer.from_pretrained(llama)
-        ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
-        sizes = {**TINY_GPT2, "vocab_size": len(tokenizer), "num_emotions": 3, "emotions": list(CUES)}
-        fields = {"num_emotions": 3, "emotions": list(CUES), "modulation_size": 4}
-        for kind, model, message in (
-            ("shift", EmotionModulatedForCausalLM.from_language_model_pretrained(llama, **fields), "shift=False"),
-            ("other", GPT2ModLNForConditionalGeneration(GPT2ModLNConfig(**{**sizes, **ends})), "an encoder-decoder"),
-        ):
+        fields = {"num_emotions": 3, "emotions": list(CUES)}
+        sizes = {**TINY_GPT2, "vocab_size": len(tokenizer)}
+        sizes |= {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
+        shifted = EmotionModulatedForCausalLM.from_language_model_pretrained(llama, modulation_size=4, **fields)
+        other = GPT2ModLNForConditionalGeneration(GPT2ModLNConfig(**sizes, **fields))
+        for kind, model, message in (("shift", shifted, "shift=False"), ("other", other, "an encoder-decoder")):
             model.save_pretrained(tmp_path / kind)
             tokenizer.save_pretrained(tmp_path / kind)
             with pytest.raises(ValueError, match=message):
@@ -256,25 +240,19 @@ class TestFold:
         assert list(tmp_path.iterdir()) == []
 
 
-class TestPublish:
-    @pytest.fixture
-    def cached(self, tmp_path, llama, monkeypatch) -> Path:
-        """The base model in this machine's cache of the Hub."""
-        commit = tmp_path / "hub" / "models--me--tiny-llama" / "snapshots" / ("0" * 40)
-        shutil.copytree(llama, commit)
-        (commit.parents[1] / "refs").mkdir()
-        (commit.parents[1] / "refs" / "main").write_text("0" * 40)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-        return commit
-
-    def test_a_base_model_on_this_machine(self, run, cached):
-        torch.manual_seed(1)
-        LlamaForCausalLM(LlamaConfig.from_pretrained(cached)).save_pretrained(cached)
-        for options, message in (
-            ({}, "the run holds only what is new over the folder .*tiny-llama: publish all weights with"),
-            ({"base_model": "me/unknown"}, "cannot be read from the Hub"),
-            ({"merge": True, "base_model": HUB_ID}, "leave out --merge or --base-model"),
-            ({"base_model": HUB_ID}, "other weights than"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                push(run, repo_id="me/tiny", dry_run=True, **options)
+def test_a_base_model_on_this_machine(run, llama, tmp_path, monkeypatch):
+    cached = tmp_path / "hub" / "models--me--tiny-llama" / "snapshots" / ("0" * 40)
+    shutil.copytree(llama, cached)
+    (cached.parents[1] / "refs").mkdir()
+    (cached.parents[1] / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    torch.manual_seed(1)
+    LlamaForCausalLM(LlamaConfig.from_pretrained(cached)).save_pretrained(cached)
+    for options, message in (
+        ({}, "the run holds only what is new over the folder .*tiny-llama: publish all weights with"),
+        ({"base_model": "me/unknown"}, "cannot be read from the Hub"),
+        ({"merge": True, "base_model": HUB_ID}, "leave out --merge or --base-model"),
+        ({"base_model": HUB_ID}, "other weights than"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            push(run, repo_id="me/tiny", dry_run=True, **options)

@@ -2,7 +2,6 @@
 """Generators of replies: whole runs of tiny models, their perplexity, their replies, how they are measured, the commands."""
 
 import copy
-import dataclasses
 import itertools
 import json
 import math
@@ -11,26 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
-import datasets
 import numpy as np
 import pytest
+import toolkit_helpers as kit
 import torch
-from datasets import DatasetDict
-from model_cases import BY_ID, TINY_GPT2, asymmetric_
+from model_cases import BY_ID, TINY_GPT2, asymmetric_, label_names
 from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
-from toolkit_helpers import (
-    QUICK_ARGUMENTS,
-    cells,
-    fit,
-    invoke,
-    report_of,
-    save_base_bert,
-    torch_threads,
-    write_csv,
-    write_jsonl,
-    write_meld,
-)
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
@@ -39,22 +25,13 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-from hf_emotion import (
-    GPT2ModLNConfig,
-    GPT2ModLNForConditionalGeneration,
-    Predictor,
-    ReplyGenerator,
-    load_dataset_for,
-    load_recipe,
-    train,
-)
+import hf_emotion
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import finite_or_none
 from hf_emotion.metrics.generation import words
 from hf_emotion.recipes import Recipe, make_recipe
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.unread import Unread
-from hf_emotion.tasks.emotional_response import TASK
 from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
 from hf_emotion.tasks.emotional_response.evaluating import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
@@ -63,6 +40,7 @@ from hf_emotion.tasks.published import TABLES
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 EMOTIONS = ["anger", "fear", "joy", "neutral", "😭"]
 CUES = dict(zip(EMOTIONS, ("that's so bad", "oh no , run", "yay , so happy 😊", "a day", "i am sad"), strict=True))
@@ -72,7 +50,7 @@ SPLITS = {"validation": "dev", "test": "test"}
 LENGTH = 20  # tokens of a context, a reply, a block
 LONG = 3  # the row of dev whose context and reply are longer than that
 ARGUMENTS = {
-    **QUICK_ARGUMENTS,
+    **kit.QUICK_ARGUMENTS,
     **{"num_train_epochs": 3, "learning_rate": 1e-2, "lr_scheduler_type": "constant"},
     "per_device_eval_batch_size": 4,  # of 11 and 13 rows the last batches are smaller
 }
@@ -89,9 +67,8 @@ def rows_of(part: str) -> list[tuple[str, str, str]]:
     rows = []
     for i in range(first, first + count):
         emotion, about = EMOTIONS[i * 7 % 5], ABOUT[i // 2 % 8]
-        rows.append(
-            (f"Look at the {about}{' again' * (i // 2 % 3)}", CUES[emotion] + f" , the {about}" * (i % 3), emotion)
-        )
+        reply = CUES[emotion] + f" , the {about}" * (i % 3)
+        rows.append((f"Look at the {about}{' again' * (i // 2 % 3)}", reply, emotion))
     if part == "dev":
         rows[LONG] = ("the sun" + " again" * 30, "the sun" + " again" * 25, rows[LONG][2])
     if part == "test":
@@ -99,34 +76,26 @@ def rows_of(part: str) -> list[tuple[str, str, str]]:
     return rows
 
 
-@pytest.fixture(autouse=True)
-def settings(own_verbosity, monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
-    with torch_threads(1):
-        yield
-
-
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory) -> Path:
     """One's own pairs of context and reply."""
     folder = tmp_path_factory.mktemp("pairs")
     for part in PARTS:
-        write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of(part)])
+        kit.write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of(part)])
     return folder
 
 
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory) -> Path:
     known = [*" ".join(CUES.values()).replace("'", " ' ").split(), *ABOUT, "look", "at", "again", "zebra"]
-    return save_base_bert(tmp_path_factory.mktemp("reply-base") / "tiny-bert", dict.fromkeys(known))
+    return kit.save_base_bert(tmp_path_factory.mktemp("reply-base") / "tiny-bert", dict.fromkeys(known))
 
 
 def recipe_of(base: Path | str, arguments: dict | None = None, **changes) -> Recipe:
     """A small run over one's own pairs; `arguments` are added to its training arguments."""
     values = {"name": "tiny", "base_model": str(base), "dataset": "reply_files", "model_type": "gpt2-mod-ln"}
-    return make_recipe(
-        {**values, "max_length": LENGTH, "training_arguments": {**ARGUMENTS, **(arguments or {})}, **changes}
-    )
+    values |= {"max_length": LENGTH, "training_arguments": {**ARGUMENTS, **(arguments or {})}}
+    return make_recipe({**values, **changes})
 
 
 def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **changes) -> Recipe:
@@ -137,54 +106,36 @@ def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **cha
 @pytest.fixture(scope="session")
 def lm_run(tmp_path_factory, pairs) -> Path:
     """A finished run folder of a language model with a tokenizer of its own: the base of the generators."""
-    return fit(lm_recipe(description="A tiny language model"), tmp_path_factory.mktemp("lm") / "run", pairs)
+    return kit.fit(lm_recipe(description="A tiny language model"), tmp_path_factory.mktemp("lm") / "run", pairs)
 
 
-@pytest.fixture(scope="session")
-def mod_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """A finished run folder of a generator: modulated norms."""
-    recipe = recipe_of(lm_run, {"num_train_epochs": 2}, name="mod")
-    return fit(recipe, tmp_path_factory.mktemp("mod") / "run", pairs)
+def generator_run(name: str, epochs: int, base: str = "lm_run", smoothing: float = 0.0, **fields):
+    """The fixture of a finished run folder of a generator over what the fixture `base` gives."""
+
+    @pytest.fixture(scope="session", name=f"{name}_run")
+    def run(request, tmp_path_factory, pairs) -> Path:
+        arguments = {"num_train_epochs": epochs, "label_smoothing_factor": smoothing}
+        recipe = recipe_of(request.getfixturevalue(base), arguments, name=name, **fields)
+        return kit.fit(recipe, tmp_path_factory.mktemp(name) / "run", pairs)
+
+    return run
 
 
-@pytest.fixture(scope="session")
-def token_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """The same with a token for each emotion instead."""
-    recipe = recipe_of(lm_run, {"num_train_epochs": 8}, name="token", model_config=VANILLA, emotion_tokens=True)
-    return fit(recipe, tmp_path_factory.mktemp("token") / "run", pairs)
+mod_run = generator_run("mod", 2)  # modulated norms
+token_run = generator_run("token", 8, model_config=VANILLA, emotion_tokens=True)  # a token for each emotion instead
+# Without either, on half of the rows, measured on at most 12.
+vanilla_run = generator_run("vanilla", 1, smoothing=0.1, model_config=VANILLA, train_fraction=0.5, max_eval_rows=12)
+REPLACED = {"model_type": "bert-mod-ln", "model_config": {"modulation": "replace"}}
+bert_run = generator_run("bert", 1, "bert", smoothing=0.1, **REPLACED)
 
 
-@pytest.fixture(scope="session")
-def vanilla_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """The same without either, with smoothed labels, on half of the rows, measured on at most 12."""
-    arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
-    recipe = recipe_of(lm_run, arguments, name="vanilla", model_config=VANILLA, train_fraction=0.5, max_eval_rows=12)
-    return fit(recipe, tmp_path_factory.mktemp("vanilla") / "run", pairs)
-
-
-@pytest.fixture(scope="session")
-def bert_run(tmp_path_factory, bert, pairs) -> Path:
-    """A generator over BERT, with smoothed labels."""
-    arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
-    config = {"modulation": "replace"}
-    recipe = recipe_of(bert, arguments, name="bert", model_type="bert-mod-ln", model_config=config)
-    return fit(recipe, tmp_path_factory.mktemp("bert-replies") / "run", pairs)
-
-
-GENERATORS = ["mod_run", "token_run", "vanilla_run", "bert_run"]
-
-
-@pytest.fixture
+@pytest.fixture(params=["mod_run", "token_run", "vanilla_run", "bert_run"])
 def run(request) -> Path:
+    """Each generator."""
     return request.getfixturevalue(request.param)
 
 
-EACH_GENERATOR = pytest.mark.parametrize("run", GENERATORS, indirect=True)
-
-
-def written_by_hand(
-    tokenizer, context: str, reply: str, emotion: str, length: int
-) -> tuple[list[int], list[int], int]:
+def written_by_hand(tokenizer, context: str, reply: str, emotion: str, length: int) -> tuple[list, list, int]:
     """What the encoder reads, what the decoder writes, and what it starts with, from the special tokens' names."""
     if tokenizer.cls_token is not None:  # BERT
         start, end = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
@@ -206,11 +157,9 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
         encoder_ids, reply_ids, start = written_by_hand(tokenizer, context, reply, emotion, length)
         reply_ids = reply_ids[:length] if cut else reply_ids
         with torch.no_grad():
-            logits = model(
-                input_ids=torch.tensor([encoder_ids]),
-                decoder_input_ids=torch.tensor([[start, *reply_ids[:-1]]]),
-                emotion_ids=torch.tensor([EMOTIONS.index(emotion)]),
-            ).logits[0]
+            inputs = {"input_ids": [encoder_ids], "decoder_input_ids": [[start, *reply_ids[:-1]]]}
+            inputs |= {"emotion_ids": [EMOTIONS.index(emotion)]}
+            logits = model(**{name: torch.tensor(value) for name, value in inputs.items()}).logits[0]
         losses.append(-logits.log_softmax(-1)[range(len(reply_ids)), reply_ids].numpy())
     return losses
 
@@ -219,10 +168,9 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
 
 
 class TestPerplexity:
-    @EACH_GENERATOR
     def test_of_generators(self, run):
         """Over all tokens, also the ends of replies that are not cut; no mean over batches or replies."""
-        generator, rows = ReplyGenerator(run), rows_of("test")
+        generator, rows = hf_emotion.ReplyGenerator(run), rows_of("test")
         given = losses_by_hand(run, rows, generator.model.config.max_position_embeddings, cut=False)
         for batch_size in (1, 4, 64):
             found = generator.token_losses(*zip(*rows, strict=True), batch_size=batch_size)
@@ -230,7 +178,7 @@ class TestPerplexity:
         assert len({len(loss) for loss in given}) > 2
         mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
         np.testing.assert_allclose(mixed, given[0], rtol=1e-3, atol=1e-5)
-        report = report_of(run)
+        report = kit.report_of(run)
         for split, part in SPLITS.items():
             rows = rows_of(part)
             drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[: report["max_eval_rows"]])
@@ -250,7 +198,7 @@ class TestPerplexity:
             with torch.no_grad():
                 logits = model(input_ids=block[None]).logits[0, :-1]
             losses += (-logits.log_softmax(-1)[range(len(block) - 1), block[1:]]).tolist()
-        found = report_of(lm_run)["runs"][0][split]["teacher_forcing"]
+        found = kit.report_of(lm_run)["runs"][0][split]["teacher_forcing"]
         assert found["tokens"] == len(losses) > len(stream) * 0.9
         assert found["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
 
@@ -259,29 +207,22 @@ class TestPerplexity:
 
 
 class TestEncoding:
-    def build(self, lm_run, **changes):
-        recipe = recipe_of(lm_run, **changes)
-        return (*build_generator(recipe, EMOTIONS), recipe)
-
     def test_rows(self, lm_run, pairs, caplog):
-        model, tokenizer, recipe = self.build(lm_run, emotion_tokens=True)
-        rows = load_dataset_for("reply_files", pairs)["validation"]
+        """What stands in them, the losses by hand tell."""
+        model, tokenizer = build_generator(recipe_of(lm_run, emotion_tokens=True), EMOTIONS)
+        rows = hf_emotion.load_dataset_for("reply_files", pairs)["validation"]
         encoded = encode_replies(rows, tokenizer, model.config, LENGTH)
         assert set(encoded.column_names) == {"input_ids", "labels", "emotion_ids", "length"}
-        for row, (context, reply, emotion) in zip(encoded, rows_of("dev"), strict=True):
-            encoder_ids, reply_ids, _ = written_by_hand(tokenizer, context, reply, emotion, LENGTH)
-            assert row["input_ids"] == encoder_ids and row["labels"] == reply_ids[:LENGTH]
-            assert row["emotion_ids"] == EMOTIONS.index(emotion)
-            assert row["length"] == len(row["input_ids"]) + len(row["labels"])
+        lengths = [len(row["input_ids"]) + len(row["labels"]) for row in encoded]
+        assert encoded["length"][:] == lengths and lengths[LONG] == 2 * LENGTH
         assert encoded[LONG]["labels"][-1] != tokenizer.eos_token_id == encoded[0]["labels"][-1]
-        assert len(encoded[LONG]["input_ids"]) == LENGTH
         assert "1 of 11 pairs have a context or a reply of more than 20 tokens, which is cut" in caplog.text
         for length in (2, 49):
             with pytest.raises(ValueError, match=f"must lie between 3 and the model's 48 positions, got {length}"):
                 encode_replies(rows, tokenizer, model.config, length)
 
     def test_collator(self, lm_run):
-        model, tokenizer, _ = self.build(lm_run)
+        model, _ = build_generator(recipe_of(lm_run), EMOTIONS)
         assert model.config.pad_token_id == model.config.eos_token_id == 0
         first = {"input_ids": [7, 8, 9, 0], "labels": [5, 0], "emotion_ids": 3, "length": 6}
         # The mark may stand in a text.
@@ -316,6 +257,13 @@ class TestBuild:
         outputs = model(input_ids=torch.tensor([[ids[0], 5]]), decoder_input_ids=torch.tensor([[ids[4], 6]]))
         assert outputs.logits.shape == (1, 2, size)
 
+    def test_a_trained_generator_goes_on(self, token_run):
+        """With its tokenizer, tokens and weights."""
+        model, tokenizer = build_generator(recipe_of(token_run, model_config=VANILLA, emotion_tokens=True), EMOTIONS)
+        weights = load_file(token_run / "model.safetensors")
+        assert all(torch.equal(model.state_dict()[name], value) for name, value in weights.items())
+        assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(token_run).get_vocab()
+
     @pytest.mark.parametrize("names", [EMOTIONS[:4], EMOTIONS[::-1], [*EMOTIONS[:4], "sadness"]])
     def test_a_trained_generator_keeps_its_emotions(self, mod_run, names):
         with pytest.raises(ValueError, match="the generator .* has the emotions .*'😭'.*, and the corpus has"):
@@ -328,7 +276,6 @@ class TestBuild:
             ("mod_run", {"emotion_tokens": True}, "has other tokens for emotions than `emotion_tokens: True`"),
             ("token_run", {"model_config": VANILLA}, "has other tokens for emotions than `emotion_tokens: False`"),
             ("mod_run", {"model_config": {"modulation": "replace"}}, "has other norms than `model_config`"),
-            ("vanilla_run", {}, None),  # its config says what it is
             *(
                 ("lm_run", {"model_config": {name: value}}, f"`model_config.{name}` comes from the corpus")
                 for name, value in {"num_emotions": 5, "emotions": EMOTIONS, "emotion_token_ids": [1]}.items()
@@ -336,12 +283,11 @@ class TestBuild:
         ],
     )
     def test_bases_that_do_not_fit(self, request, base, changes, message):
-        recipe = recipe_of(request.getfixturevalue(base), **changes)
-        if message is None:
-            assert not build_generator(recipe, EMOTIONS)[0].config.modulate_decoder
-            return
         with pytest.raises(ValueError, match=message):
-            build_generator(recipe, EMOTIONS)
+            build_generator(recipe_of(request.getfixturevalue(base), **changes), EMOTIONS)
+
+    def test_the_config_of_a_base_says_what_it_is(self, vanilla_run):
+        assert not build_generator(recipe_of(vanilla_run), EMOTIONS)[0].config.modulate_decoder
 
 
 class TestLanguageModel:
@@ -372,140 +318,102 @@ class TestLanguageModel:
         assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(lm_run).get_vocab()
 
     def test_refused(self, lm_run, bert):
-        message = "`max_length` is {}, but .* has 48 positions"
-        with pytest.raises(ValueError, match=message.format(49)):
-            build_language_model(lm_recipe(max_length=49), self.TURNS)
-        with pytest.raises(ValueError, match=message.format(64)):
-            build_language_model(lm_recipe(lm_run, model_config={}, max_length=64), self.TURNS)
-        with pytest.raises(ValueError, match="`base_model` .* is a 'bert' model, no 'gpt2'"):
-            build_language_model(lm_recipe(bert, model_config={}), self.TURNS)
+        for recipe, message in (
+            (lm_recipe(max_length=49), "`max_length` is 49, but .* has 48 positions"),
+            (lm_recipe(lm_run, model_config={}, max_length=64), "`max_length` is 64, but .* has 48 positions"),
+            (lm_recipe(bert, model_config={}), "`base_model` .* is a 'bert' model, no 'gpt2'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                build_language_model(recipe, self.TURNS)
 
 
 def test_refused_before_anything_is_written(bert, pairs, tmp_path):
     conversations = {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}}
+    fitting = r"`model_type` None reads .*, and `dataset` .* holds conversations. For it these fit: 'gpt2'\."
     for changes, message in (
-        (
-            conversations,
-            "`model_type` None reads .*, and `dataset` .* holds conversations. For it these fit: 'gpt2'\\.",
-        ),
+        (conversations, fitting),
         ({"emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
     ):
         with pytest.raises(ValueError, match=message):
-            train(recipe_of(bert, model_type=None, **changes), tmp_path / "run", data_dir=pairs)
+            hf_emotion.train(recipe_of(bert, model_type=None, **changes), tmp_path / "run", data_dir=pairs)
         assert not (tmp_path / "run").exists()
 
 
 # Runs
 
 
-class TestRunFolder:
-    def test_a_share_of_the_rows(self, vanilla_run):
-        report = report_of(vanilla_run)
-        assert report["rows"] == {"train": 25, "validation": 11, "test": 12} and report["train_fraction"] == 0.5
-        assert report["max_eval_rows"] == 12
-        assert sum(report["class_counts"].values()) == 25
-        card = (vanilla_run / "README.md").read_text(encoding="utf-8")
-        assert "(a share of 0.5 of the training part)" in card and "at most 12 of the validation" in card
-
-    @EACH_GENERATOR
-    def test_the_emotion_counts_where_it_should(self, run):
-        """Trained on replies that tell their emotion, a model finds them most probable in it."""
-        generator, rows = ReplyGenerator(run), rows_of("test")
-        contexts, replies, gold = zip(*rows, strict=True)
-        means = {e: generator.token_losses(contexts, replies, [e] * len(rows)).mean() for e in EMOTIONS}
-        if run.parent.name.startswith("vanilla"):
-            assert len(set(means.values())) == 1
-            return
-        assert max(means.values()) - min(means.values()) > 1e-3
-        if not run.parent.name.startswith("bert"):  # which has not learned enough yet
-            own = generator.token_losses(contexts, replies, gold).mean()
-            assert own < np.mean(list(means.values())) - 1e-3
+def test_the_emotion_counts_where_it_should(run):
+    """Trained on replies that tell their emotion, a model finds them most probable in it."""
+    generator, rows = hf_emotion.ReplyGenerator(run), rows_of("test")
+    contexts, replies, gold = zip(*rows, strict=True)
+    means = {e: generator.token_losses(contexts, replies, [e] * len(rows)).mean() for e in EMOTIONS}
+    if run.parent.name.startswith("vanilla"):
+        assert len(set(means.values())) == 1
+        return
+    assert max(means.values()) - min(means.values()) > 1e-3
+    if not run.parent.name.startswith("bert"):  # which has not learned enough yet
+        own = generator.token_losses(contexts, replies, gold).mean()
+        assert own < np.mean(list(means.values())) - 1e-3
 
 
-class TestCard:
-    def test_what_the_model_is_told(self, mod_run, token_run, vanilla_run, bert_run, lm_run):
-        runs = (mod_run, token_run, vanilla_run, bert_run)
-        texts = {run: (run / "README.md").read_text(encoding="utf-8") for run in runs}
-        followed = "The norms of the encoder and the decoder follow the emotion"
-        token, nothing = "The emotion is told by a special token", "The model does not get the emotion as an input"
-        told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
-        for run, text in texts.items():
-            assert [part for part in (followed, token, nothing) if part in text] == [told[run]]
-            assert "## Emotions\n\nanger, fear, joy, neutral, 😭" in text and "the user's own files" in text
-        assert "γ₀ + Δγ(c)" in texts[mod_run] and "γ₀" not in texts[bert_run]  # residual, replace
-        own = (lm_run / "README.md").read_text(encoding="utf-8")
-        assert "trained from the start" in own and "## Emotions" not in own and followed not in own
+def test_the_card_says_what_the_model_is_told(mod_run, token_run, vanilla_run, bert_run, lm_run):
+    followed = "The norms of the encoder and the decoder follow the emotion"
+    token, nothing = "The emotion is told by a special token", "The model does not get the emotion as an input"
+    told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
+    texts = {run: (run / "README.md").read_text(encoding="utf-8") for run in (*told, lm_run)}
+    for run, said in told.items():
+        assert [part for part in (followed, token, nothing) if part in texts[run]] == [said]
+        assert "## Emotions\n\nanger, fear, joy, neutral, 😭" in texts[run] and "the user's own files" in texts[run]
+    assert "γ₀ + Δγ(c)" in texts[mod_run] and "γ₀" not in texts[bert_run]  # residual, replace
+    own = texts[lm_run]
+    assert "trained from the start" in own and "## Emotions" not in own and followed not in own
+    share = texts[vanilla_run]
+    assert "(a share of 0.5 of the training part)" in share and "at most 12 of the validation" in share
 
 
-def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, no_plots):
-    """Its tokenizer, tokens and weights: without learning, it measures the same."""
-    recipe = recipe_of(
-        token_run, {"learning_rate": 0.0, "num_train_epochs": 1}, model_config=VANILLA, emotion_tokens=True, name="on"
-    )
-    train(recipe, tmp_path / "run", data_dir=pairs)
-    first, second = (load_file(run / "model.safetensors") for run in (token_run, tmp_path / "run"))
-    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-    one, other = (AutoTokenizer.from_pretrained(run).get_vocab() for run in (token_run, tmp_path / "run"))
-    assert one == other
-    for split in SPLITS:
-        one, other = (report_of(run)["runs"][0][split]["teacher_forcing"] for run in (token_run, tmp_path / "run"))
-        assert one["perplexity"] == pytest.approx(other["perplexity"])
-
-
-class TestJudges:
-    """Classifiers read the replies of a corpus of replies, and not its contexts."""
-
-    def test_they_read_the_replies(self, bert, tmp_path, no_plots):
-        for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
-            cues = [("so happy", "joy") if i % 2 else ("so sad", "sadness") for i in range(first, first + count)]
-            rows = [[f"the {ABOUT[i // 2 % 8]} again", *cue] for i, cue in enumerate(cues, first)]
-            write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
-        arguments = {"num_train_epochs": 6, "learning_rate": 5e-3}
-        recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
-        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
-        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
-        predictor = load_predictor(tmp_path / "run")
-        assert predictor.labels == ["joy", "sadness"]
-        found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
-        assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
-        assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
-
-    def test_columns(self, pairs):
-        splits = load_dataset_for("reply_files", pairs)
-        texts = DatasetDict({split: TASK.as_texts(rows) for split, rows in splits.items()})
-        assert texts["test"].column_names == ["id", "text", "labels"]
-        assert texts["test"]["text"][:] == splits["test"]["reply"][:]
-        assert texts["test"].features["labels"].names == EMOTIONS
+def test_classifiers_read_the_replies_and_not_the_contexts(bert, tmp_path, no_plots):
+    for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
+        cues = [("so happy", "joy") if i % 2 else ("so sad", "sadness") for i in range(first, first + count)]
+        rows = [[f"the {ABOUT[i // 2 % 8]} again", *cue] for i, cue in enumerate(cues, first)]
+        kit.write_csv(tmp_path / "data" / f"{part}.csv", ["context", "reply", "emotion"], rows)
+    arguments = {"num_train_epochs": 6, "learning_rate": 5e-3}
+    recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
+    report = hf_emotion.train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
+    assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
+    predictor = load_predictor(tmp_path / "run")
+    assert predictor.labels == ["joy", "sadness"]
+    found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
+    assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
+    assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
 
 
 # Replies
 
 
-def sharp_model(tokenizer, seed: int = 5, **config) -> GPT2ModLNForConditionalGeneration:
+def sharp_model(tokenizer, seed: int = 5, **config) -> hf_emotion.GPT2ModLNForConditionalGeneration:
     """Untrained, with weights so large that contexts and emotions lie far apart."""
     end = tokenizer.eos_token_id
     fields = {**TINY_GPT2, "n_positions": 64, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
-    model = GPT2ModLNForConditionalGeneration(
-        GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
-    )
-    return asymmetric_(model, seed).eval()
+    config = hf_emotion.GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
+    return asymmetric_(hf_emotion.GPT2ModLNForConditionalGeneration(config), seed).eval()
 
 
 @pytest.fixture(scope="module")
-def sharp(lm_run) -> ReplyGenerator:
+def sharp(lm_run) -> hf_emotion.ReplyGenerator:
     tokenizer = AutoTokenizer.from_pretrained(lm_run)
     tokenizer.model_max_length = 64
-    return ReplyGenerator(sharp_model(tokenizer), tokenizer)
+    return hf_emotion.ReplyGenerator(sharp_model(tokenizer), tokenizer)
 
 
 @pytest.fixture(scope="module")
-def sharp_tokens(lm_run) -> ReplyGenerator:
+def sharp_tokens(lm_run) -> hf_emotion.ReplyGenerator:
     """Which reads the emotion as a token."""
     tokenizer = AutoTokenizer.from_pretrained(lm_run)
-    tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in EMOTIONS]})
+    names = [f"<emotion {name}>" for name in EMOTIONS]
+    tokenizer.add_special_tokens({"additional_special_tokens": names})
     tokenizer.model_max_length = 64
-    ids = tokenizer.convert_tokens_to_ids([f"<emotion {name}>" for name in EMOTIONS])
-    return ReplyGenerator(sharp_model(tokenizer, seed=3, emotion_token_ids=ids, **VANILLA), tokenizer)
+    ids = tokenizer.convert_tokens_to_ids(names)
+    return hf_emotion.ReplyGenerator(sharp_model(tokenizer, seed=3, emotion_token_ids=ids, **VANILLA), tokenizer)
 
 
 CONTEXTS = ["Look at the rain", "the keys, the keys, the keys again", "sun", "so sad", "Look at the cake again!"]
@@ -513,7 +421,7 @@ GREEDY = {"do_sample": False, "max_new_tokens": 6}
 NO_MIXTURES = "takes one emotion of weight 1, neither mixtures nor intensities"
 
 
-def alone(generator: ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
+def alone(generator: hf_emotion.ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
     """The replies of `generate` to one context, which needs no padding."""
     tokenizer, model = generator.tokenizer, generator.model
     tokens = model.config.emotion_token_ids
@@ -527,16 +435,12 @@ def one_hot(emotion: str) -> list[float]:
     return [float(name == emotion) for name in EMOTIONS]
 
 
-@pytest.fixture
-def generator(request) -> ReplyGenerator:
+@pytest.fixture(params=["sharp", "sharp_tokens"])
+def generator(request) -> hf_emotion.ReplyGenerator:
     return request.getfixturevalue(request.param)
 
 
-EACH_SHARP = pytest.mark.parametrize("generator", ["sharp", "sharp_tokens"], indirect=True)
-
-
 class TestReplyGenerator:
-    @EACH_SHARP
     def test_rows_are_as_if_alone(self, generator):
         emotions = [EMOTIONS[i] for i in (2, 0, 4, 1, 3)]
         expected = [alone(generator, c, one_hot(e), **GREEDY)[0] for c, e in zip(CONTEXTS, emotions, strict=True)]
@@ -548,7 +452,6 @@ class TestReplyGenerator:
         assert generator(CONTEXTS, "joy", **GREEDY) == joyful != expected  # one emotion for all
         assert generator(CONTEXTS[1], "joy", **GREEDY) == [joyful[1]]
 
-    @EACH_SHARP
     def test_all_emotions(self, generator):
         found = generator.all_emotions(CONTEXTS[:3], batch_size=4, **GREEDY)
         assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS[:3]]
@@ -560,10 +463,6 @@ class TestReplyGenerator:
             return
         strong = [alone(generator, CONTEXTS[0], [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS]
         assert generator.all_emotions(CONTEXTS[0], 2.5, **GREEDY) == [strong] != found[:1]
-
-    def test_sampling_follows_the_seed(self, sharp):
-        first, again, other = (sharp(CONTEXTS, "joy", seed=seed, max_new_tokens=8) for seed in (1, 1, 2))
-        assert first == again != other
 
     def test_several_replies(self, sharp):
         options = {**GREEDY, "num_beams": 3, "num_return_sequences": 2}
@@ -577,7 +476,7 @@ class TestReplyGenerator:
 
     def test_contexts_in_another_form(self, sharp):
         """What is not read is told of the form that is read."""
-        short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
+        short = hf_emotion.ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
         replies, unread = short.predict(["caf\xe9", " \ncafe\u0301 \n\n"], "joy", **GREEDY)
         assert replies[0] == replies[1] and unread.truncated[0] == unread.truncated[1]
 
@@ -611,6 +510,8 @@ class TestReplyGenerator:
     def test_refused(self, sharp, contexts, emotions, message):
         with pytest.raises(ValueError, match=message):
             sharp(contexts, emotions)
+
+    def test_no_batches(self, sharp):
         with pytest.raises(ValueError, match="`batch_size`"):
             sharp(CONTEXTS, "joy", batch_size=0)
 
@@ -648,13 +549,9 @@ class TestReplyGenerator:
             sharp("the sun", "joy", max_new_tokens=65)
 
     def test_contexts_are_cut(self, sharp):
-        short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
-        ids = sharp.tokenizer("the sun the rain the sun")["input_ids"]
-        expected = sharp.model.generate(  # from the end, which the reply answers
-            torch.tensor([[*ids[-3:], 0]]), emotion_weights=torch.tensor([one_hot("joy")]), **GREEDY
-        )
-        found = short("the sun the rain the sun", "joy", **GREEDY)
-        assert found == [sharp.tokenizer.decode(expected[0], skip_special_tokens=True).strip()]
+        short = hf_emotion.ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
+        kept = sharp.tokenizer.decode(sharp.tokenizer("the sun the rain the sun")["input_ids"][-3:])
+        assert short("the sun the rain the sun", "joy", **GREEDY) == alone(sharp, kept, one_hot("joy"), **GREEDY)
         losses = [one.token_losses(["the sun the rain the sun"], ["so sad"], ["joy"]) for one in (short, sharp)]
         assert not np.allclose(*losses, rtol=1e-3)
 
@@ -665,7 +562,7 @@ class TestReplyGenerator:
         tokenizer = copy.deepcopy(tokenizer)
         tokenizer.chat_template = template
         model = BY_ID["modulated-llama"].build()
-        generator = ReplyGenerator(model, tokenizer)
+        generator = hf_emotion.ReplyGenerator(model, tokenizer)
         contexts = ["the rain is very sad", "sun", "this is a day . sun"]
         replies = ["so calm", "i am so happy today , so very happy", "rain"]
         emotions = ["joy", {"calm": 0.5, "fear": 1.5}, "😂"]
@@ -688,17 +585,14 @@ class TestReplyGenerator:
     def test_long_replies_end_in_time(self, sharp):
         (ids,) = sharp.token_ids(["again " * 100])
         assert len(ids) == 64 and ids[-1] == 0 and 0 not in ids[:-1]
-        assert sharp.token_ids(["so sad", "sun"]) == [
-            [*sharp.tokenizer(text)["input_ids"], 0] for text in ("so sad", "sun")
-        ]
+        assert sharp.token_ids(["so sad"]) == [[*sharp.tokenizer("so sad")["input_ids"], 0]]
         assert sharp.token_losses(["the sun"], ["again " * 100], ["joy"]).shape == (64,)
 
     def test_a_model_without_names(self, sharp):
-        model = GPT2ModLNForConditionalGeneration(
-            GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
-        )
+        config = hf_emotion.GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
+        model = hf_emotion.GPT2ModLNForConditionalGeneration(config)
         with pytest.raises(ValueError, match="the configuration names no `emotions`: set `config.emotions`"):
-            ReplyGenerator(model, sharp.tokenizer)
+            hf_emotion.ReplyGenerator(model, sharp.tokenizer)
 
 
 # Measured
@@ -709,14 +603,11 @@ def judges(tmp_path_factory, bert) -> dict[str, Path]:
     """Two classifiers that know nothing, a third that is the first with its labels in another order, and one of other labels."""
     root = tmp_path_factory.mktemp("judges")
 
-    def save(name: str, labels: list[str], seed: int, order=None) -> Path:
-        order = order or list(range(len(labels)))
-        names = [labels[number] for number in order]
-        own = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+    def save(name: str, labels: list[str], seed: int, order=range(5)) -> Path:
+        own = label_names([labels[number] for number in order[: len(labels)]])
         model = asymmetric_(BertForSequenceClassification(BertConfig.from_pretrained(bert, **own)), seed)
-        with torch.no_grad():
-            for parameter in (model.classifier.weight, model.classifier.bias):
-                parameter.copy_(parameter[order].clone())
+        for parameter in (model.classifier.weight, model.classifier.bias):
+            parameter.data = parameter.data[list(order[: len(labels)])]
         model.save_pretrained(root / name)
         AutoTokenizer.from_pretrained(bert).save_pretrained(root / name)
         return root / name
@@ -734,9 +625,9 @@ VOCABULARY = ("the", "sun", "rain", "so", "sad", "happy", "keys", "again", "no",
 
 
 @pytest.fixture
-def written(mod_run, monkeypatch) -> ReplyGenerator:
+def written(mod_run, monkeypatch) -> hf_emotion.ReplyGenerator:
     """A generator whose replies are fixed: some the same in two emotions, one empty."""
-    generator = ReplyGenerator(mod_run)
+    generator = hf_emotion.ReplyGenerator(mod_run)
 
     def all_emotions(contexts, intensity=1.0, **options):
         generator.intensity = intensity
@@ -751,11 +642,11 @@ def written(mod_run, monkeypatch) -> ReplyGenerator:
     return generator
 
 
-def hits_by_hand(probabilities: np.ndarray, gold: list[int], k: int) -> list[bool]:
-    return [
-        label in sorted(range(len(row)), key=lambda i: (-row[i], i))[:k]
-        for row, label in zip(probabilities.tolist(), gold, strict=True)
-    ]
+def judged(judge: hf_emotion.Predictor, texts: list[str], asked: list[int]) -> tuple[dict, np.ndarray]:
+    """The figures, whose function has its own tests, and whether each text is found to be in the emotion asked for."""
+    probabilities = judge.probabilities([text or "..." for text in texts])
+    figures = hf_emotion.metrics.hits_at_k(probabilities, asked, (1, 3, 5), EMOTIONS)
+    return figures, probabilities.argmax(axis=1) == asked
 
 
 class TestEvaluateReplies:
@@ -764,27 +655,17 @@ class TestEvaluateReplies:
         replies = written.all_emotions(written.asked)
         gold = [EMOTIONS.index(row["emotion"]) for row in result["replies"]]
         chosen = [row[label] for row, label in zip(replies, gold, strict=True)]
-        human = [row["human"] for row in result["replies"]]
         assert [row["reply"] for row in result["replies"]] == chosen
+        human, every, asked = [row["human"] for row in result["replies"]], sum(replies, []), [*range(5)] * len(replies)
         for name in ("a", "b"):
-            judge = Predictor(judges[name])
+            judge = hf_emotion.Predictor(judges[name])
             found = {row: values["judges"][str(judges[name])] for row, values in result["rows"].items()}
-            every = judge.probabilities([reply or "..." for row in replies for reply in row])
-            for k in (1, 3, 5):
-                own = hits_by_hand(judge.probabilities([reply or "..." for reply in chosen]), gold, k)
-                assert found["model"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(own))
-                of_humans = hits_by_hand(judge.probabilities(human), gold, k)
-                assert found["human"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(of_humans))
-                of = lambda label: [hit for hit, g in zip(of_humans, gold, strict=True) if g == label]  # noqa: B023, E731
-                shares = [np.mean(of(label)) for label in set(gold)]
-                assert found["human"]["gold"][f"macro_hits@{k}"] == pytest.approx(np.mean(shares))
-                asked = np.mean(hits_by_hand(every, list(range(5)) * len(replies), k))
-                assert found["model"]["all_emotions"][f"hits@{k}"] == pytest.approx(asked)
-            per_context = np.array(hits_by_hand(every, list(range(5)) * len(replies), 1)).reshape(-1, 5).mean(axis=1)
-            figures = found["model"]["all_emotions"]
-            assert figures["hits@1_per_context"] == pytest.approx(per_context.tolist())
-            assert figures["hits@1_se"] == pytest.approx(np.std(per_context, ddof=1) / len(per_context) ** 0.5)
-            assert set(found["human"]) == {"gold"}
+            of_all, right = judged(judge, every, asked)
+            per_context = right.reshape(-1, 5).mean(axis=1)
+            error = np.std(per_context, ddof=1) / len(per_context) ** 0.5
+            of_all |= {"hits@1_se": error, "hits@1_per_context": per_context.tolist()}
+            kit.assert_close(found["human"], {"gold": judged(judge, human, gold)[0]})
+            kit.assert_close(found["model"], {"gold": judged(judge, chosen, gold)[0], "all_emotions": of_all})
             values = [found[row]["gold"][f"hits@{k}"] for row in ("human", "model") for k in (1, 3)]
             assert len(set(values)) > 2  # else the test could not fail
         first, second = result["rows"]["model"]["judges"].values()
@@ -809,19 +690,16 @@ class TestEvaluateReplies:
         counts = [sum(emotion == name for *_, emotion in rows_of("train")) for name in EMOTIONS]
         frequent = counts.index(max(counts))
         assert list(result["rows"]) == ["human", f"always {EMOTIONS[frequent]}", "model"]
-        row = result["rows"][f"always {EMOTIONS[frequent]}"]
+        row, gold = result["rows"][f"always {EMOTIONS[frequent]}"], [row["emotion"] for row in result["replies"]]
         assert set(row) == {"judges"}
-        share = np.mean([row["emotion"] == EMOTIONS[frequent] for row in result["replies"]])
-        assert row["judges"][str(judges["a"])]["gold"]["hits@1"] == pytest.approx(share)
-        occurring = {row["emotion"] for row in result["replies"]}
-        assert row["judges"][str(judges["a"])]["gold"]["macro_hits@1"] == pytest.approx(1 / len(occurring))
+        figures = row["judges"][str(judges["a"])]["gold"]
+        assert figures["hits@1"] == pytest.approx(gold.count(EMOTIONS[frequent]) / len(gold))
+        assert figures["macro_hits@1"] == pytest.approx(1 / len(set(gold)))
 
     def test_the_order_of_the_judge_s_labels(self, written, pairs, judges):
         found = []
+        assert hf_emotion.Predictor(judges["a permuted"]).labels == ["neutral", "anger", "😭", "joy", "fear"]
         for name in ("a", "a permuted"):
-            assert Predictor(judges[name]).labels == (
-                EMOTIONS if name == "a" else ["neutral", "anger", "😭", "joy", "fear"]
-            )
             rows = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges[name]])["rows"]
             found.append({row: values["judges"][str(judges[name])] for row, values in rows.items()})
         assert finite_or_none(found[0]) == finite_or_none(found[1])
@@ -841,7 +719,7 @@ class TestEvaluateReplies:
         assert 0 < model["bertscore_f1"] < 1 and "bertscore_f1" not in human and "identical_share" not in human
 
     def test_the_sample(self, pairs):
-        rows = load_dataset_for("reply_files", pairs)["test"]
+        rows = hf_emotion.load_dataset_for("reply_files", pairs)["test"]
         contexts = list(rows["context"])
         assert len(set(contexts)) < len(contexts) == 13
         every = sample_rows(rows, 1000)
@@ -852,7 +730,7 @@ class TestEvaluateReplies:
         assert all(row in list(rows) for row in every)
 
     def test_the_generator_is_asked_once_for_each_context(self, mod_run, pairs, monkeypatch):
-        generator = ReplyGenerator(mod_run)
+        generator = hf_emotion.ReplyGenerator(mod_run)
         ask = Mock(side_effect=generator.all_emotions)
         monkeypatch.setattr(generator, "all_emotions", ask)
         options = {"data_dir": pairs, "contexts": 3, "seed": 1}
@@ -862,27 +740,40 @@ class TestEvaluateReplies:
         assert all(len(set(contexts)) == 3 and options["seed"] == 1 for contexts, options in calls) and len(calls) == 2
         assert [row["context"] for row in first["replies"]] == list(calls[0][0])
 
-    def test_emojis_are_stripped_as_from_human_replies(self, written, judges, tmp_path, monkeypatch):
-        """Of MojiTalk alone; and a corpus of 4 emotions has no hits@5."""
+    @pytest.fixture
+    def of_mojitalk(self, written, tmp_path, monkeypatch) -> Path:
+        """The folder of a corpus of four emotions, for which fixed replies are written."""
         test = [("a", "oh 😂", "😂"), ("b", "no 😭", "😭"), ("c", "yes", "❤"), ("d", "so", "✋")]
-        folder = mojitalk_folder(tmp_path, test=test)
         monkeypatch.setattr(written, "emotions", MOJIS)
         monkeypatch.setattr(written.model.config, "emotions", [*MOJIS, "none"])
         replies = ["yes 😂 no", "😭", "so good❤!", "🤣 so ✋"]
         monkeypatch.setattr(written, "all_emotions", lambda contexts, *given, **options: [replies] * len(contexts))
-        result = evaluate_replies(written, "mojitalk", data_dir=folder, judges=[judges["mojis"]])
+        return mojitalk_folder(tmp_path, test=test)
+
+    def test_emojis_are_stripped_as_from_human_replies(self, written, judges, of_mojitalk):
+        """Of MojiTalk alone."""
+        result = evaluate_replies(written, "mojitalk", data_dir=of_mojitalk, judges=[judges["mojis"]])
         stripped = dict(zip(MOJIS, ["yes no", "", "so good!", "🤣 so"], strict=True))
         assert {row["emotion"]: row["reply"] for row in result["replies"]} == stripped
         assert {row["human"] for row in result["replies"]} == {"oh", "no", "yes", "so"}
-        assert result["published"] == TABLES["mod-ln"].published and len(TABLES["mod-ln"].published) == 7
         figures = result["rows"]["model"]["judges"][str(judges["mojis"])]
-        assert "hits@3" in figures["gold"] and "hits@5" not in figures["gold"]
         assert math.isfinite(figures["all_emotions"]["hits@1"])
+
+    def test_published_rows_of_mojitalk(self, mod_run, written, judges, of_mojitalk, monkeypatch):
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: written)
+        options = ("--dataset", "mojitalk", "--data-dir", of_mojitalk, "--judge", judges["mojis"], "--all")
+        rows = kit.cells(kit.invoke("evaluate", mod_run, *options))
+        tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
+        assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
+        assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
+        assert sum(row[0] == "published: human" for row in rows) == 1  # in the second table alone
+        (model,) = [row for row in rows if row[0] == "model, gold"]
+        assert model[2] and model[3] == model[6] == ""  # 4 emotions: no hits@5
 
     def test_own_files_need_not_have_every_emotion(self, written, tmp_path, judges):
         rows = [[context, reply, emotion] for context, reply, emotion in rows_of("train") if emotion in ("joy", "😭")]
         for part in ("train", "dev", "test"):
-            write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], rows)
+            kit.write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], rows)
         result = evaluate_replies(written, "reply_files", data_dir=tmp_path, judges=[judges["a"]])
         assert result["emotions"] == EMOTIONS and {row["emotion"] for row in result["replies"]} <= {"joy", "😭"}
 
@@ -897,7 +788,7 @@ class TestEvaluateReplies:
             with pytest.raises(ValueError, match=message):
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
         with pytest.raises(ValueError, match="`dataset` 'meld' has no contexts and replies"):
-            evaluate_replies(written, "meld", data_dir=write_meld(tmp_path))
+            evaluate_replies(written, "meld", data_dir=kit.write_meld(tmp_path))
         shutil.copytree(pairs, tmp_path / "own", ignore=shutil.ignore_patterns("dev*", "test*"))
         with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
             evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
@@ -913,22 +804,23 @@ class TestEvaluateCommand:
     def test_json_and_replies(self, mod_run, pairs, judges, tmp_path):
         path = tmp_path / "replies" / "mod.jsonl"
         more = ("--judge", judges["a"], "--judge", judges["b"], "--replies", path, "--json", "--split", "validation")
-        result = json.loads(invoke(*self.arguments(mod_run, pairs, *more)))
+        result = json.loads(kit.invoke(*self.arguments(mod_run, pairs, *more)))
         assert result["contexts"] == 3 and "replies" not in result
         assert list(result["rows"]["model"]["judges"]) == [str(judges["a"]), str(judges["b"])]
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        expected = evaluate_replies(ReplyGenerator(mod_run), "reply_files", "validation", pairs, contexts=3)["replies"]
+        generator = hf_emotion.ReplyGenerator(mod_run)
+        expected = evaluate_replies(generator, "reply_files", "validation", pairs, contexts=3)["replies"]
         assert rows == [{key: row[key] for key in ("context", "emotion", "reply")} for row in expected]
         assert [entry.name for entry in path.parent.iterdir()] == ["mod.jsonl"]
 
     def test_tables(self, mod_run, pairs, judges, bert):
         options = ["--judge", judges["a"], "--bertscore-model", bert]
-        text = invoke(*self.arguments(mod_run, pairs, *options, "--all"))
-        rows = cells(text)
+        text = kit.invoke(*self.arguments(mod_run, pairs, *options, "--all"))
+        rows = kit.cells(text)
         heads = [row[0] for row in rows]
         assert heads[0].startswith("Table 1, % by") and "Table 2" in heads and "Table 3" in heads
         given = ("reply_files", "test", pairs, None, [judges["a"]], 3, str(bert))
-        result = evaluate_replies(ReplyGenerator(mod_run), *given)
+        result = evaluate_replies(hf_emotion.ReplyGenerator(mod_run), *given)
         figures = result["rows"]["model"]["judges"][str(judges["a"])]
         by_name = {row[0]: row for row in rows[: heads.index("Table 2")]}
         names = [f"{prefix}hits@{k}" for prefix in ("", "macro_") for k in (1, 3, 5)]
@@ -941,26 +833,9 @@ class TestEvaluateCommand:
         assert model[1] == f"{result['rows']['model']['perplexity']:.1f}"
         assert model[4] == f"{100 * result['rows']['model']['bertscore_f1']:.1f}"
         assert "published" not in text and "3 contexts, 5 emotions" in text and "perplexity: of a 5-gram model" in text
-        header, *short = cells(invoke(*self.arguments(mod_run, pairs, *options)))
+        header, *short = kit.cells(kit.invoke(*self.arguments(mod_run, pairs, *options)))
         assert len(header) == 5 and [row[0] for row in short] == list(result["rows"])
         assert short[-1][1] == f"{100 * figures['gold']['hits@1']:.1f}"
-
-    def test_published_rows_of_mojitalk(self, mod_run, judges, tmp_path, monkeypatch):
-        folder = mojitalk_folder(tmp_path, test=[("a", "oh", "😂"), ("b", "no", "😭")])
-        generator = ReplyGenerator(mod_run)
-        monkeypatch.setattr(generator, "emotions", MOJIS)
-        monkeypatch.setattr(generator.model.config, "emotions", [*MOJIS, "none"])
-        written = lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)  # noqa: E731
-        monkeypatch.setattr(generator, "all_emotions", written)
-        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: generator)
-        options = ("--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"], "--all")
-        rows = cells(invoke("evaluate", mod_run, *options))
-        tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
-        assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
-        assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
-        assert sum(row[0] == "published: human" for row in rows) == 1  # in the second table alone
-        (model,) = [row for row in rows if row[0] == "model, gold"]
-        assert model[3] == model[6] == ""  # 4 emotions: no hits@5
 
 
 class TestGenerateCommand:
@@ -995,26 +870,26 @@ class TestGenerateCommand:
                 return ["so"] * len(contexts), Unread.nothing(len(contexts))
 
         monkeypatch.setattr("hf_emotion.ReplyGenerator", Recorder)
-        assert invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
+        assert kit.invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
         assert calls == ["folder", (["the sun"], ["joy"], 7, options)]
 
     def test_all_emotions(self, mod_run):
-        expected = ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
-        rows = cells(invoke("generate", mod_run, "Look at the sun", "--all-emotions", *self.SHORT))
+        expected = hf_emotion.ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
+        rows = kit.cells(kit.invoke("generate", mod_run, "Look at the sun", "--all-emotions", *self.SHORT))
         assert rows == [["emotion", "Look at the sun"], *map(list, zip(EMOTIONS, expected, strict=True))]
 
     def test_several_contexts_and_emotions(self, mod_run):
         asked = {"fear": "fear", "joy=0.5,fear=0.5": {"joy": 0.5, "fear": 0.5}}
         options = [part for name in asked for part in ("-e", name)]
-        text = invoke("generate", mod_run, "the sun", "so sad", *options, *self.SHORT)
-        generator = ReplyGenerator(mod_run)
+        text = kit.invoke("generate", mod_run, "the sun", "so sad", *options, *self.SHORT)
+        generator = hf_emotion.ReplyGenerator(mod_run)
         expected = []
         for context in ("the sun", "so sad"):
             expected.append(["emotion", context])
             expected += [[name, generator(context, emotion, **self.OPTIONS)[0]] for name, emotion in asked.items()]
-        assert cells(text) == expected
-        lines = invoke("generate", mod_run, *options, *self.SHORT, "--json", stdin="the sun\n\nso sad\n").splitlines()
-        rows = [json.loads(line) for line in lines]
+        assert kit.cells(text) == expected
+        lines = kit.invoke("generate", mod_run, *options, *self.SHORT, "--json", stdin="the sun\n\nso sad\n")
+        rows = [json.loads(line) for line in lines.splitlines()]
         pairs = [(row["context"], row["emotion"]) for row in rows]
         assert pairs == list(itertools.product(("the sun", "so sad"), asked.values()))
         assert [row["reply"] for row in rows] == [reply for name, reply in expected if name != "emotion"]
@@ -1023,63 +898,42 @@ class TestGenerateCommand:
         """A context is counted once, whatever the number of its replies; each row says what was not read."""
         contexts = ["the sun", "日本 😂", "sun " * 200]
         options = ("-e", "joy", "-e", "fear", *self.SHORT, "--json")
-        lines = invoke("generate", mod_run, *contexts, *options).splitlines()
+        lines = kit.invoke("generate", mod_run, *contexts, *options).splitlines()
         rows = [json.loads(line) for line in lines if line[0] == "{"]
         assert [row["truncated"] for row in rows] == [False, False, False, False, True, True]
         assert [row["unknown"] for row in rows] == [0, 0, 1, 1, 0, 0]
-        ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
+        hf_emotion.ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
         messages = [record.getMessage() for record in caplog.records][-2:]
         assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
         assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
 
-    def test_files(self, mod_run, tmp_path):
-        asked = [("the sun", "😭", "😭"), ("so sad", "joy=0.5,fear=0.5", {"joy": 0.5, "fear": 0.5})]
-        path, output = tmp_path / "in.jsonl", tmp_path / "out" / "replies.jsonl"
-        write_jsonl(path, [{"context": context, "emotion": name} for context, name, _ in asked])
-        text = invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
-        assert text == f"2 replies written to {output}\n"
-        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-        replies = ReplyGenerator(mod_run)([row[0] for row in asked], [row[2] for row in asked], **self.OPTIONS)
+    def test_mixtures_in_files(self, mod_run, tmp_path):
+        output = tmp_path / "out" / "replies.jsonl"
+        path = kit.write_jsonl(tmp_path / "in.jsonl", [{"context": "so sad", "emotion": "joy=0.5,fear=0.5"}])
+        text = kit.invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
+        assert text == f"1 replies written to {output}\n"
+        asked = {"context": "so sad", "emotion": {"joy": 0.5, "fear": 0.5}}
+        (reply,) = hf_emotion.ReplyGenerator(mod_run)(*asked.values(), **self.OPTIONS)
         unread = {"truncated": False, "unknown": 0, "language": None}
-        assert rows == [
-            {"context": context, "emotion": emotion, "reply": reply, **unread}
-            for (context, _, emotion), reply in zip(asked, replies, strict=True)
-        ]
+        assert json.loads(output.read_text(encoding="utf-8")) == {**asked, "reply": reply, **unread}
         assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]
 
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ("the sun",),
-            ("the sun", "-e", "joy", "--all-emotions"),
-            ("-e", "joy", "--input", "x.csv"),
-            ("--all-emotions", "--input", "x.csv", "--output", "y.jsonl"),
-            ("-e", "joy", "--input", "x.csv", "--output", "y.jsonl"),
-            ("the sun", "-e", "joy", "--greedy", "--top-k", "3"),
-            ("the sun", "-e", "joy", "--greedy", "--temperature", "0.5"),
-            ("the sun", "-e", "joy", "--greedy", "--num-beams", "2"),
-            ("the sun", "-e", "joy", "--num-beams", "0"),
-            ("the sun", "-e", "joy", "--top-p", "1.5"),
-            ("--input", "x.csv", "--output", "y.csv"),
-            ("--input", "x.csv", "--output", "y.jsonl", "--json"),
-        ],
-    )
+    WRONG = "sun/sun -e joy --all-emotions/-e joy --input x.csv/--all-emotions --input x.csv --output y.jsonl/"
+    WRONG += "-e joy --input x.csv --output y.jsonl/sun -e joy --greedy --top-k 3/sun -e joy --num-beams 0/"
+    WRONG += "sun -e joy --greedy --temperature 0.5/sun -e joy --greedy --num-beams 2/sun -e joy --top-p 1.5/"
+    WRONG += "--input x.csv --output y.csv/--input x.csv --output y.jsonl --json"
+
+    @pytest.mark.parametrize("arguments", WRONG.split("/"))
     def test_wrong_usage(self, argv, arguments):
         """Told before the checkpoint, which is none, is looked for."""
-        done = argv("generate", "no-checkpoint", *arguments)
+        done = argv("generate", "no-checkpoint", *arguments.split())
         assert done.code == 2 and done.out == "" and "no-checkpoint" not in done.err
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("the sun", "-e", "joy=0.5,fear"), "has the form joy=0.7,surprise=0.3, each once, got 'joy=0.5,fear'"),
-            (("the sun", "-e", "joy=much"), "a mixture of emotions has the form"),
-            (("the sun", "-e", "joy=0.5,joy=0.2"), "each once, got 'joy=0.5,joy=0.2'"),
-        ],
-    )
-    def test_bad_values(self, mod_run, argv, arguments, message):
-        done = argv("generate", mod_run, *arguments)
-        assert done.code == 1 and message in done.err and done.out == ""
+    def test_bad_mixtures(self, mod_run, argv):
+        for emotion in ("joy=0.5,fear", "joy=much", "joy=0.5,joy=0.2"):
+            done = argv("generate", mod_run, "the sun", "-e", emotion)
+            said = f"has the form joy=0.7,surprise=0.3, each once, got '{emotion}'"
+            assert done.code == 1 and said in done.err and done.out == ""
 
     def test_bad_files(self, mod_run, argv, tmp_path):
         good = {"context": "the sun", "emotion": "joy"}
@@ -1088,14 +942,13 @@ class TestGenerateCommand:
             ([{"context": "the sun"}], "line 1: `context` and `emotion` must be texts"),
             ([good, {**good, "emotion": "feer"}], "did you mean 'fear'"),
         ):
-            path = write_jsonl(tmp_path / "in.jsonl", rows)
+            path = kit.write_jsonl(tmp_path / "in.jsonl", rows)
             done = argv("generate", mod_run, "--input", path, "--output", tmp_path / "out.jsonl")
-            assert done.code == 1 and message in done.err
-            assert sorted(entry.name for entry in tmp_path.iterdir() if entry.is_file()) == ["in.jsonl"]
+            assert done.code == 1 and message in done.err and [*kit.files_in(tmp_path)] == ["in.jsonl"]
 
     def test_no_context(self, mod_run):
         with pytest.raises(ValueError, match="no context: give contexts as arguments, lines on stdin, or --input"):
-            invoke("generate", mod_run, "-e", "joy", stdin="\n \n")
+            kit.invoke("generate", mod_run, "-e", "joy", stdin="\n \n")
 
 
 def test_compare_says_that_there_is_nothing_to_compare(mod_run, argv):
@@ -1110,7 +963,7 @@ class TestRecipes:
 
     @pytest.mark.parametrize("name", CONFIGS)
     def test_generators_differ_in_the_model_alone(self, name):
-        recipe, first = (dataclasses.asdict(load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
+        recipe, first = (vars(hf_emotion.load_recipe(f"mojitalk/{one}")) for one in (name, "gpt2_mod_ln"))
         own = "name description table_row published model_type model_config emotion_tokens base_model".split()
         assert {key for key in recipe if recipe[key] != first[key]} <= set(own)
         assert recipe["name"] == f"mojitalk_{name}" and recipe["model_config"] == self.CONFIGS[name]
@@ -1119,11 +972,11 @@ class TestRecipes:
         assert recipe["table_row"] is None or recipe["table_row"] in TABLES["mod-ln"].published
 
     def test_words_for_the_emojis(self):
-        assert set(load_recipe("mojitalk/judge_a").label_texts) == set(MOJITALK_EMOJIS)
-        assert len(set(load_recipe("mojitalk/judge_a").label_texts.values())) == 64
+        words = hf_emotion.load_recipe("mojitalk/judge_a").label_texts
+        assert set(words) == set(MOJITALK_EMOJIS) and len(set(words.values())) == 64
 
     def test_the_language_model(self):
-        recipe = load_recipe("pretrain/gpt2_small_dialogue")
-        assert recipe.base_model == "scratch" and recipe.model_type == "gpt2" and recipe.dataset == "conversations"
+        recipe = hf_emotion.load_recipe("pretrain/gpt2_small_dialogue")
+        assert (recipe.base_model, recipe.model_type, recipe.dataset) == ("scratch", "gpt2", "conversations")
         assert recipe.dataset_options == {"dedupe": True} and recipe.max_length <= recipe.model_config["n_positions"]
         assert recipe.model_config["n_embd"] % recipe.model_config["n_head"] == 0

@@ -2,6 +2,7 @@
 """Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
 
 import collections
+import itertools
 import json
 import re
 from functools import partial
@@ -12,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 from hf_emotion.modeling.text_processing import targets_in
-from toolkit_helpers import check_bad_rows, lines_from, write_csv
+from toolkit_helpers import check_bad_rows, write_csv
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
@@ -77,27 +78,21 @@ def named(dataset: Dataset) -> list[str]:
     return [label_names(dataset)[i] for i in dataset["labels"]]
 
 
-class TestPlaceholders:
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("LOCATION1", "location - 1"),
-            ("LOCATION2 beats LOCATION1.", "location - 2 beats location - 1."),
-            ("(LOCATION1/LOCATION2)", "(location - 1/location - 2)"),  # no blank at punctuation
-            ("LOCATION1's", "location - 1's"),
-            ("wLOCATION1dential", "w location - 1 dential"),
-            ("inLOCATION2 and", "in location - 2 and"),
-            ("a LOCATION2e b", "a location - 2 e b"),
-            ("LOCATION12", "location - 1 2"),
-            ("LOCATION1LOCATION2", "location - 1 location - 2"),
-            ("LOCATION1LOCATION1LOCATION1", "location - 1 location - 1 location - 1"),
-            ("éLOCATION1é", "é location - 1 é"),
-            ("a  LOCATION1  b", "a  location - 1  b"),  # blanks stay as they are
-            ("location1 LOCATION3 LOCATION", "location1 LOCATION3 LOCATION"),
-        ],
-    )
-    def test_in_texts(self, text, expected):
-        assert replace_targets(text) == expected
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("LOCATION2 beats LOCATION1.", "location - 2 beats location - 1."),
+        ("(LOCATION1/LOCATION2)", "(location - 1/location - 2)"),  # no blank at punctuation
+        ("wLOCATION1dential", "w location - 1 dential"),
+        ("LOCATION12", "location - 1 2"),
+        ("LOCATION1LOCATION2LOCATION1", "location - 1 location - 2 location - 1"),
+        ("éLOCATION1é", "é location - 1 é"),
+        ("a  LOCATION1  b", "a  location - 1  b"),  # blanks stay as they are
+        ("location1 LOCATION3 LOCATION", "location1 LOCATION3 LOCATION"),
+    ],
+)
+def test_placeholders(text, expected):
+    assert replace_targets(text) == expected
 
 
 class TestSentiHood:
@@ -119,10 +114,8 @@ class TestSentiHood:
         assert train["aspect"][:] == [0, 1, 2, 3] * 3
         assert train["context_id"][:] == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
         assert named(train) == ["none", "positive", "none", "negative", "none", "negative"] + ["none"] * 6
-        assert train["id"][:6] == [
-            *(f"7/LOCATION1/{aspect}" for aspect in SENTIHOOD_ASPECTS),
-            *("7/LOCATION2/general", "7/LOCATION2/price"),
-        ]
+        rows = itertools.product(("7/LOCATION1", "7/LOCATION2"), SENTIHOOD_ASPECTS)
+        assert train["id"][:8] == [f"{target}/{aspect}" for target, aspect in rows]
         assert train["auxiliary"][1] == "location - 1 - price"
         assert train["auxiliary"][7] == "location - 2 - transit-location"
         assert len(set(train["id"])) == 12
@@ -179,23 +172,16 @@ class TestSemEval2014:
             load_dataset_for("semeval2014", semeval_folder(tmp_path, test=content))
 
 
-class TestValidationPart:
-    def test_whole_sentences_and_equal_texts_stay_together(self, tmp_path):
-        """Of 40 sentences with 20 texts: every text twice, far apart."""
-        folder = semeval_folder(tmp_path, train=[sentence(str(i), f"text {i % 20}") for i in range(40)])
-        splits = load_dataset_for("semeval2014", folder)
+def test_equal_texts_stay_together_in_a_validation_part(tmp_path):
+    """Of 40 sentences with 20 texts: every text twice, far apart."""
+    folder = semeval_folder(tmp_path, train=[sentence(str(i), f"text {i % 20}") for i in range(40)])
+    for options, texts in (({}, 2), ({"validation_fraction": 0.25}, 5)):  # a tenth of the distinct texts
+        splits = load_dataset_for("semeval2014", folder, **options)
         train, validation = splits["train"], splits["validation"]
-        assert len(set(validation["text"])) == 2 and len(validation) == 2 * 2 * 5  # a tenth of the distinct texts
-        assert len(train) == 36 * 5
-        assert not set(train["text"]) & set(validation["text"])
-        for dataset in (train, validation):
-            ids = [row_id.split("/") for row_id in dataset["id"]]
-            assert [aspect for _, aspect in ids] == SEMEVAL_ASPECTS * (len(ids) // 5)
-            numbers = [int(number) for number, _ in ids]
-            assert numbers == sorted(numbers)
-        assert len(load_dataset_for("semeval2014", folder, validation_fraction=0.25)["validation"]) == 5 * 2 * 5
-        with pytest.raises(ValueError, match="`validation_fraction` must leave rows in both parts, got 0 of 20"):
-            load_dataset_for("semeval2014", folder, validation_fraction=0)
+        assert len(set(validation["text"])) == texts and len(validation) == texts * 2 * 5
+        assert len(train) == (40 - 2 * texts) * 5 and not set(train["text"]) & set(validation["text"])
+        numbers = [int(row_id.split("/")[0]) for row_id in train["id"]]
+        assert numbers == sorted(numbers) and train["aspect"][:] == [0, 1, 2, 3, 4] * (len(train) // 5)
 
 
 ROWS = [
@@ -236,10 +222,8 @@ class TestOwnFiles:
     def test_other_column_names_and_ids(self, tmp_path):
         write_parts(tmp_path, [["7", "A", "b", "x", "y"]], header=["number", "what", "quality", *HEADER[::3]])
         train = load(tmp_path, aspect_column="quality", target_column="what", id_column="number")["train"]
-        assert train[0] == {
-            **{"id": "7/A/b", "text": "x", "target": 0, "aspect": 0},
-            **{"auxiliary": "A - b", "context_id": 0, "labels": 0},
-        }
+        ids = dict.fromkeys(("target", "aspect", "context_id", "labels"), 0)
+        assert train[0] == {"id": "7/A/b", "text": "x", "auxiliary": "A - b", **ids}
 
     @pytest.mark.parametrize("split", ["validation", "test"])
     @pytest.mark.parametrize(
@@ -295,33 +279,24 @@ class TestOwnFiles:
             (["a", "phone", "screen", "god"], "unknown label 'god'; .* Did you mean 'good'"),
         ]
         path = write_csv(folder / "test.csv", HEADER, [ROWS[0], *(row for row, _ in bad)])
-        places = lines_from(3, (message for _, message in bad))
-        splits = check_bad_rows(partial(load, folder, **COLUMNS, **names), path, places, caplog)
+        messages = [message for _, message in bad]
+        splits = check_bad_rows(partial(load, folder, **COLUMNS, **names), path, 3, messages, caplog)
         assert splits["test"]["text"][:] == [ROWS[0][0]]
 
-    NAMED = [
-        ["two", "phone", "screen", "good"],
-        [" one ", "phone", "battery", "bad"],
-        ["two", "tablet", "sound", "bad"],
-        ["two", "phone", "battery", "good"],
-        ["one", "phone", "battery", "good"],  # the same question again stays
-    ]
+    NAMED = ["two,phone,screen,good", " one ,phone,battery,bad", "two,tablet,sound,bad", "two,phone,battery,good"]
+    NAMED = [row.split(",") for row in [*NAMED, "one,phone,battery,good"]]  # the same question again stays
     FILLED = [
-        *(("two", "phone", "battery", "good"), ("two", "phone", "screen", "good"), ("two", "phone", "sound", "none")),
-        *(("one", "phone", "battery", "bad"), ("one", "phone", "battery", "good")),
-        *(("one", "phone", "screen", "none"), ("one", "phone", "sound", "none")),
-        *(
-            ("two", "tablet", "battery", "none"),
-            ("two", "tablet", "screen", "none"),
-            ("two", "tablet", "sound", "bad"),
-        ),
+        *("two phone battery good", "two phone screen good", "two phone sound none"),
+        *("one phone battery bad", "one phone battery good", "one phone screen none", "one phone sound none"),
+        *("two tablet battery none", "two tablet screen none", "two tablet sound bad"),
     ]
 
-    def rows_of(self, dataset: Dataset) -> list[tuple]:
-        targets, aspects = context_names(dataset)
-        ids = zip(dataset["target"], dataset["aspect"], strict=True) if targets else dataset["aspect"]
-        names = [(targets[t], aspects[a]) for t, a in ids] if targets else [(aspects[a],) for a in ids]
-        return [(text, *name, label) for text, name, label in zip(dataset["text"], names, named(dataset), strict=True)]
+    def rows_of(self, dataset: Dataset) -> list[str]:
+        """Text, target, aspect and label of each row."""
+        ids = zip(*(dataset[name] for name in ("target", "aspect") if name in dataset.features), strict=True)
+        known = [names for names in context_names(dataset) if names]
+        found = [[names[i] for names, i in zip(known, row, strict=True)] for row in ids]
+        return [" ".join([t, *row, n]) for t, row, n in zip(dataset["text"], found, named(dataset), strict=True)]
 
     def test_fill_none(self, tmp_path, caplog):
         write_parts(tmp_path, self.NAMED, ("train", "validation"))
@@ -329,11 +304,9 @@ class TestOwnFiles:
         splits = load(tmp_path, **COLUMNS, fill_none=True)
         assert label_names(splits["train"]) == ["bad", "good", "none"]
         assert self.rows_of(splits["train"]) == self.rows_of(splits["validation"]) == self.FILLED
-        assert self.rows_of(splits["test"]) == [  # of the corpus, not of the part
-            ("two", "phone", "battery", "none"),
-            ("two", "phone", "screen", "good"),
-            ("two", "phone", "sound", "none"),
-        ]
+        # The aspects are those of the corpus, not of the part.
+        expected = ["two phone battery none", "two phone screen good", "two phone sound none"]
+        assert self.rows_of(splits["test"]) == expected
         train = splits["train"]
         assert len(set(train["id"])) == len(train) and train["id"][2] == "train-2/phone/sound"
         assert train["context_id"][:3] == [0, 1, 2] and train["auxiliary"][2] == "phone - sound"
@@ -343,41 +316,24 @@ class TestOwnFiles:
     @pytest.mark.parametrize("targets", [True, False])
     def test_fill_none_leaves_skipped_rows_out(self, tmp_path, targets):
         """The label of a skipped row is not known; a text that has no other row stays out."""
-        rows = [
-            ["one", "phone", "screen", "good"],
-            ["one", "phone", "battery", ""],
-            ["e\u0301", "phone", "battery", "bad"],
-            [" \u00e9 ", "phone", "sound", "goood"],  # the same text
-            ["two", "phone", "screen", "goood"],
-            ["three", "phone", "battery", ""],
-            ["", "phone", "battery", "good"],
-            ["four", "phone", "", "good"],
-            ["five", "phone", "sound", "bad"],
-        ]
-        write_parts(tmp_path, rows)
+        rows = ["one,phone,screen,good", "one,phone,battery,", "two,phone,screen,goood", "three,phone,battery,"]
+        rows += ["e\u0301,phone,battery,bad", " \u00e9 ,phone,sound,goood"]  # one text
+        rows += [",phone,battery,good", "four,phone,,good", "five,phone,sound,bad"]
+        write_parts(tmp_path, [row.split(",") for row in rows])
         options = {**COLUMNS, "aspects": ["screen", "battery", "sound"], "labels": ["good", "bad", "none"]}
         if not targets:
             del options["target_column"]
         splits = load(tmp_path, **options, fill_none=True, on_bad_rows="skip")
         for part in splits.values():
-            assert [(row[0], *row[-2:]) for row in self.rows_of(part)] == [
-                *(("one", "screen", "good"), ("one", "sound", "none")),
-                *(("\u00e9", "screen", "none"), ("\u00e9", "battery", "bad")),
-                *(("five", "screen", "none"), ("five", "battery", "none"), ("five", "sound", "bad")),
+            assert [row.replace("phone ", "") for row in self.rows_of(part)] == [
+                *("one screen good", "one sound none", "\u00e9 screen none", "\u00e9 battery bad"),
+                *("five screen none", "five battery none", "five sound bad"),
             ]
 
     def test_fill_none_with_nothing_to_fill(self, tmp_path):
-        write_parts(tmp_path, [row for row in self.FILLED if row[3] != "none"][:2])
+        write_parts(tmp_path, [row.split() for row in self.FILLED[:2]])
         train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
         assert label_names(train) == ["good"] and len(train) == 2
-
-    def test_fill_none_without_targets(self, tmp_path):
-        aspects = ["sound", "screen", "battery"]  # in the order of the corpus
-        train = load(write_parts(tmp_path, self.NAMED[:2]), aspects=aspects, fill_none=True)["train"]
-        assert self.rows_of(train) == [
-            *(("two", "sound", "none"), ("two", "screen", "good"), ("two", "battery", "none")),
-            *(("one", "sound", "none"), ("one", "screen", "none"), ("one", "battery", "bad")),
-        ]
 
     def test_fill_none_before_the_validation_part(self, tmp_path):
         rows = [[f"text {i}", "phone", ("a", "b", "c")[i % 3], "good"] for i in range(60)]
@@ -390,7 +346,7 @@ class TestOwnFiles:
         write_parts(tmp_path, [*ROWS[::2], ["more", "phone", "battery", spelling]])
         train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
         assert sorted(label_names(train)) == sorted(["bad", "good", spelling])
-        assert self.rows_of(train)[0] == ("the screen is bright", "phone", "battery", spelling)
+        assert self.rows_of(train)[0] == f"the screen is bright phone battery {spelling}"
 
     def test_fill_none_with_given_labels(self, folder):
         names = ["none", "good", "bad"]
@@ -399,12 +355,11 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match=r"`fill_none` needs .*'none'.*`labels`.*\['good', 'bad'\]"):
             load(folder, **COLUMNS, labels=["good", "bad"], fill_none=True)
 
-    def test_placeholders(self, tmp_path):
+    def test_targets_are_placeholders_where_there_are_targets(self, tmp_path):
         write_parts(tmp_path, [[" wLOCATION1dential ", "LOCATION1", "price", "good"]])
         train = load(tmp_path, **COLUMNS)["train"]
-        assert train["text"][:] == ["w location - 1 dential"]
-        assert train["auxiliary"][:] == ["location - 1 - price"]
-        assert load(tmp_path)["train"]["text"][:] == ["wLOCATION1dential"]  # no targets there
+        assert train["text"][:] + train["auxiliary"][:] == ["w location - 1 dential", "location - 1 - price"]
+        assert load(tmp_path)["train"]["text"][:] == ["wLOCATION1dential"]
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -413,7 +368,6 @@ class TestOwnFiles:
             ({"aspect_column": "text"}, "`aspect_column`.* must name different columns"),
             ({"aspects": "screen"}, r"`aspects` must be a list .* write \['?screen'?\]"),
             ({**COLUMNS, "targets": "phone"}, "`targets` must be a list of names, got the string 'phone'"),
-            ({"aspect_column": "quality"}, "no column 'quality'; the columns are .*aspect_column"),
             ({"target_column": "what"}, "no column 'what'; the columns are .*target_column"),
         ],
     )
@@ -430,9 +384,8 @@ class TestSample:
         dev = load_dataset_for("sentihood", sentihood_folder(tmp_path, dev=places))["validation"]
         for rows, expected in ((2, 4), (4, 4), (30, 28), (1000, 200)):
             drawn = at_most(dev, rows)
-            ids = [row_id.rpartition("/") for row_id in drawn["id"]]
-            assert [aspect for _, _, aspect in ids] == SENTIHOOD_ASPECTS * (expected // 4)
-            assert len({name for name, _, _ in ids}) == expected // 4
+            assert drawn["aspect"][:] == [0, 1, 2, 3] * (expected // 4)
+            assert len({row_id.rpartition("/")[0] for row_id in drawn["id"]}) == expected // 4
             assert drawn["id"][:] == [row_id for row_id in dev["id"] if row_id in set(drawn["id"])]
         assert at_most(dev, 28)["id"][:] != dev["id"][:28]
 

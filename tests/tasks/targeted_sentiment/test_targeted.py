@@ -3,48 +3,20 @@
 
 import json
 import math
-import random
 import re
 import shutil
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import Mock
 
 import numpy as np
-import pyarrow.parquet
 import pytest
+import toolkit_helpers as kit
 import torch
 from authors_weights import ABSA_SIZES, absa_weights, save_reference
 from huggingface_hub import ModelCard
-from toolkit_helpers import (
-    CHECKPOINT,
-    PLACES_HEADER,
-    PLACES_PARTS,
-    REPORTS,
-    RESULTS,
-    SEMEVAL_CUES,
-    SEMEVAL_PARTS,
-    SENTIHOOD_CUES,
-    SENTIHOOD_LABELS,
-    SENTIHOOD_PARTS,
-    assert_close,
-    cells,
-    files_in,
-    invoke,
-    places_rows,
-    report_of,
-    seed_run,
-    semeval2014_sentences,
-    sentihood_gold,
-    sentihood_sentences,
-    targeted_recipe,
-    torch_threads,
-    travelling,
-    write_csv,
-    write_jsonl,
-)
+from toolkit_fixtures import trained_run
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -68,7 +40,6 @@ from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.evaluate import evaluate
-from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
 from hf_emotion.tasks.targeted_sentiment.guidance import collect, describe
@@ -80,8 +51,7 @@ pytest_plugins = ["toolkit_fixtures"]
 pytestmark = pytest.mark.usefixtures("single_thread")
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]
-HOOD_ASPECTS, FOOD_ASPECTS = list(SENTIHOOD_CUES), list(SEMEVAL_CUES)
-RUNS = ["qacg_run", "pair_run", "cg_run", "places_run"]
+HOOD_ASPECTS, FOOD_ASPECTS = list(kit.SENTIHOOD_CUES), list(kit.SEMEVAL_CUES)
 FILES = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
 STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}}
 
@@ -95,17 +65,17 @@ def run(request) -> Path:
     return request.getfixturevalue(request.param)
 
 
-def each_run(*names: str):
-    return pytest.mark.parametrize("run", names or RUNS, indirect=True)
+@pytest.fixture(scope="module")
+def qacg(qacg_run) -> TargetedPredictor:
+    return TargetedPredictor(qacg_run, device="cpu")
 
 
-def rows_of(run: Path, split: str) -> list[dict]:
-    table = pyarrow.parquet.read_table(run / "predictions.parquet")
-    return [row for row in table.to_pylist() if row["split"] == split]
+@pytest.fixture(scope="module")
+def cg(cg_run) -> TargetedPredictor:
+    return TargetedPredictor(cg_run, device="cpu")
 
 
-def probabilities_of(run: Path, split: str) -> np.ndarray:
-    return np.array([row["probabilities"] for row in rows_of(run, split)])
+EACH_CORPUS = pytest.mark.parametrize("run", ["qacg_run", "pair_run", "cg_run"], indirect=True)
 
 
 def bare_text(text: str) -> str:
@@ -128,17 +98,17 @@ def questions(run: Path, part: str = "test") -> list[Question]:
     if run.parent.name.startswith("cg"):
         return [
             Question(f"{number}/{aspect}", text, [text], context, labels.get(aspect, "none"))
-            for number, text, labels in semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"])
+            for number, text, labels in kit.semeval2014_sentences(*kit.SEMEVAL_PARTS["Test_Gold"])
             for context, aspect in enumerate(FOOD_ASPECTS)
         ]
-    texts = {str(s["id"]): s["text"] for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
+    texts = {str(s["id"]): s["text"] for s in kit.sentihood_sentences(*kit.SENTIHOOD_PARTS[part])}
     return [
         Question(
             *(f"{number}/{target}/{aspect}", texts[number]),
             [bare_text(texts[number]), f"location - {target[-1]} - {aspect}"],
             *(4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect), label),
         )
-        for number, target, aspect, label in sentihood_gold(part)
+        for number, target, aspect, label in kit.sentihood_gold(part)
     ]
 
 
@@ -176,54 +146,38 @@ class TestRunFolder:
         assert (config.aspects, config.targets, config.target_texts) == (aspects, targets, texts)
         assert config.auxiliary_sentence is auxiliary
         assert config.problem_type == "single_label_classification"
-        assert getattr(config, "num_contexts", None) == (
-            None if model_class is BertForSequenceClassification else len(aspects) * len(targets or [None])
-        )
-        assert report_of(run)["contexts"] == {"aspects": aspects, "targets": targets, "target_texts": texts}
+        contexts = None if model_class is BertForSequenceClassification else len(aspects) * len(targets or [None])
+        assert getattr(config, "num_contexts", None) == contexts
+        assert kit.report_of(run)["contexts"] == {"aspects": aspects, "targets": targets, "target_texts": texts}
 
-    @each_run("qacg_run", "pair_run", "cg_run")
+    @EACH_CORPUS
     def test_figures_of_the_corpus_follow_from_the_predictions(self, run):
-        report = report_of(run)
+        report = kit.report_of(run)
         names = list(report["class_counts"])
         function = {"sentihood": metrics.sentihood, "semeval2014": metrics.semeval2014}[report["dataset"]]
         for split in ("validation", "test"):
             found = report["runs"][0][split]["argmax"]
-            gold = np.array([names.index(row["labels"][0]) for row in rows_of(run, split)])
-            scores = probabilities_of(run, split)
+            gold = np.array([names.index(row["labels"][0]) for row in kit.predictions_of(run, split)])
+            scores = kit.probabilities_of(run, split)
             np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
             expected = function(gold, scores) | metrics.classification(gold, scores, names)
             assert found.pop("per_label") == expected.pop("per_label")
             assert found == pytest.approx(expected, abs=1e-9)
             assert not any(math.isnan(value) for value in expected.values())
 
-    def test_strict_accuracy_takes_the_aspects_of_one_sentence_and_target_together(self, qacg_run):
-        for split in ("validation", "test"):
-            right: dict[str, list[bool]] = {}
-            for row in rows_of(qacg_run, split):
-                best = SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]
-                right.setdefault(row["id"].rpartition("/")[0], []).append([best] == row["labels"])
-            assert {len(rows) for rows in right.values()} == {4}
-            expected = sum(map(all, right.values())) / len(right)
-            found = report_of(qacg_run)["runs"][0][split]["argmax"]["strict_accuracy"]
-            assert found == pytest.approx(expected) and 0 < expected < 1
-
-    def test_own_files_have_the_plain_metrics(self, places_run):
-        figures = report_of(places_run)["runs"][0]["test"]["argmax"]
-        assert "macro_f1" in figures and not set(figures) & {"strict_accuracy", "accuracy_2way", "precision"}
-
 
 def test_the_stock_pipeline_does_not_answer_without_an_aspect(pair_run):
     with pytest.raises(ValueError, match="trust_remote_code"):
         pipeline("text-classification", str(pair_run), device="cpu")
-    text = sentihood_sentences(*SENTIHOOD_PARTS["test"])[0]["text"]
+    text = kit.sentihood_sentences(*kit.SENTIHOOD_PARTS["test"])[0]["text"]
     (found,) = pipeline("text-classification", str(pair_run), trust_remote_code=True, device="cpu")([text])
     assert {entry["aspect"] for entry in found} == set(HOOD_ASPECTS)
 
 
 class TestLoadedCheckpoint:
-    @each_run("qacg_run", "pair_run", "cg_run")
+    @EACH_CORPUS
     def test_probabilities_of_the_run_by_the_plain_model_and_from_typed_sentences(self, run):
-        expected = {row["id"]: row["probabilities"] for row in rows_of(run, "test")}
+        expected = {row["id"]: row["probabilities"] for row in kit.predictions_of(run, "test")}
         assert np.std(list(expected.values()), axis=0).mean() > 0.01  # an order that is lost would show
         asked = questions(run)
         texts = {question.id.partition("/")[0]: question.text for question in asked}
@@ -233,26 +187,11 @@ class TestLoadedCheckpoint:
             for item in items
         }
         assert found.keys() == expected.keys()
-        temperature = report_of(run)["runs"][0]["temperature"]
+        temperature = kit.report_of(run)["runs"][0]["temperature"]
         for question, outputs in zip(asked, plain_outputs(run, asked), strict=True):
             scores = pytest.approx(expected[question.id], abs=1e-5)
             assert list(found[question.id].values()) == scores
             assert (outputs.logits[0] / temperature).softmax(-1).tolist() == scores
-
-    def test_placeholders_glued_to_anything(self, qacg_run, corpora, tmp_path):
-        """What is typed is read as the loader reads it, wherever a placeholder stands."""
-        draw = random.Random(0)
-        texts = ["".join(draw.choices(["LOCATION1", "LOCATION2", "sun", " ", ",", "2", "_"], k=6)) for _ in range(60)]
-        texts = [text for text in dict.fromkeys(texts) if "LOCATION" in text]
-        folder = tmp_path / "sentihood"
-        shutil.copytree(corpora / "sentihood", folder)
-        sentences = [{"id": i, "text": text, "opinions": []} for i, text in enumerate(texts)]
-        (folder / "sentihood-test.json").write_text(json.dumps(sentences))
-        rows = load_dataset_for("sentihood", tmp_path)["test"]
-        predictor = TargetedPredictor(qacg_run, device="cpu")
-        expected = predictor.of_rows(rows)
-        found = [list(item["scores"].values()) for items in predictor(texts) for item in items]
-        np.testing.assert_allclose(np.array(found), expected, atol=1e-5)
 
 
 # What the models read
@@ -276,21 +215,17 @@ class TestInputs:
     def test_auxiliary_sentences_are_the_second_segment(self, hood, aspect_tokenizer):
         encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
         assert set(encoded.column_names) == {*("input_ids", "token_type_ids", "context_ids", "length", "labels")}
-        gold = sentihood_gold("dev")
-        texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS["dev"])}
-        for found, row, (number, target, aspect, label) in zip(
-            tokens_of(aspect_tokenizer, encoded), encoded, gold, strict=True
-        ):
+        texts = {str(s["id"]): bare_text(s["text"]) for s in kit.sentihood_sentences(*kit.SENTIHOOD_PARTS["dev"])}
+        tokens = tokens_of(aspect_tokenizer, encoded)
+        gold = kit.sentihood_gold("dev")
+        for found, row, (number, target, aspect, label) in zip(tokens, encoded, gold, strict=True):
             first = ["[CLS]", *aspect_tokenizer.tokenize(texts[number]), "[SEP]"]
             second = ["location", "-", target[-1], "-", *re.findall(r"\w+|-", aspect), "[SEP]"]
             assert found == first + second and "[UNK]" not in second
             assert row["token_type_ids"] == [0] * len(first) + [1] * len(second)
             assert row["length"] == len(found)
             assert row["context_ids"] == 4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect)
-            assert row["labels"] == SENTIHOOD_LABELS.index(label)
-
-    def test_batches(self, hood, aspect_tokenizer):
-        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
+            assert row["labels"] == kit.SENTIHOOD_LABELS.index(label)
         rows = [encoded[i] for i in (0, 5, 9, 30)]
         batch = make_collator(aspect_tokenizer, 3, multi_label=False)(rows)
         width = max(row["length"] for row in rows)
@@ -298,15 +233,14 @@ class TestInputs:
         assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "context_ids", "labels"}
         for i, row in enumerate(rows):
             padding = [0] * (width - row["length"])
-            assert batch["input_ids"][i].tolist() == row["input_ids"] + padding
-            assert batch["token_type_ids"][i].tolist() == row["token_type_ids"] + padding
-            assert batch["attention_mask"][i].tolist() == [1] * row["length"] + padding
-        for name, column in (("context_ids", "context_ids"), ("labels", "labels")):
-            assert batch[name].dtype == torch.int64 and batch[name].tolist() == [row[column] for row in rows]
+            for name, values in (row | {"attention_mask": [1] * row["length"]}).items():
+                if isinstance(values, list):
+                    assert batch[name][i].tolist() == values + padding
+        for name in ("context_ids", "labels"):
+            assert batch[name].dtype == torch.int64 and batch[name].tolist() == [row[name] for row in rows]
 
     def test_without_auxiliary_sentence_there_is_one_segment(self, hood, aspect_tokenizer):
         encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(num_contexts=8))
-        assert set(encoded.column_names) == {"input_ids", "context_ids", "length", "labels"}
         for found, text in zip(tokens_of(aspect_tokenizer, encoded), hood["text"], strict=True):
             assert found == ["[CLS]", *aspect_tokenizer.tokenize(text), "[SEP]"]
         stock = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
@@ -314,64 +248,47 @@ class TestInputs:
         for rows, own in ((encoded, "context_ids"), (stock, "token_type_ids")):  # a stock model gets no context
             assert set(collate([rows[0], rows[8]])) == {"input_ids", "attention_mask", "labels", own}
 
-    def test_the_text_alone_is_cut(self, hood, aspect_tokenizer, caplog):
-        whole = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
-        cut = tokenize(hood, aspect_tokenizer, 16, SimpleNamespace(auxiliary_sentence=True))
-        too_long = 0
+    @pytest.mark.parametrize("limit", [16, 12])  # 12: an auxiliary sentence may be longer than its text
+    def test_the_text_alone_is_cut(self, limit, hood, aspect_tokenizer, caplog):
+        config = SimpleNamespace(auxiliary_sentence=True)
+        whole, cut = (tokenize(hood, aspect_tokenizer, length, config) for length in (40, limit))
         for full, found in zip(*(tokens_of(aspect_tokenizer, rows) for rows in (whole, cut)), strict=True):
             end = full.index("[SEP]")
             text, auxiliary = full[1:end], full[end:]
-            too_long += len(full) > 16
-            assert found == ["[CLS]", *text[: 16 - 1 - len(auxiliary)], *auxiliary]
-        assert cut["length"][:] == [min(length, 16) for length in whole["length"]]
-        assert 0 < too_long < len(hood)
-        messages = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
-        assert messages == [f"{too_long} of {len(hood)} texts are longer than 16 tokens (`max_length`) and were cut"]
-
-    def test_an_auxiliary_sentence_longer_than_its_text_stays_whole(self, qacg_run, hood, aspect_tokenizer):
-        # [CLS] location - 2 sun rain [SEP] location - 2 - transit - location [SEP] are 15 tokens, the others 13
-        cut, whole = (TargetedPredictor(qacg_run, device="cpu", max_length=length) for length in (14, 40))
-        found, shorter, full = cut("LOCATION2 sun rain")[0], whole("LOCATION2 sun")[0], whole("LOCATION2 sun rain")[0]
-        assert_close(found, [*full[:3], shorter[3]])
-        assert found[3]["scores"] != pytest.approx(full[3]["scores"], abs=1e-4)
-        encoded = tokenize(hood, aspect_tokenizer, 12, SimpleNamespace(auxiliary_sentence=True))
-        ends = [" ".join(tokens).split("[SEP]")[1].split() for tokens in tokens_of(aspect_tokenizer, encoded)]
-        assert ends == [aspect_tokenizer.tokenize(text) for text in hood["auxiliary"]]
+            assert found == ["[CLS]", *text[: limit - 1 - len(auxiliary)], *auxiliary]
+        assert cut["length"][:] == [min(length, limit) for length in whole["length"]]
+        too_long = sum(length > limit for length in whole["length"])
+        (message,) = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
+        told = f"{too_long} of {len(hood)} texts are longer than {limit} tokens (`max_length`) and were cut"
+        assert message == told and too_long > 0
 
 
 # Prediction
 
 
 class TestTargetedPredictor:
-    TEXTS = (
-        "LOCATION1 is so happy",
-        "the sun of LOCATION2 is very sad , today inLOCATION1 a day of joy today today",
-        "rain LOCATION2",
-        "the home of location - 1 is sick , not LOCATION2",
-    )
-
-    def test_given_targets_replace_those_in_the_text(self, qacg_run):
-        predictor = TargetedPredictor(qacg_run, device="cpu")
-        model = AutoModelForSequenceClassification.from_pretrained(qacg_run)
-        tokenizer = AutoTokenizer.from_pretrained(qacg_run)
-        classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu")
-        texts = ["so happy", *self.TEXTS]
+    def test_given_targets_replace_those_in_the_text(self, qacg):
+        classify = pipeline("targeted-sentiment", model=qacg.model, tokenizer=qacg.tokenizer, device="cpu")
+        texts = [
+            "so happy",
+            "LOCATION1 is so happy",
+            "the sun of LOCATION2 is very sad , today inLOCATION1 a day of joy",
+        ]
         for targets in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
-            for text, items in zip(texts, predictor(texts, targets=targets), strict=True):
-                assert_close(items, classify(text, targets=targets))
+            for text, items in zip(texts, qacg(texts, targets=targets), strict=True):
+                kit.assert_close(items, classify(text, targets=targets))
                 assert [item["target"] for item in items] == [name for name in targets for _ in range(4)]
 
-    def test_errors_name_what_is_known(self, qacg_run, cg_run):
-        predictor = TargetedPredictor(qacg_run, device="cpu")
+    def test_errors_name_what_is_known(self, qacg, cg):
         message = r"text 2 names none of the model's targets \['LOCATION1', 'LOCATION2'\].*'no place'.*pass `targets`"
         with pytest.raises(ValueError, match=message):
-            predictor(["LOCATION1", "no place"])
+            qacg(["LOCATION1", "no place"])
         aspects = r"unknown target 'food': targets are None, aspects \['price', 'anecdotes', 'food',"
         for one, targets, message in (
-            (predictor, ["LOCATION1", "LOCATION3"], r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"),
-            (predictor, "LOCATION1", "`targets` must be a list of names"),  # as the pipeline says
-            (predictor, [], "`targets` must be a list of names, at least one"),
-            (TargetedPredictor(cg_run, device="cpu"), ["food"], aspects),
+            (qacg, ["LOCATION1", "LOCATION3"], r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"),
+            (qacg, "LOCATION1", "`targets` must be a list of names"),  # as the pipeline says
+            (qacg, [], "`targets` must be a list of names, at least one"),
+            (cg, ["food"], aspects),
         ):
             with pytest.raises(ValueError, match=message):
                 one("LOCATION1 is so happy", targets=targets)
@@ -382,7 +299,7 @@ class TestTargetedPredictor:
         with pytest.raises(ValueError, match=message):
             TargetedPredictor(qacg_run, device="cpu", max_length=10)
         with pytest.raises(ValueError, match=message):
-            train(targeted_recipe(aspect_bert, max_length=10), tmp_path / "run", data_dir=corpora)
+            train(kit.targeted_recipe(aspect_bert, max_length=10), tmp_path / "run", data_dir=corpora)
         assert not (tmp_path / "run").exists()
         assert len(TargetedPredictor(qacg_run, device="cpu", max_length=12)("LOCATION1 is so happy")[0]) == 4
         # Without an auxiliary sentence any length will do.
@@ -401,25 +318,24 @@ class TestKindsOfModels:
         ("changes", "message"),
         [
             ({"model_type": None, "model_config": {"auxiliary_sentence": True, "no_such_field": 1}}, "no_such_field"),
-            ({"model_type": None, "model_config": {"aspects": ["a", "b"]}}, "`?model_config.aspects`?"),
-            ({"model_config": {"aspects": ["a", "b"]}}, "`?model_config.aspects`?"),  # they come from the corpus
+            ({"model_type": None, "model_config": {"aspects": ["a"]}}, "`?model_config.aspects`?"),
+            ({"model_config": {"aspects": ["a"]}}, "`?model_config.aspects`?"),  # they come from the corpus
             ({"dataset": "quickstart", **STOCK, "one_model_per_context": True}, "one_model_per_context"),
-            (
-                {"dataset": "quickstart", "model_type": None, "model_config": {"auxiliary_sentence": True}},
-                "auxiliary_sentence",
-            ),
+            ({"dataset": "quickstart", **STOCK, "model_config": {"auxiliary_sentence": True}}, "auxiliary_sentence"),
         ],
     )
     def test_fields_that_do_not_fit(self, changes, message, tmp_path, aspect_bert, corpora):
         with pytest.raises((TypeError, ValueError), match=message):
-            train(targeted_recipe(aspect_bert, **changes), tmp_path / "run", data_dir=corpora)
+            train(kit.targeted_recipe(aspect_bert, **changes), tmp_path / "run", data_dir=corpora)
         assert not (tmp_path / "run").exists()
 
 
 # Files
 
 
-class TestFiles:
+class TestItems:
+    """What a file gets of each text: what is not none."""
+
     TEXTS = (
         "LOCATION2 is so happy today today today today not",
         "so happy and not a place",
@@ -427,55 +343,26 @@ class TestFiles:
         "the home of location - 2 is sick happy",
     )
 
-    @pytest.fixture
-    def predictor(self, pair_run):
-        return TargetedPredictor(pair_run, device="cpu")
-
-    @pytest.fixture
-    def expected(self, predictor) -> list[list[tuple[str, float]]]:
-        """By hand from the results for each text: what is not none."""
-        rows = []
+    @pytest.mark.parametrize("none", ["none", "None"])  # in the spelling of the corpus
+    def test_targets_and_aspects(self, pair_run, none, monkeypatch):
+        predictor = TargetedPredictor(pair_run, device="cpu")
+        expected = []
         for text in self.TEXTS:
-            found = predictor(text)[0] if "ocation" in text.lower() else []
-            kept = [item for item in found if item["label"] != "none"]
-            rows.append([(f"{item['target']}/{item['aspect']}/{item['label']}", item["score"]) for item in kept])
-        assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
-        return rows
+            items = predictor(text)[0] if "ocation" in text.lower() else []
+            kept = [item for item in items if item["label"] != "none"]
+            expected.append([(f"{item['target']}/{item['aspect']}/{item['label']}", item["score"]) for item in kept])
+        assert expected[0] and sum(map(len, expected)) < 4 * 4  # some of the pairs are none, and some are not
+        monkeypatch.setattr(predictor, "labels", [none if name == "none" else name for name in predictor.labels])
+        for items, row in zip(predictor.of_items(self.TEXTS)[0], expected, strict=True):
+            assert [item["label"] for item in items] == [name for name, _ in row]
+            assert [item["score"] for item in items] == pytest.approx([score for _, score in row], abs=1e-5)
+        assert predictor.of_items(["so happy", "a day"])[0] == [[], []]  # no text names a target
 
-    @pytest.mark.parametrize("none", ["none", "None"])
-    def test_none_in_the_spelling_of_the_corpus(self, predictor, expected, monkeypatch, none):
-        names = predictor.labels
-        monkeypatch.setattr(predictor, "labels", [none if name == "none" else name for name in names])
-        assert "none" in names
-        (found,), _ = predictor.of_items(self.TEXTS[:1])
-        assert [(item["label"], item["score"]) for item in found] == expected[0]
-
-    @staticmethod
-    def predicted(predictor, texts, folder: Path) -> list[dict]:
-        write_jsonl(folder / "in.jsonl", [{"n": i, "text": text} for i, text in enumerate(texts)])
-        done = predict_file(predictor, folder / "in.jsonl", folder / "out.jsonl", progress=False)
-        assert done == {"rows": len(texts), "skipped": 0}
-        return [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
-
-    def test_jsonl(self, predictor, expected, tmp_path):
-        found = self.predicted(predictor, self.TEXTS, tmp_path)
-        assert [(row["n"], row["text"]) for row in found] == list(enumerate(self.TEXTS))
-        for row, items in zip(found, expected, strict=True):
-            assert row["predicted_labels"] == [name for name, _ in items]
-            assert row["predicted_scores"] == pytest.approx([score for _, score in items], abs=1e-5)
-        assert found[1]["predicted_labels"] == found[1]["predicted_scores"] == []
-
-    def test_aspects_alone(self, cg_run, tmp_path):
-        predictor = TargetedPredictor(cg_run, device="cpu")
+    def test_aspects_alone(self, cg):
         texts = ["this is happy & not a fear", "a day", "this is sad & not a fear"]
-        found = [row["predicted_labels"] for row in self.predicted(predictor, texts, tmp_path)]
-        for labels, items in zip(found, predictor(texts), strict=True):
-            assert labels == [f"{item['aspect']}/{item['label']}" for item in items if item["label"] != "none"]
-        assert any(found)
-
-    def test_no_text_names_a_target(self, predictor, tmp_path):
-        found = self.predicted(predictor, ["so happy", "a day"], tmp_path)
-        assert [row["predicted_labels"] for row in found] == [[], []]
+        found = [[item["label"] for item in items] for items in cg.of_items(texts)[0]]
+        named = [[f"{i['aspect']}/{i['label']}" for i in items if i["label"] != "none"] for items in cg(texts)]
+        assert found == named and any(found)
 
 
 # The command line
@@ -491,79 +378,67 @@ class TestPredictCommand:
             rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
         return [[target, *row] for target, row in rows.items()]
 
-    def test_one_text_is_a_table_of_targets_and_aspects(self, qacg_run):
-        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
-        output = invoke("predict", qacg_run, self.TEXTS[0], terminal=True)
-        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
-        assert [row[0] for row in cells(output)[1:]] == LOCATIONS
-        assert self.TEXTS[0] not in output
-
-    def test_several_texts_have_their_tables_below_them(self, qacg_run):
-        expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
-        output = invoke("predict", qacg_run, *self.TEXTS, terminal=True)
+    def test_a_table_of_targets_and_aspects_for_each_text(self, qacg_run, qacg):
+        tables = [[["target", *HOOD_ASPECTS], *self.cells_of(items)] for items in qacg(list(self.TEXTS))]
+        alone = kit.invoke("predict", qacg_run, self.TEXTS[0], terminal=True)
+        assert kit.cells(alone) == tables[0] and self.TEXTS[0] not in alone
+        output = kit.invoke("predict", qacg_run, *self.TEXTS, terminal=True)
         first, second = output.split(self.TEXTS[1])
-        assert first.startswith(self.TEXTS[0])
-        for table, items in ((first, expected[0]), (second, expected[1])):
-            assert cells(table) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
+        assert first.startswith(self.TEXTS[0]) and [kit.cells(first), kit.cells(second)] == tables
         lines = f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
-        assert invoke("predict", qacg_run, stdin=lines, terminal=True) == output
+        assert kit.invoke("predict", qacg_run, stdin=lines, terminal=True) == output
 
-    def test_in_a_pipe_each_target_of_a_text_has_a_line(self, qacg_run, cg_run):
-        expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
+    def test_in_a_pipe_each_target_of_a_text_has_a_line(self, qacg_run, qacg, cg_run):
         lines = []
-        for text, items in zip(self.TEXTS, expected, strict=True):
+        for text, items in zip(self.TEXTS, qacg(list(self.TEXTS)), strict=True):
             for target in dict.fromkeys(item["target"] for item in items):
                 own = (item for item in items if item["target"] == target)
                 found = ", ".join(f"{item['aspect']} {item['label']} {item['score']:.2f}" for item in own)
                 lines.append(f"{text}\t{target}\t{found}")
-        assert invoke("predict", qacg_run, *self.TEXTS).splitlines() == lines
-        assert invoke("predict", qacg_run, self.TEXTS[1]).splitlines() == lines[-1:]
-        (line,) = invoke(
-            "predict", cg_run, "this is\thappy"
-        ).splitlines()  # without targets; a tab would be one more column
+        assert kit.invoke("predict", qacg_run, *self.TEXTS).splitlines() == lines
+        assert kit.invoke("predict", qacg_run, self.TEXTS[1]).splitlines() == lines[-1:]
+        # Without targets; a tab would be one more column.
+        (line,) = kit.invoke("predict", cg_run, "this is\thappy").splitlines()
         assert line.split("\t")[0] == "this is happy" and line.count("\t") == 1
 
-    def test_aspects_alone(self, cg_run):
-        (items,) = TargetedPredictor(cg_run, device="cpu")("this is happy & not a fear")
-        header, *rows = cells(invoke("predict", cg_run, "this is happy & not a fear", terminal=True))
-        assert header == FOOD_ASPECTS and rows == [row[1:] for row in self.cells_of(items)] and len(rows) == 1
+    def test_aspects_alone(self, cg_run, cg):
+        (items,) = cg("this is happy & not a fear")
+        table = kit.cells(kit.invoke("predict", cg_run, "this is happy & not a fear", terminal=True))
+        assert table == [FOOD_ASPECTS, self.cells_of(items)[0][1:]]
 
-    def test_targets_can_be_given(self, qacg_run):
-        predictor = TargetedPredictor(qacg_run, device="cpu")
-        for names in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
-            options = [part for name in names for part in ("--target", name)]
-            (items,) = predictor("so happy", targets=names)
-            assert cells(invoke("predict", qacg_run, "so happy", *options, terminal=True))[1:] == self.cells_of(items)
+    def test_targets_can_be_given(self, qacg_run, qacg):
+        (items,) = qacg("so happy", targets=["LOCATION2", "LOCATION1"])
+        options = ("--target", "LOCATION2", "--target", "LOCATION1")
+        table = kit.cells(kit.invoke("predict", qacg_run, "so happy", *options, terminal=True))
+        assert table[1:] == self.cells_of(items)
 
 
 class TestEvaluate:
-    def test_the_figures_of_the_corpus(self, cg_run, corpora):
-        report = report_of(cg_run)
-        found = evaluate(TargetedPredictor(cg_run), "semeval2014", "validation", corpora)
+    def test_the_figures_of_the_corpus(self, cg_run, cg, corpora):
+        report, found = kit.report_of(cg_run), evaluate(cg, "semeval2014", "validation", corpora)
         assert found["rows"] == report["rows"]["validation"] and found["labels"] == list(report["class_counts"])
-        assert_close(found["metrics"]["argmax"], report["runs"][0]["validation"]["argmax"], abs=1e-6)
+        kit.assert_close(found["metrics"]["argmax"], report["runs"][0]["validation"]["argmax"], abs=1e-6)
 
     def test_the_table(self, places_run, places):
         options = ("--dataset", "aspect_files", "--data-dir", places, "--option", "target_column=target", "--all")
-        rows = cells(invoke("evaluate", places_run, *options))
-        expected = {n: v for n, v in report_of(places_run)["runs"][0]["test"]["argmax"].items() if n != "per_label"}
+        rows = kit.cells(kit.invoke("evaluate", places_run, *options))
+        expected = kit.report_of(places_run)["runs"][0]["test"]["argmax"]
+        del expected["per_label"]
         assert rows == [["aspect_files test (16 rows)", "argmax"], *([n, f"{v:.4f}"] for n, v in expected.items())]
+        assert "macro_f1" in expected and not set(expected) & {"strict_accuracy", "accuracy_2way", "precision"}
 
-    def test_what_does_not_fit(self, qacg_run, cg_run, corpora):
-        with pytest.raises(ValueError, match="the labels of sentihood and of the checkpoint differ"):
-            evaluate(TargetedPredictor(cg_run), "sentihood", data_dir=corpora)
+    def test_a_threshold(self, qacg, corpora):
         with pytest.raises(ValueError, match="`threshold` 0.5 .*leave it out"):
-            evaluate(TargetedPredictor(qacg_run), "sentihood", data_dir=corpora, threshold=0.5)
+            evaluate(qacg, "sentihood", data_dir=corpora, threshold=0.5)
 
     def test_own_files(self, places_run, tmp_path):
-        options = ["--dataset", "aspect_files", "--data-dir"]
         # Part of the labels, aspects and targets, and other column names.
-        rows = [row for row in places_rows(40) if row[1:3] == ["sun", "food"]]
+        rows = [row for row in kit.places_rows(40) if row[1:3] == ["sun", "food"]]
         for name in ("train", "test"):
-            write_csv(tmp_path / f"{name}.csv", ["review", "place", "about", "label"], rows)
-        columns = {"text_column": "review", "target_column": "place", "aspect_column": "about"}
-        pairs = [part for key, value in columns.items() for part in ("--option", f"{key}={value}")]
-        result = json.loads(invoke("evaluate", places_run, *options, tmp_path, *pairs, "--json"))
+            kit.write_csv(tmp_path / f"{name}.csv", ["review", "place", "about", "label"], rows)
+        columns = ["text_column=review", "target_column=place", "aspect_column=about"]
+        options = ["--dataset", "aspect_files", "--data-dir", tmp_path, *(f"--option={one}" for one in columns)]
+        result = json.loads(kit.invoke("evaluate", places_run, *options, "--json"))
         assert result["rows"] == len(rows) == 10 and result["labels"] == ["bad", "good"]
         predictor = TargetedPredictor(places_run, device="cpu")
         right = 0
@@ -576,59 +451,36 @@ class TestEvaluate:
         for column, row in ((2, ["so happy", "home", "price", "good"]), (1, ["so happy", "garden", "food", "good"])):
             folder = tmp_path / str(column)
             for name in ("train", "test"):
-                write_csv(folder / f"{name}.csv", PLACES_HEADER, [*places_rows(8), row])
+                kit.write_csv(folder / f"{name}.csv", kit.PLACES_HEADER, [*kit.places_rows(8), row])
             result = argv("evaluate", places_run, "--dataset", "aspect_files", "--data-dir", folder)
             assert result.code == 1
-            assert f"train.csv, line 10: unknown {PLACES_HEADER[column]} '{row[column]}'" in result.err
+            assert f"train.csv, line 10: unknown {kit.PLACES_HEADER[column]} '{row[column]}'" in result.err
 
 
-class TestCompare:
-    def test_significance(self, qacg_run, pair_run):
-        (test,) = json.loads(invoke("compare", pair_run, qacg_run, "--json"))["tests"]
-        first, second = (
-            [
-                SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))] == row["labels"][0]
-                for row in rows_of(run, "test")
-            ]
-            for run in (pair_run, qacg_run)
-        )
-        assert test["only_first"] == sum(a and not b for a, b in zip(first, second, strict=True)) > 0
-        assert test["only_second"] == sum(b and not a for a, b in zip(first, second, strict=True)) > 0
-        means = [report_of(run)["summary"]["test"]["argmax"]["macro_f1"]["mean"] for run in (pair_run, qacg_run)]
-        assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
-        assert test["low"] <= test["difference"] <= test["high"]
-
-    def test_metrics_of_the_corpora(self, qacg_run, cg_run):
-        hood = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc", "accuracy"]
-        food = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
-        for run, names in ((qacg_run, hood), (cg_run, food)):
-            result = json.loads(invoke("compare", run, run, "--json"))
-            assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
+def test_runs_are_compared_by_the_metrics_of_their_corpus(qacg_run, cg_run):
+    hood = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc", "accuracy"]
+    food = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
+    for run, names in ((qacg_run, hood), (cg_run, food)):
+        result = json.loads(kit.invoke("compare", run, run, "--json"))
+        assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
 
 
-class TestConvertCommand:
-    VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sun", "happy", "home", "-", "joy", "fear", "calm")
-
-    @pytest.fixture
-    def reference(self, tmp_path) -> Path:
-        settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
-        weights = absa_weights("shared", dtype=torch.float32)
-        return save_reference(tmp_path / "theirs" / "best.bin", weights, settings, "bert_config.json")
-
-    def test_its_result_predicts(self, reference, tmp_path):
-        (reference.parent / "vocab.txt").write_text("\n".join(self.VOCABULARY) + "\n")
-        names = ["aspects=[joy, fear, calm]", "targets=[home, sun]", "auxiliary_sentence=true"]
-        options = [part for name in names for part in ("--set", name)]
-        output = invoke("convert", reference, tmp_path / "ours", *options).splitlines()
-        assert len(output) == 1  # the tokenizer is there
-        rows = cells(invoke("predict", tmp_path / "ours", "happy sun - home", terminal=True))
-        assert rows[0] == ["target", "joy", "fear", "calm"] and [row[0] for row in rows[1:]] == ["home", "sun"]
-        # The second target, the second aspect.
-        asked = Question("", "", ["happy sun - home", "sun - fear"], 4, "")
-        (outputs,) = plain_outputs(tmp_path / "ours", [asked])
-        best = int(outputs.logits[0].argmax())
-        label = AutoConfig.from_pretrained(tmp_path / "ours").id2label[best]
-        assert rows[2][2] == f"{label} {outputs.logits[0].softmax(-1)[best]:.2f}"
+def test_a_converted_checkpoint_predicts(tmp_path):
+    settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
+    weights = absa_weights("shared", dtype=torch.float32)
+    reference = save_reference(tmp_path / "theirs" / "best.bin", weights, settings, "bert_config.json")
+    vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] sun happy home - joy fear calm".split()
+    (reference.parent / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    names = ["aspects=[joy, fear, calm]", "targets=[home, sun]", "auxiliary_sentence=true"]
+    output = kit.invoke("convert", reference, tmp_path / "ours", *(part for name in names for part in ("--set", name)))
+    assert len(output.splitlines()) == 1  # the tokenizer is there
+    rows = kit.cells(kit.invoke("predict", tmp_path / "ours", "happy sun - home", terminal=True))
+    assert rows[0] == ["target", "joy", "fear", "calm"] and [row[0] for row in rows[1:]] == ["home", "sun"]
+    # The second target, the second aspect.
+    (outputs,) = plain_outputs(tmp_path / "ours", [Question("", "", ["happy sun - home", "sun - fear"], 4, "")])
+    best = int(outputs.logits[0].argmax())
+    label = AutoConfig.from_pretrained(tmp_path / "ours").id2label[best]
+    assert rows[2][2] == f"{label} {outputs.logits[0].softmax(-1)[best]:.2f}"
 
 
 # Sampling by inverse class frequency
@@ -638,73 +490,59 @@ class Captured(Exception):
     pass
 
 
-def trainer_of(recipe, data: Path, tmp_path: Path) -> EmotionTrainer:
-    """The trainer of a recipe, right before it starts."""
-    found = []
+@pytest.mark.parametrize("balanced", [True, False])
+def test_inverse_frequency_sampling(balanced, aspect_bert, corpora, tmp_path, monkeypatch):
+    """Each class is drawn as often as another, and the rows of a class equally often; by default each row comes once."""
+    trainers = []
 
     def stop(self, *arguments, **keywords):
-        found.append(self)
+        trainers.append(self)
         raise Captured
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EmotionTrainer, "train", stop)
-        with pytest.raises(Captured):
-            train(recipe, tmp_path / "run", data_dir=data)
-    return found[0]
-
-
-class TestInverseFrequencySampling:
-    def test_each_class_is_drawn_as_often_as_another(self, aspect_bert, corpora, tmp_path):
-        trainer = trainer_of(targeted_recipe(aspect_bert, inverse_frequency_sampling=True), corpora, tmp_path)
-        labels = trainer.train_dataset["labels"][:]
-        counts = Counter(labels)
-        assert max(counts.values()) > 2 * min(counts.values())
-        drawn: Counter = Counter()
-        epochs = 200
-        for _ in range(epochs):
-            rows = list(trainer._get_train_sampler())
-            assert len(rows) == len(labels)
-            drawn.update(rows)
-        for label, count in counts.items():
-            own = [drawn[i] for i, of in enumerate(labels) if of == label]
-            assert sum(own) / (epochs * len(labels)) == pytest.approx(1 / 3, abs=0.015)  # three deviations: 0.009
-            shares = [number * count / sum(own) for number in own]
-            assert min(shares) > 0.6 and max(shares) < 1.5  # rows of a class equally often
-        # The batches are drawn so; the development part is not.
-        loader = trainer.get_train_dataloader()
-        labels = torch.cat([batch["labels"] for _ in range(20) for batch in loader])
-        assert (torch.bincount(labels) / len(labels)).tolist() == pytest.approx([1 / 3] * 3, abs=0.04)
-        rows = trainer.eval_dataset
-        assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
-        assert rows["length"][:] == sorted(rows["length"][:])
-
-    def test_by_default_each_row_comes_once(self, aspect_bert, corpora, tmp_path):
-        trainer = trainer_of(targeted_recipe(aspect_bert), corpora, tmp_path)
-        assert sorted(trainer._get_train_sampler()) == list(range(128))
+    monkeypatch.setattr(EmotionTrainer, "train", stop)
+    recipe = kit.targeted_recipe(aspect_bert, inverse_frequency_sampling=balanced)
+    with pytest.raises(Captured):
+        train(recipe, tmp_path / "run", data_dir=corpora)
+    (trainer,) = trainers
+    labels = np.array(trainer.train_dataset["labels"][:])
+    epochs = [list(trainer._get_train_sampler()) for _ in range(200 if balanced else 1)]
+    assert {len(rows) for rows in epochs} == {len(labels)}
+    drawn, sizes = np.bincount(np.concatenate(epochs), minlength=len(labels)), np.bincount(labels)
+    if not balanced:
+        assert set(drawn) == {1}
+        return
+    assert max(sizes) > 2 * min(sizes)
+    for label in range(3):
+        own = drawn[labels == label]
+        assert own.sum() / drawn.sum() == pytest.approx(1 / 3, abs=0.015)  # three deviations: 0.009
+        assert own.min() > 0.6 * own.mean() and own.max() < 1.5 * own.mean()
+    # The batches are drawn so; the development part is not.
+    labels = torch.cat([batch["labels"] for _ in range(20) for batch in trainer.get_train_dataloader()])
+    assert (torch.bincount(labels) / len(labels)).tolist() == pytest.approx([1 / 3] * 3, abs=0.04)
+    rows = trainer.eval_dataset
+    assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
+    assert rows["length"][:] == sorted(rows["length"][:])
 
 
 # One model for each context
 
 
 def contexts_recipe(base: Path, arguments: dict | None = None, **changes):
-    return targeted_recipe(base, arguments, **{**STOCK, "one_model_per_context": True, **changes})
+    return kit.targeted_recipe(base, arguments, **{**STOCK, "one_model_per_context": True, **changes})
 
 
-@pytest.fixture(scope="module")
-def files_recipe(aspect_bert):
-    return contexts_recipe(aspect_bert, {"num_train_epochs": 2}, name="single", **FILES)
+# One stock classifier for each target and aspect of one's own files.
+QUICK = {"num_train_epochs": 2}
+contexts_run = trained_run("aspect_bert", contexts_recipe, QUICK, data="places", name="single", **FILES)
+PART_FILES = kit.CHECKPOINT | kit.travelling("pipeline_targeted_sentiment") | {"run.json", "train.log"}
 
 
-@pytest.fixture(scope="module")
-def contexts_run(tmp_path_factory, files_recipe, places) -> Path:
-    """One stock classifier for each target and aspect of one's own files."""
-    output = tmp_path_factory.mktemp("contexts") / "run"
-    with torch_threads(1):
-        train(files_recipe, output, data_dir=places)
-    return output
-
-
-PART_FILES = CHECKPOINT | travelling("pipeline_targeted_sentiment") | {"run.json", "train.log"}
+def example_of(run: Path) -> tuple[str, list]:
+    """The code of the card, and what it prints first."""
+    (code,) = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text("utf-8"), flags=re.DOTALL)
+    printed: list = []
+    exec(code.replace("PATH_OR_REPO", str(run)), {"print": printed.append})
+    return code, printed[0]
 
 
 class TestOneModelPerContext:
@@ -713,19 +551,17 @@ class TestOneModelPerContext:
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
         files = {path.name for path in contexts_run.iterdir() if path.is_file()}
         folders = [contexts_run / name for name in self.CONTEXTS]
-        assert files == RESULTS - {"train.log"} and {*folders} == {
-            path for path in contexts_run.iterdir() if path.is_dir()
-        }
-        assert all(set(files_in(folder)) == PART_FILES for folder in folders)
+        assert files == kit.RESULTS - {"train.log"} and {*folders} == {p for p in contexts_run.iterdir() if p.is_dir()}
+        assert all(set(kit.files_in(folder)) == PART_FILES for folder in folders)
         models = {path.name: AutoModelForSequenceClassification.from_pretrained(path).eval() for path in folders}
         tokenizer = AutoTokenizer.from_pretrained(folders[0])
         # The models have no temperature of their own: that of the run is one over the rows of all.
-        temperature = report_of(contexts_run)["runs"][0]["temperature"]
+        temperature = kit.report_of(contexts_run)["runs"][0]["temperature"]
         assert not any(hasattr(model.config, "calibration_temperature") for model in models.values())
         differing = 0.0
         for split, part in (("validation", "dev"), ("test", "test")):
-            given = places_rows(*PLACES_PARTS[part])
-            for row, (text, target, aspect, label) in zip(rows_of(contexts_run, split), given, strict=True):
+            given = kit.places_rows(*kit.PLACES_PARTS[part])
+            for row, (text, target, aspect, label) in zip(kit.predictions_of(contexts_run, split), given, strict=True):
                 inputs = tokenizer(text, return_tensors="pt")
                 with torch.no_grad():
                     logits = {name: model(**inputs).logits[0] for name, model in models.items()}
@@ -736,12 +572,12 @@ class TestOneModelPerContext:
         assert differing > 1  # rows of another model would show
 
     def test_figures(self, contexts_run):
-        report = report_of(contexts_run)
+        report = kit.report_of(contexts_run)
         (run,) = report["runs"]
         names, parts = ("bad", "good"), run["contexts"]
         right = lambda rows: [[names[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]  # noqa: E731
         for split in ("validation", "test"):
-            expected = np.mean(right(rows_of(contexts_run, split)))
+            expected = np.mean(right(kit.predictions_of(contexts_run, split)))
             assert run[split]["argmax"]["accuracy"] == pytest.approx(expected)
         assert parts == [json.loads((contexts_run / n / "run.json").read_text()) for n in self.CONTEXTS]
         assert [part["seed"] for part in parts] == [42] * 4 and report["contexts"]["aspects"] == ["calm", "food"]
@@ -750,8 +586,9 @@ class TestOneModelPerContext:
         # Each chooses its epoch by the metric on its own rows, which are those of the run.
         mean = np.mean([part["best_dev_metric"] for part in parts])
         assert run["selected_by"] == "accuracy" and run["best_dev_metric"] == pytest.approx(mean)
+        kept = kit.predictions_of(contexts_run, "validation")
         for name, part in zip(self.CONTEXTS, parts, strict=True):
-            rows = [row for row in rows_of(contexts_run, "validation") if row["id"].endswith(name.replace("-", "/"))]
+            rows = [row for row in kept if row["id"].endswith(name.replace("-", "/"))]
             dev = [entry["eval_accuracy"] for entry in part["history"] if "eval_loss" in entry]
             assert part["best_dev_metric"] == max(dev) == pytest.approx(np.mean(right(rows))) and len(dev) == 2
 
@@ -759,22 +596,21 @@ class TestOneModelPerContext:
         """A model knows its context alone."""
         text = "the home is so happy , not the sun"
         ((item,),) = TargetedPredictor(contexts_run / "home-calm", device="cpu")(text)
-        rows = cells(invoke("predict", contexts_run / "home-calm", text, terminal=True))
+        rows = kit.cells(kit.invoke("predict", contexts_run / "home-calm", text, terminal=True))
         assert rows == [["target", "calm"], ["home", f"{item['label']} {item['score']:.2f}"]]
 
     def test_card(self, contexts_run):
         text = (contexts_run / "README.md").read_text(encoding="utf-8")
-        assert (
-            "The stock sequence classifier of transformers over `tiny-bert`, one for each target and aspect." in text
-        )
-        (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-        assert f'"subfolder": "{self.CONTEXTS[0]}"' in code
-        found = []
-        exec(code.replace("PATH_OR_REPO", str(contexts_run)).replace("print(", "keep("), {"keep": found.append})
-        assert found[0][0]["label"] in ("bad", "good")
+        assert "stock sequence classifier of transformers over `tiny-bert`, one for each target and aspect." in text
+        code, found = example_of(contexts_run)
+        assert f'"subfolder": "{self.CONTEXTS[0]}"' in code and found[0]["label"] in ("bad", "good")
 
-    def test_resume_keeps_finished_contexts(self, contexts_run, files_recipe, places, tmp_path, steps, no_plots):
-        fit, output = seeds.fit_model, tmp_path / "run"
+    def test_resume_keeps_finished_contexts(self, contexts_run, aspect_bert, places, tmp_path, steps, no_plots):
+        fit, output, recipe = (
+            seeds.fit_model,
+            tmp_path / "run",
+            contexts_recipe(aspect_bert, QUICK, name="single", **FILES),
+        )
         calls = []
 
         def fail_at_the_third(*arguments):
@@ -786,36 +622,32 @@ class TestOneModelPerContext:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(seeds, "fit_model", fail_at_the_third)
             with pytest.raises(Captured):
-                train(files_recipe, output, data_dir=places)
+                train(recipe, output, data_dir=places)
         assert len(steps) == 8 and not (output / "metrics.json").exists()  # 12 rows in batches of 8, two epochs, twice
-        finished = {name: content for name, content in files_in(output).items() if "/" in name}
+        finished = {name: content for name, content in kit.files_in(output).items() if "/" in name}
         assert {name.split("/")[0] for name in finished} == {"home-calm", "home-food"}
-        with pytest.raises(FileExistsError, match="--resume"):
-            train(files_recipe, output, data_dir=places)
-        train(files_recipe, output, data_dir=places, resume=True)
+        train(recipe, output, data_dir=places, resume=True)
         assert len(steps) == 16
-        after = files_in(output)
+        after = kit.files_in(output)
         assert finished.items() <= after.items()
-        assert set(after) == set(files_in(contexts_run)) - {"training_curve.png", "per_label_f1.png", *REPORTS}
+        assert set(after) == set(kit.files_in(contexts_run)) - {"training_curve.png", "per_label_f1.png", *kit.REPORTS}
         for split in ("validation", "test"):
-            np.testing.assert_allclose(
-                probabilities_of(output, split), probabilities_of(contexts_run, split), atol=1e-5
-            )
-        assert report_of(output)["summary"] == report_of(contexts_run)["summary"]
+            found, expected = (kit.probabilities_of(run, split) for run in (output, contexts_run))
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert kit.report_of(output)["summary"] == kit.report_of(contexts_run)["summary"]
 
     def test_context_guided_models_are_refused(self, aspect_bert):
         with pytest.raises(ValueError, match="`one_model_per_context` is for stock models.*'qacg-bert'"):
-            check_parts(targeted_recipe(aspect_bert, one_model_per_context=True, model_type="qacg-bert"))
+            check_parts(kit.targeted_recipe(aspect_bert, one_model_per_context=True, model_type="qacg-bert"))
 
     @pytest.mark.parametrize("part", ["train", "dev"])
     def test_a_context_without_rows(self, part, aspect_bert, places, tmp_path, no_plots):
         data = tmp_path / "data"
         shutil.copytree(places, data)
-        rows = [row for row in places_rows(*PLACES_PARTS[part]) if row[1:3] != ["sun", "calm"]]
-        write_csv(data / f"{part}.csv", PLACES_HEADER, rows)
+        rows = [row for row in kit.places_rows(*kit.PLACES_PARTS[part]) if row[1:3] != ["sun", "calm"]]
+        kit.write_csv(data / f"{part}.csv", kit.PLACES_HEADER, rows)
         split = {"dev": "validation"}.get(part, part)
-        message = f"`one_model_per_context`: no {split} row for sun-calm"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=f"`one_model_per_context`: no {split} row for sun-calm"):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
         assert not (tmp_path / "run").exists()
 
@@ -825,7 +657,7 @@ class TestOneModelPerContext:
         values = [0.5, None if missing else 0.9, 0.1, 0.2]
 
         def fit_model(task, recipe, seed, *others):
-            return Mock(), Mock(), seed_run(best_dev_metric=values.pop(0))
+            return Mock(), Mock(), kit.seed_run(best_dev_metric=values.pop(0))
 
         monkeypatch.setattr(seeds, "fit_model", fit_model)
         recipe = make_recipe({"name": "contexts", "one_model_per_context": True, **FILES})
@@ -844,12 +676,12 @@ class TestOneModelPerContext:
         assert {path.name for path in output.iterdir() if path.is_dir()} == {"seed-3", "seed-8"}
         best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
         for split in ("validation", "test"):
-            assert rows_of(output, split) == rows_of(output / f"seed-{best}", split)
+            assert kit.predictions_of(output, split) == kit.predictions_of(output / f"seed-{best}", split)
         for seed in (3, 8):
             folders = {path for path in (output / f"seed-{seed}").iterdir() if path.is_dir()}
             assert {path.name for path in folders} == set(self.CONTEXTS)
-            assert all(set(files_in(folder)) == PART_FILES for folder in folders)
-            assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
+            assert all(set(kit.files_in(folder)) == PART_FILES for folder in folders)
+            assert [run["seed"] for run in kit.report_of(output / f"seed-{seed}")["runs"]] == [seed]
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
 
     @pytest.mark.slow
@@ -857,10 +689,10 @@ class TestOneModelPerContext:
         contexts = [(target, aspect) for target in ("sun", "sun-day") for aspect in ("calm", "day-calm")]
         for name in ("train", "dev", "test"):
             rows = [["so happy", *context, label] for context in contexts for label in ("good", "bad")]
-            write_csv(tmp_path / "data" / f"{name}.csv", PLACES_HEADER, rows)
+            kit.write_csv(tmp_path / "data" / f"{name}.csv", kit.PLACES_HEADER, rows)
         train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=tmp_path / "data")
         assert len(list((tmp_path / "run").glob("*/config.json"))) == 4
-        assert all(sum(row["probabilities"]) == pytest.approx(1) for row in rows_of(tmp_path / "run", "test"))
+        np.testing.assert_allclose(kit.probabilities_of(tmp_path / "run", "test").sum(axis=1), 1, atol=1e-6)
 
 
 # The model card
@@ -872,17 +704,12 @@ class TestCard:
         assert {"aspect-based-sentiment-analysis", "hf-emotion", "qacg-bert"} == set(card.data.tags)
         assert card.data.pipeline_tag == "text-classification"
         for text in (
-            "The paper printed for its row “QACG-BERT (auxiliary sentences)”, with its own encoder and split: strict_accuracy 0.809, "
-            "aspect_macro_f1 0.897.",
             "Aspects: general, price, safety, transit-location\n\nTargets: LOCATION1, LOCATION2\n",
             "adds a quasi-attention that can subtract",
             "It reads pairs: the text, and target and aspect in words.",
             "Saeidi et al. 2016",
-            "train 128, validation 68, test 92",
-            "## Labels\n\nnone, positive, negative\n",
             "It knows the aspects above and no others.",
             "the sentiments that annotators read",
-            "## Citation\n\nThe model: Wu and Ong.\n",
             "Texts are cut to 40 tokens",
         ):
             assert text in card.text, text
@@ -894,13 +721,11 @@ class TestCard:
         assert "Aspects: price, anecdotes, food, ambience, service\n" in cg and "Targets:" not in cg
         assert "Pontiki et al. 2014" in cg
 
-    def test_the_example_runs(self, cg_run):
+    def test_the_example_runs(self, cg_run, cg):
         """That of a model without targets; one with targets is run in test_tasks_shared.py."""
-        (code,) = re.findall(r"```python\n(.*?)```", (cg_run / "README.md").read_text(), flags=re.DOTALL)
-        found = []
-        exec(code.replace("PATH_OR_REPO", str(cg_run)).replace("print(", "keep("), {"keep": found.append})
+        code, found = example_of(cg_run)
         (text,) = re.findall(r'^print\(classify\("(.*?)"', code, flags=re.MULTILINE)
-        assert_close(found[0], TargetedPredictor(cg_run, device="cpu")(text)[0])
+        kit.assert_close(found, cg(text)[0])
 
     def test_figures_that_are_undefined(self, cg_run, tmp_path):
         report = RunReport.read(cg_run)
@@ -915,12 +740,12 @@ class TestCard:
 
 
 def described(values: torch.Tensor) -> dict:
-    ordered = values.double()
+    own = values.double().numpy()
     return {
-        "mean": pytest.approx(float(ordered.mean()), abs=1e-6),
-        "std": pytest.approx(float(ordered.std(correction=0)), abs=1e-6),
-        "negative": pytest.approx(sum(value < 0 for value in values.tolist()) / len(values), abs=1e-9),
-        "quartiles": pytest.approx(ordered.quantile(torch.tensor([0.25, 0.5, 0.75]).double()).tolist(), abs=1e-5),
+        "mean": pytest.approx(own.mean(), abs=1e-6),
+        "std": pytest.approx(own.std(), abs=1e-6),
+        "negative": pytest.approx((own < 0).mean(), abs=1e-9),
+        "quartiles": pytest.approx(np.quantile(own, [0.25, 0.5, 0.75]).tolist(), abs=1e-5),
     }
 
 
@@ -929,58 +754,50 @@ class TestContextGuidance:
         asked = [question for question in questions(run, part) if question.label != "none"]
         return plain_outputs(run, asked, output_attentions=True)
 
-    NAMES = {
-        "context_gate": "context_gates",
-        "attention": "attentions",
-        "quasi_attention": "quasi_attentions",
-        "combined_attention": "combined_attentions",
-    }
+    NAMES = ("context_gate", "attention", "quasi_attention", "combined_attention")
 
-    def test_quasi_attention(self, qacg_run, corpora):
-        result = context_guidance(qacg_run, "sentihood", corpora, split="validation", rows=1000)
-        outputs = self.outputs_with_opinions(qacg_run, "dev")
-        assert result["rows"] == len(outputs) == sum(row[3] != "none" for row in sentihood_gold("dev"))
-        assert set(result) == {"rows", "by_layer", *self.NAMES} and set(result["by_layer"]) == {"context_gate"}
-        for name, attribute in self.NAMES.items():
-            values = torch.cat([layer.flatten() for output in outputs for layer in output[attribute]])
+    def check(self, result: dict, layers: dict[str, list[torch.Tensor]], gates: set[str]) -> None:
+        """`layers`: the values of each layer."""
+        assert set(result) == {"rows", "by_layer", *layers}
+        for name, parts in layers.items():
+            values = torch.cat(parts)
             expected = described(values)
             if name == "quasi_attention":
                 inside = [0.25 <= value <= 0.5 for value in values.tolist()]
                 expected["between_0.25_and_0.5"] = pytest.approx(sum(inside) / len(inside), abs=1e-9)
                 assert 0 < sum(inside) < len(inside)
             assert result[name] == expected, name
-        layers = [torch.cat([output.context_gates[i].flatten() for output in outputs]) for i in range(2)]
-        expected = [{name: described(layer)[name] for name in ("mean", "negative")} for layer in layers]
-        assert result["by_layer"]["context_gate"] == expected
-        assert expected[0]["mean"] != result["by_layer"]["context_gate"][1]["mean"]
+        short = lambda values: {part: described(values)[part] for part in ("mean", "negative")}  # noqa: E731
+        assert result["by_layer"] == {name: [short(layer) for layer in layers[name]] for name in gates}
+
+    def test_quasi_attention(self, qacg_run, corpora):
+        result = context_guidance(qacg_run, "sentihood", corpora, split="validation", rows=1000)
+        outputs = self.outputs_with_opinions(qacg_run, "dev")
+        assert result["rows"] == len(outputs) == sum(row[3] != "none" for row in kit.sentihood_gold("dev"))
+        layers = {
+            name: [torch.cat([output[f"{name}s"][layer].flatten() for output in outputs]) for layer in range(2)]
+            for name in self.NAMES
+        }
+        self.check(result, layers, {"context_gate"})
+        first, second = result["by_layer"]["context_gate"]
+        assert first["mean"] != second["mean"]
 
     def test_gates_of_queries_and_keys(self, cg_run, corpora):
         result = context_guidance(cg_run, "semeval2014", corpora, rows=1000)
         gates = [outputs.context_gates for outputs in self.outputs_with_opinions(cg_run)]
         assert result["rows"] == len(gates)
-        assert set(result) == {"rows", "by_layer", "query_gate", "key_gate"}
-        for i, name in enumerate(["query_gate", "key_gate"]):
-            layers = [torch.cat([row[layer][..., i].flatten() for row in gates]) for layer in range(2)]
-            assert result[name] == described(torch.cat(layers))
-            assert result["by_layer"][name] == [
-                {part: described(layer)[part] for part in ("mean", "negative")} for layer in layers
-            ]
+        layers = {
+            name: [torch.cat([row[layer][..., i].flatten() for row in gates]) for layer in range(2)]
+            for i, name in enumerate(["query_gate", "key_gate"])
+        }
+        self.check(result, layers, set(layers))
         assert result["query_gate"]["mean"] != pytest.approx(result["key_gate"]["mean"], abs=1e-3)
 
     def test_a_sample_has_rows_with_an_opinion_only(self, qacg_run, corpora):
         """Which ones depends on the seed."""
-        means = [
-            float(torch.cat([layer.flatten() for layer in outputs.context_gates]).double().mean())
-            for outputs in self.outputs_with_opinions(qacg_run)
-        ]
-        found = [
-            context_guidance(qacg_run, "sentihood", corpora, rows=1, seed=seed)["context_gate"]["mean"]
-            for seed in (0, 1, 2, 0)
-        ]
-        for mean in found:
-            assert min(abs(mean - other) for other in means) < 1e-6
-        assert found[0] == found[3] and len(set(found)) > 1
-        assert context_guidance(qacg_run, "sentihood", corpora, rows=5)["rows"] == 5
+        of_seed = lambda seed: context_guidance(qacg_run, "sentihood", corpora, rows=5, seed=seed)  # noqa: E731
+        first, other, again = map(of_seed, (0, 1, 0))
+        assert first == again != other and first["rows"] == 5
 
     def test_in_the_report(self, qacg_run, corpora, tmp_path, monkeypatch):
         run = shutil.copytree(qacg_run, tmp_path / "run")
@@ -992,7 +809,7 @@ class TestContextGuidance:
             edges, counts = np.array(values["edges"]), np.array(values["counts"])
             assert len(edges) == 51 and len(counts) == 50
             assert counts[edges[1:] <= 0].sum() / counts.sum() == pytest.approx(guidance[name]["negative"], abs=1e-3)
-        assert set(result["aspects"]) == set(SENTIHOOD_CUES)
+        assert set(result["aspects"]) == set(kit.SENTIHOOD_CUES)
         assert (run / "analysis" / "context_guidance.svg").is_file()
         assert "Gates and attentions" in (run / "report.html").read_text(encoding="utf-8")
         monkeypatch.setattr("hf_emotion.reports.analyze._figures", lambda *arguments: {})
