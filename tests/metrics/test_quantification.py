@@ -16,27 +16,26 @@ def several() -> ValidationCounts:
     return ValidationCounts.of(gold, probabilities, ["joy", "fear"], [0.5, 0.5])
 
 
-def one_label(rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """Errors M (gold, predicted) of three classes, and the classes of validation rows."""
-    rates = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.25, 0.7]])
-    return rates, np.repeat([0, 1, 2], rows // 3)
+RATES = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.25, 0.7]])  # errors (gold, predicted) of three classes
 
 
-def draw(gold: np.ndarray, rates: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """(N, C) probabilities whose largest one errs as `rates` say."""
-    answers = np.array([generator.choice(3, p=rates[g]) for g in gold])
+def draw(gold: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """(N, C) probabilities whose largest one errs as `RATES` say."""
+    answers = np.array([generator.choice(3, p=RATES[g]) for g in gold])
     probabilities = np.full((len(gold), 3), 0.2)
     probabilities[np.arange(len(gold)), answers] = 0.6
     return probabilities
 
 
-class TestCounts:
+class TestCorrection:
     def test_several_labels(self):
         counts = several()
         assert counts.rows.tolist() == [[6, 4], [4, 6]]
         assert counts.chosen.tolist() == [[1, 3], [0, 6]]
         np.testing.assert_allclose(counts.means, [[(0.7 + 5 * 0.3) / 6, (3 * 0.9 + 0.1) / 4], [0.2, 0.8]])
         assert counts.deviations[0, 1] == pytest.approx(np.std([0.9, 0.9, 0.9, 0.1]))
+        again = ValidationCounts.from_dict(json.loads(json.dumps(counts.to_dict())))
+        assert again.labels == ["joy", "fear"] and again.chosen.tolist() == [[1, 3], [0, 6]]
 
     def test_one_label_leaves_out_rows_without_a_label(self):
         probabilities = np.array([[0.7, 0.3], [0.4, 0.6], [0.1, 0.9], [0.5, 0.5]])
@@ -45,29 +44,17 @@ class TestCounts:
         assert counts.chosen.tolist() == [[1, 1], [0, 1]]
         np.testing.assert_allclose(counts.means, [[0.55, 0.45], [0.1, 0.9]])
 
-    def test_json(self):
-        again = ValidationCounts.from_dict(json.loads(json.dumps(several().to_dict())))
-        assert again.labels == ["joy", "fear"]
-        assert again.chosen.tolist() == [[1, 3], [0, 6]]
-
-
-class TestCorrection:
-    def test_adjusted_count_by_hand(self):
+    def test_counts_by_hand(self):
         # 40 of 100 rows are chosen: (0.4 - 1/6) / (3/4 - 1/6) = 0.4
         found = estimates(Observed(100, np.array([40, 50])), several(), "adjusted")[0]
         np.testing.assert_allclose(found, [0.4, 0.5])
-
-    def test_probabilistic_count_by_hand(self):
-        counts = several()
-        means = np.array([0.5, 0.5])
-        found = estimates(Observed(100, np.zeros(2), 100 * means, 100 * means), counts, "probabilistic")[0]
+        sums = np.array([50, 50])
+        found = estimates(Observed(100, np.zeros(2), sums, sums), several(), "probabilistic")[0]
         without, having = (0.7 + 1.5) / 6, 2.8 / 4
         np.testing.assert_allclose(found, [(0.5 - without) / (having - without), 0.5])
 
-    def test_shares_stay_between_0_and_1(self):
-        found = estimates(Observed(100, np.array([1, 100])), several(), "adjusted")
-        assert found[0].tolist() == [0, 1]
-        assert np.nanmin(found) == 0 and np.nanmax(found) == 1
+        found = estimates(Observed(100, np.array([1, 100])), several(), "adjusted")  # shares stay between 0 and 1
+        assert found[0].tolist() == [0, 1] and np.nanmin(found) == 0 and np.nanmax(found) == 1
 
     def test_a_label_that_the_model_cannot_tell_has_no_share(self):
         gold, probabilities = np.array([[1], [1], [0], [0]]), np.array([[0.1], [0.2], [0.8], [0.1]])
@@ -77,10 +64,10 @@ class TestCorrection:
     @pytest.mark.parametrize("method", ["adjusted", "probabilistic"])
     def test_classes_are_corrected_together(self, method):
         generator = np.random.default_rng(0)
-        rates, gold = one_label()
-        counts = ValidationCounts.of(gold, draw(gold, rates, generator), ["a", "b", "c"])
+        gold = np.repeat([0, 1, 2], 1000)
+        counts = ValidationCounts.of(gold, draw(gold, generator), ["a", "b", "c"])
         truth = np.array([0.1, 0.3, 0.6])
-        answers = draw(generator.choice(3, 20_000, p=truth), rates, generator)
+        answers = draw(generator.choice(3, 20_000, p=truth), generator)
         chosen = np.bincount(answers.argmax(axis=1), minlength=3)
         found = estimates(Observed(20_000, chosen, answers.sum(axis=0), (answers**2).sum(axis=0)), counts, method)
         assert np.abs(chosen / 20_000 - truth).max() > 0.07  # the plain count is wrong
@@ -105,10 +92,8 @@ class TestIntervals:
         for stream in range(200):
             parts = []
             for rows, share in ((400, 0.1), (2000, 0.3)):
-                gold = generator.random((rows, 1)) < share
-                parts.append(
-                    (gold.astype(int), 1 / (1 + np.exp(-(2.0 * gold - 1 + generator.normal(size=gold.shape)))))
-                )
+                gold = (generator.random((rows, 1)) < share).astype(int)
+                parts.append((gold, 1 / (1 + np.exp(1 - 2.0 * gold - generator.normal(size=gold.shape)))))
             (known, scored), (gold, scores) = parts
             counts = ValidationCounts.of(known, scored, ["a"], [0.5])
             observed = Observed(2000, (scores > 0.5).sum(axis=0), scores.sum(axis=0), (scores**2).sum(axis=0))
@@ -122,9 +107,7 @@ class TestIntervals:
 
     def test_groups_share_the_validation_errors(self):
         """Two groups of a million rows with 30 and 20 % chosen: their difference is far surer than each share."""
-        a, b = (
-            estimates(Observed(10**6, np.array([k, k])), several(), "adjusted", s)
-            for s, k in ((1, 300_000), (2, 290_000))
-        )
+        groups = enumerate((300_000, 290_000))
+        a, b = (estimates(Observed(10**6, np.array([k, k])), several(), "adjusted", stream) for stream, k in groups)
         width = lambda samples: float(np.subtract(*interval(samples)[::-1])[0])  # noqa: E731
         assert width(a - b) < 0.3 * width(a)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
-from toolkit_helpers import recipe_for, torch_threads
+from toolkit_helpers import recipe_for
 from transformers import AutoTokenizer
 
 from hf_emotion import Predictor, train
@@ -59,11 +59,10 @@ def test_names_for_what_people_use():
     assert all(name.isascii() or name == "piñata" for name in names.values())
 
 
-def test_a_training_with_names_answers_and_explains(base_bert, tmp_path):
-    with torch_threads(1):
-        train(recipe_for(base_bert, {"max_steps": 1}, emoji_names=True), tmp_path / "run")
-        predictor = Predictor(tmp_path / "run")
-        found = predictor.probabilities(["a day 😭", "a day loudly crying face"])
-        assert abs(found[0] - found[1]).max() < 1e-6
-        (heat,) = explain(predictor, "a day 😭").maps
+def test_a_training_with_names_answers_and_explains(base_bert, tmp_path, single_thread):
+    train(recipe_for(base_bert, {"max_steps": 1}, emoji_names=True), tmp_path / "run")
+    predictor = Predictor(tmp_path / "run")
+    found = predictor.probabilities(["a day 😭", "a day loudly crying face"])
+    assert abs(found[0] - found[1]).max() < 1e-6
+    (heat,) = explain(predictor, "a day 😭").maps
     assert heat.columns == ["a", "day", "😭"]

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from runtime_sentences import FOREIGN
 from served import running
 from toolkit_helpers import invoke, recipe_for, torch_threads, write_csv
 from transformers import BertConfig, XmodConfig
@@ -24,10 +23,29 @@ from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 pytest_plugins = ["toolkit_fixtures"]
 
 ENGLISH = "I never thought that this would make me so happy."
+# Of our own; most hold words that English has, too: "in", "is", "to", "we", "on".
+FOREIGN = {
+    "af": "Ek is so bly dat jy gekom het.",
+    "da": "Det er for sent at gøre noget nu.",
+    "de": "Das war sehr traurig.",
+    "fi": "Olen niin surullinen tänään, en jaksa enää.",
+    "id": "Saya sangat senang kamu datang hari ini.",
+    "it": "I miei amici non sono venuti alla festa.",
+    "ja": "今日はとても悲しい一日だった。",
+    "nl": "We zijn in de stad en het is heel druk.",
+    "pl": "I co ja mam z tym teraz zrobić?",
+    "ro": "Nu pot să cred că ai venit azi.",
+    "ru": "Это было очень грустно, мой друг.",
+    "sv": "Han sa att han inte ville komma.",
+    "zh": "我今天非常难过而且很孤单啊",
+}
+
+TEXTS = [ENGLISH, FOREIGN["de"], "so happy", FOREIGN["fi"]]
+FOUND = [None, "de", None, "fi"]
 
 
-def is_foreign(texts) -> np.ndarray:
-    return foreign_languages(list(texts), ["en"]).astype(bool)
+def foreign_share(texts, language: str = "en") -> float:
+    return foreign_languages(list(texts), [language]).astype(bool).mean()
 
 
 class TestDetection:
@@ -42,66 +60,54 @@ class TestDetection:
         texts = [*short, "1 2 3 4 5 6 7 8 9 10", "xkcd qwfp zxcv brst ghjk lmnp"]
         assert foreign_languages(texts, ["en"]).tolist() == [None] * 7
 
-    def test_no_languages_and_no_texts(self, monkeypatch):
-        monkeypatch.setattr(languages, "identifier", None)  # nobody asks
-        assert foreign_languages([FOREIGN["de"]] * 2, []).tolist() == [None, None]
-        assert foreign_languages([], ["en"]).shape == (0,)
-
-    def test_rows_of_the_same_text_and_the_beginning_of_a_long_one(self, monkeypatch):
-        asked = []
-        real = languages.identifier()
+    def test_what_is_asked(self, monkeypatch):
+        """Once for rows of the same text, and the beginning of a long one."""
+        asked, real = [], languages.identifier()
         watched = SimpleNamespace(classify=lambda text: asked.append(len(text)) or real.classify(text))
         monkeypatch.setattr(languages, "identifier", lambda: watched)
         found = foreign_languages([FOREIGN["de"], FOREIGN["fi"] * 1000, FOREIGN["de"]], ["en"])
         assert found.tolist() == ["de", "fi", "de"]
         assert sorted(asked) == [len(FOREIGN["de"]), languages.CHARACTERS]
+        monkeypatch.setattr(languages, "identifier", None)  # without languages or texts nothing
+        assert foreign_languages([FOREIGN["de"]] * 2, []).tolist() == [None, None]
+        assert foreign_languages([], ["en"]).shape == (0,)
 
-    def test_everyday_sentences(self):
+    def test_everyday_sentences_and_the_corpus_of_languages(self):
         texts = [text for part in load_dataset_for("everyday").values() for text in part["text"]]
-        assert len(texts) > 500 and is_foreign(texts).mean() < 0.01
-
-    def test_the_corpus_of_languages(self):
+        assert len(texts) > 500 and foreign_share(texts) < 0.01
         for language in ("de", "es", "fr", "pt", "ru"):
             rows = load_dataset_for("languages", language=language)["test"]["text"]
             long = [text for text in rows if len(text.split()) >= 4]
             assert len(long) > 75
             assert np.mean(foreign_languages(long, ["en"]) == language) > 0.9
-            assert foreign_languages(long, [language]).astype(bool).mean() < 0.03
-        assert not is_foreign(load_dataset_for("languages", language="en")["test"]["text"]).any()
+            assert foreign_share(long, language) < 0.03
+        assert foreign_share(load_dataset_for("languages", language="en")["test"]["text"]) == 0
 
     def test_ordinary_english_does_not_load_the_library(self):
         code = (
             "import sys; from hf_emotion.runtime.languages import foreign_languages\n"
-            f"foreign_languages([{ENGLISH!r}, 'Thanks a lot!', 'hahaha'], ['en'])\n"
-            "print([name for name in ('py3langid', 'torch', 'transformers') if name in sys.modules])\n"
-            f"foreign_languages([{FOREIGN['de']!r}], ['en'])\n"
-            "print([name for name in ('py3langid', 'torch', 'transformers') if name in sys.modules])"
+            f"for texts in ([{ENGLISH!r}, 'Thanks a lot!', 'hahaha'], [{FOREIGN['de']!r}]):\n"
+            "    foreign_languages(texts, ['en'])\n"
+            "    print([name for name in ('py3langid', 'torch', 'transformers') if name in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.split("\n")[:2] == ["[]", "['py3langid']"]
 
 
 class TestLanguagesOfAModel:
-    def test_codes(self):
+    def test_of_recipes(self, tmp_path):
         check_languages([])
         check_languages(["en", "de", "pt"])
         for code in ("jp", "english", "EN", "zxx"):
-            with pytest.raises(
-                ValueError, match=f"`languages` takes ISO 639-1 codes, .* got '{code}': known are af, "
-            ):
+            message = f"`languages` takes ISO 639-1 codes, .* got '{code}': known are af, "
+            with pytest.raises(ValueError, match=message):
                 check_languages(["en", code])
-
-    def test_a_recipe(self, tmp_path):
         assert load_recipe("ready/goemotions").languages == load_recipe("ready/reviews").languages == ["en"]
-        assert load_recipe("quickstart").languages == []
-        assert load_recipe("quickstart", ["languages=[en, de]"]).languages == ["en", "de"]
         with pytest.raises(ValueError, match="quickstart.yaml: `languages` takes ISO 639-1 codes"):
             load_recipe("quickstart", ["languages=[jp]"])
-
-    def test_a_task_that_has_none(self, tmp_path):
-        recipe = load_recipe("quickstart_replies", ["languages=[en]"])
+        # A task that has none.
         with pytest.raises(ValueError, match="`languages` does not fit a training of emotional-response"):
-            train(recipe, tmp_path / "run")
+            train(load_recipe("quickstart_replies", ["languages=[en]"]), tmp_path / "run")
 
     def test_kept_in_a_configuration(self):
         config = BertConfig()
@@ -111,16 +117,10 @@ class TestLanguagesOfAModel:
         assert languages_of(BertConfig.from_dict(config.to_dict())) == ["en"]
         set_languages(config, [])  # trained further
         assert languages_of(config) == []
-
-    def test_a_model_with_a_field_of_that_name(self):
-        config = XmodConfig(languages=("en_XX", "de_DE"))
+        config = XmodConfig(languages=("en_XX", "de_DE"))  # a field of that name for something else
         assert languages_of(config) == []
         set_languages(config, ["en"])
         assert config.languages == ("en_XX", "de_DE")
-
-
-TEXTS = [ENGLISH, FOREIGN["de"], "so happy", FOREIGN["fi"]]
-FOUND = [None, "de", None, "fi"]
 
 
 def check_message(caplog, counts: str) -> None:
@@ -130,7 +130,6 @@ def check_message(caplog, counts: str) -> None:
 
 class TestPredictions:
     def test_of_a_trained_model(self, base_bert, tmp_path, caplog):
-        """In the training, and then for texts, files, lines of stdin and behind a service."""
         for part in ("train", "dev", "test"):
             rows = [[text, "joy"] for text in TEXTS] + [[f"so sad {i}", "sadness"] for i in range(20)]
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
@@ -145,17 +144,15 @@ class TestPredictions:
             assert predictor.predict(TEXTS * 2)[1].language.tolist() == FOUND * 2
             check_message(caplog, "4 of 8 texts")
         caplog.clear()
-        write_csv(tmp_path / "in.csv", ["text"], [[text] for text in [*TEXTS, ""]])
-        output = tmp_path / "out.csv"
-        predict_file(predictor, tmp_path / "in.csv", output, on_bad_rows="skip", rows_per_part=2, progress=False)
+        output, rows = tmp_path / "out.csv", [[text] for text in [*TEXTS, ""]]
+        source = write_csv(tmp_path / "in.csv", ["text"], rows)
+        predict_file(predictor, source, output, on_bad_rows="skip", rows_per_part=2, progress=False)
         check_message(caplog, "2 of 5 texts")
         found = [line.rpartition(",")[2] or None for line in output.read_text().splitlines()[1:]]
         assert found == [*FOUND, None]
-        for stdin in (None, "\n".join(TEXTS) + "\n"):
-            printed = invoke("predict", run, *(TEXTS if stdin is None else ()), "--json", stdin=stdin)
-            rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-            assert [row["language"] for row in rows] == FOUND
-            assert list(rows[0]) == ["text", "labels", "truncated", "unknown", "language"]
+        for given, stdin in ((TEXTS, None), ((), "\n".join(TEXTS) + "\n")):
+            printed = map(json.loads, invoke("predict", run, *given, "--json", stdin=stdin).splitlines())
+            assert [row["language"] for row in printed] == FOUND
         caplog.clear()
         with running([run]) as (address, app):
             _, unread = RemotePredictor(Client(address)).predict(TEXTS)

