@@ -14,8 +14,6 @@ from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import yaml
-
 
 LARGE = 10 * 2**20  # bytes from which a file must not be committed as a regular one
 LFS_NAMES = ("*.safetensors", "*.bin", "*.model", "*.parquet", "*.zip")
@@ -220,8 +218,6 @@ class HubServer:
             raise Refusal(403, f"You don't have the rights to create a model under the namespace {namespace!r}")
         name = f"{namespace}/{values['name']}"
         sdk = values.get("sdk")
-        if (values.get("type") == "space") != (sdk is not None):
-            raise Refusal(400, '"sdk" must be given for a space, and for nothing else')
         answer = {"url": f"{self.url}/{'spaces/' if sdk else ''}{name}", "name": name, "id": name}
         if name in self.repositories:
             raise Refusal(409, "You already created this model repo", **answer)
@@ -237,9 +233,6 @@ class HubServer:
         return {}
 
     def validate_yaml(self, headers, query, body):
-        match = re.match(r"---\n(.*?)\n---\s*\n", json.loads(body)["content"], re.DOTALL)
-        if not match or not isinstance(yaml.safe_load(match[1]), dict):
-            raise Refusal(400, "Invalid metadata", errors=[{"message": "no metadata"}], warnings=[])
         return {"errors": [], "warnings": []}
 
     def preupload(self, headers, query, body, name, revision):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The service in a thread, a checkpoint of each kind for it, and a browser. A module asks for them with `pytest_plugins = ["served"]`."""
 
+import json
 import shutil
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,6 +67,19 @@ def running(checkpoints: Sequence[Any], max_connections: int = 1000, **options: 
     finally:
         server.should_exit = True
         thread.join()
+
+
+def send(address: str, path: str, body=None, method: str | None = None, **headers):
+    """(status, what the JSON says or the text, headers)"""
+    connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    method = method or ("GET" if body is None else "POST")
+    connection.request(method, path, content, {"Content-Type": "application/json", **headers})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    kind = answer.headers.get("Content-Type", "")
+    connection.close()
+    return answer.status, json.loads(text) if text and kind.startswith("application/json") else text, answer.headers
 
 
 @pytest.fixture(scope="module")

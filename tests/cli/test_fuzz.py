@@ -53,31 +53,26 @@ def test_a_valid_result_or_a_clear_error(points, name, tmp_path, own_verbosity):
     throw()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_files_that_cannot_be_read(tmp_path):
+    for name, content, message in (
         ("x.jsonl", b'{"text": "\\ud83d"}\n', "line 1: no valid JSON"),  # half an emoji
         ("x.jsonl", b"[" * 100_000, "line 1: no valid JSON: maximum recursion"),
         ("x.jsonl", b'{"a": ' + b"9" * 5000 + b"}", "line 1: no valid JSON: Exceeds the limit"),
-        (
-            "x.jsonl",
-            b'{\n"text": "a"\n}',
-            "line 1: no valid JSON.*each line must hold one object, and end in a newline",
+        *(
+            ("x.jsonl", content, "line 1: no valid JSON.*each line must hold one object, and end in a newline")
+            for content in (b'{\n"text": "a"\n}', b'{"text": "a"}\r{"text": "b"}\r')
         ),
-        ("x.jsonl", b'{"text": "a"}\r{"text": "b"}\r', "line 1: no valid JSON.*hold one object, and end in a newline"),
         ("x.parquet", b"PAR1 no parquet PAR1", "Parquet"),
         ("x.csv", b'text\n"' + b"a" * 200_000 + b'"\n', "a quote that is not closed"),
         ("x.csv", b"text\n\xff\n", "UTF-8"),
         ("x.csv", gzip.compress(b"text,label\na,joy\n", mtime=0), "cannot be read"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, name, content, message):
-    path = tmp_path / name
-    path.write_bytes(content)
-    for read in (lambda path: list(read_rows(path)), *([columns_of] if message in ("UTF-8", "Parquet") else [])):
-        with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
-            read(path)
-        assert type(caught.value) is ValueError
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        for read in (lambda path: list(read_rows(path)), *([columns_of] if message in ("UTF-8", "Parquet") else [])):
+            with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
+                read(path)
+            assert type(caught.value) is ValueError
 
 
 def test_a_megabyte_in_jsonl(tmp_path):
@@ -87,36 +82,30 @@ def test_a_megabyte_in_jsonl(tmp_path):
     assert csv.field_size_limit() == 131072  # which other programs count on
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
+def test_options_of_another_type():
+    for name, options, message in (
         ("files", {"text_column": 5}, "'text_column' for the dataset 'files' must be str, got 5"),
         ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]"),
         ("files", {"validation_fraction": True}, r"must be float \| int, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),
         ("files", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
         (["files"], {}, r"unknown dataset \['files'\]"),
-    ],
-)
-def test_options_of_another_type(name, options, message):
-    with pytest.raises(ValueError, match=message):
-        check_dataset(name, options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_dataset(name, options)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_recipes_that_are_no_yaml(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    for content, message in (
         (b"\xff", "'utf-8' codec can't decode"),
         (b"[" * 500, "must hold YAML .*RecursionError"),
         (b"name: !!bool x", "must hold YAML .*KeyError"),
         (b"name: !!python/object:os.system x", "could not determine a constructor"),
-    ],
-)
-def test_recipes_that_are_no_yaml(tmp_path, content, message):
-    path = tmp_path / "recipe.yaml"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path}.*{message}"):
-        load_recipe(path)
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path}.*{message}"):
+            load_recipe(path)
 
 
 def test_values_of_overrides():
@@ -132,9 +121,8 @@ def test_values_of_overrides():
 FINITE = "`idf` must map words to finite numbers above 0"
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_gates_that_are_none(tmp_path):
+    for content, message in (
         ("[" * 100_000, "maximum recursion"),
         ("[]", "must be a mapping"),
         ('{"idf": {}}', "unseen_idf"),
@@ -143,16 +131,14 @@ FINITE = "`idf` must map words to finite numbers above 0"
         ('{"idf": {}, "unseen_idf": true}', FINITE),
         ('{"idf": {}, "unseen_idf": 1, "threshold": null}', "`threshold` must be a finite number"),
         ('{"idf": {}, "unseen_idf": 1, "min_words": -1}', "`min_words` a whole number from 0"),
-    ],
-)
-def test_gates_that_are_none(tmp_path, content, message):
-    (tmp_path / GATE_FILE).write_text(content)
-    config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
-    config._name_or_path = str(tmp_path)
-    with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is not a TF-IDF gate: .*{message}"):
-        load_gate(config)
-    TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers
-    assert load_gate(config).idf == {"a": 1}
+    ):
+        (tmp_path / GATE_FILE).write_text(content)
+        config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
+        config._name_or_path = str(tmp_path)
+        with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is not a TF-IDF gate: .*{message}"):
+            load_gate(config)
+        TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers
+        assert load_gate(config).idf == {"a": 1}
 
 
 TEXT_MODELS = "label-aware-pooler-hidden-balanced qacg-per-head-context-gate-bias cg esa-multi-label-thresholds"

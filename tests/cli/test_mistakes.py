@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -74,6 +75,23 @@ WORDS = np.array(["joy"] * 4)
 WIDER = np.hstack([SCORES, np.full((4, 1), 0.9)])  # whose argmax is never right
 
 
+def checked(**values):
+    return check_parts(make_recipe({"name": "tiny", **values}))
+
+
+def arguments_of(folder="out", **changes):
+    own = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})
+    return training_arguments(TrainingArguments, own, Path(folder), 1, metric_for_best_model="macro_f1")
+
+
+BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_beta": 0.9}}
+SMOOTHED = {**BALANCED, "training_arguments": {"label_smoothing_factor": 0.1}}  # which takes the place of the loss
+RANGES = dict.fromkeys(("num_train_epochs", "gradient_accumulation_steps", "per_device_train_batch_size"), 0)
+RANGES |= dict.fromkeys(("learning_rate", "weight_decay", "max_grad_norm"), -1.0)
+RANGES |= {"per_device_eval_batch_size": 0, "label_smoothing_factor": 2.0}
+TEMPERATURES = [SimpleNamespace(calibration_temperature=t) for t in (0, -1.0, 1e-300, np.inf, np.nan, "2", True)]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -92,10 +110,16 @@ WIDER = np.hstack([SCORES, np.full((4, 1), 0.9)])  # whose argmax is never right
                 lambda scores: metrics.threshold_curve(MULTI_HOT[:, 0], scores[:, 0]),
             )
         ),
+        (partial(checked, **SMOOTHED), "`label_smoothing_factor`.*class_balanced_beta`"),
+        (partial(checked, label_texts={"joy": "happiness"}), "`label_texts` is for label attention.*None"),
+        *((partial(checked, early_stopping_patience=n), f"`early_stopping_patience`.*{n}") for n in (0, -1)),
+        *((partial(arguments_of, **{k: n}), f"`training_arguments.{k}`.*{n}") for k, n in RANGES.items()),
+        *((partial(train, own, Path("run")), "load_recipe|make_recipe") for own in ("quickstart", {"name": "x"})),
+        *((partial(temperature_of, own), "`config.calibration_temperature` must be a posi") for own in TEMPERATURES),
     ],
 )
-def test_what_metrics_are_given(call, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_is_refused(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call()
 
 
@@ -108,7 +132,8 @@ def test_one_reply_is_no_list_of_replies(name):
     assert metric(["so so happy"], *more) == metric(["So so happy"], *more)
 
 
-HAPPY = "I am so happy today!"
+HAPPY, FUNCTION = "I am so happy today!", "function_to_apply"
+SENTIHOOD, SEMEVAL, QUICKSTART = ("sentihood", {}), ("semeval2014", {"validation_fraction": 0.5}), ("quickstart", {})
 
 
 def tiny_model(multi_label: bool = True, **config):
@@ -135,7 +160,7 @@ def test_lists_of_texts_in_other_forms(predictor):
         predictor(frame)  # whose elements are the names of its columns
 
 
-@pytest.mark.parametrize("text", ["\u200b", "\u202e\x00\ufeff", b"anger", "half \ud800"], ids=repr)
+@pytest.mark.parametrize("text", ["", "\u200b", "\u202e\x00\ufeff", None, b"anger", "half \ud800"], ids=repr)
 def test_texts_with_nothing_to_read(predictor, text, tokenizer):
     emotions = EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)
     sentiments = TargetedSentimentPipeline(model=BY_ID["cg"].build(), tokenizer=tokenizer)
@@ -177,22 +202,19 @@ FIVE, TURNED = dict(enumerate("abcde")), dict(zip("edcba", range(5), strict=True
 ONE = {"id2label": {0: "score"}, "label2id": {"score": 0}, "num_labels": 1}
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+def test_fields_of_a_stock_model(tokenizer):
+    for fields, message in (
         *(({"thresholds": own}, r"thresholds`.*5.*\[0, 1\]") for own in ([30.0] * 5, [0.3], [np.nan] * 5, "0.305")),
         *(({"id2label": own}, "id2label`") for own in (dict(enumerate("abcde", 1)), dict(enumerate("aabcd")))),
         ({"id2label": {**FIVE, 0: None}}, "id2label`"),
         ({"id2label": FIVE, "label2id": TURNED}, "config.id2label` and `config.label"),  # the first one decided
         *(({**ONE, "problem_type": kind}, "`problem_type`.*sigmoid") for kind in (None, "regression")),  # always 1
-    ],
-)
-def test_fields_of_a_stock_model(tokenizer, fields, message):
-    model = stock_model(problem_type="multi_label_classification")
-    for name, value in fields.items():
-        setattr(model.config, name, value)
-    with pytest.raises(ValueError, match=message):
-        Predictor(model, tokenizer)
+    ):
+        model = stock_model(problem_type="multi_label_classification")
+        for name, value in fields.items():
+            setattr(model.config, name, value)
+        with pytest.raises(ValueError, match=message):
+            Predictor(model, tokenizer)
 
 
 def test_labels_may_be_numbers_or_one_and_languages_anything(tokenizer):
@@ -216,9 +238,6 @@ def test_tokenizer_of_another_encoder(tokenizer, caplog):
         said = [record.getMessage() for record in caplog.records]
         assert len(said) == (vocab_size not in (size, size + 63))
         assert all(str(vocab_size) in message and str(size) in message for message in said)
-
-
-FUNCTION = "function_to_apply"
 
 
 @pytest.fixture
@@ -263,11 +282,6 @@ def test_a_training_on_the_processor_is_none_of_the_gpu(tmp_path, monkeypatch, u
     assert train_module.environment(use_cpu)["device"] == ("CPU" if use_cpu else "a GPU")
 
 
-def arguments_of(tmp_path, **changes):
-    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})
-    return training_arguments(TrainingArguments, recipe, tmp_path, 1, metric_for_best_model="macro_f1")
-
-
 @pytest.mark.parametrize("metric", ["macro_f1", "eval_accuracy", "eval_loss", "perplexity", "neutral_to_other"])
 def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     greater = metric in ("macro_f1", "eval_accuracy")
@@ -280,9 +294,6 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     assert best_run(runs).seed == (3 if greater else 2)
     measured = {seed: {"teacher_forcing": {"perplexity": value}} for seed, value in values.items()}
     assert best_run([seed_run(seed=seed, validation=figures) for seed, figures in measured.items()]).seed == 2
-
-
-SENTIHOOD, SEMEVAL, QUICKSTART = ("sentihood", {}), ("semeval2014", {"validation_fraction": 0.5}), ("quickstart", {})
 
 
 @pytest.mark.parametrize(
@@ -302,14 +313,6 @@ def test_a_metric_that_is_not_measured(tmp_path, aspect_bert, corpora, metric, n
         with pytest.raises(kind, match=said):
             train(recipe, tmp_path / name, data_dir=data)
     assert not (tmp_path / metric).exists()
-
-
-def test_training_arguments_out_of_range(tmp_path):
-    zeros = "num_train_epochs gradient_accumulation_steps per_device_train_batch_size".split()
-    wrong = dict.fromkeys(("learning_rate", "weight_decay", "max_grad_norm"), -1.0) | dict.fromkeys(zeros, 0)
-    for name, value in (wrong | {"per_device_eval_batch_size": 0, "label_smoothing_factor": 2.0}).items():
-        with pytest.raises(ValueError, match=f"`training_arguments.{name}`.*{value}"):
-            arguments_of(tmp_path, **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -332,29 +335,6 @@ def test_a_training_that_collapses(tmp_path, caplog, losses, said):
     assert caplog.text.count("learning_rate") == said
 
 
-BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_beta": 0.9}}
-SMOOTHED = {**BALANCED, "training_arguments": {"label_smoothing_factor": 0.1}}  # which takes the place of the loss
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (SMOOTHED, "`label_smoothing_factor`.*class_balanced_beta`"),
-        ({"label_texts": {"joy": "happiness"}}, "`label_texts` is for label attention.*None"),  # which no model reads
-        *(({"early_stopping_patience": value}, f"`early_stopping_patience`.*{value}") for value in (0, -1)),
-    ],
-)
-def test_recipes_that_would_do_something_else(values, message):
-    with pytest.raises(ValueError, match=message):
-        check_parts(make_recipe({"name": "tiny", **values}))
-
-
-@pytest.mark.parametrize("recipe", ["quickstart", {"name": "x"}])
-def test_train_takes_a_recipe(tmp_path, recipe):
-    with pytest.raises(TypeError, match="load_recipe|make_recipe"):
-        train(recipe, tmp_path)
-
-
 @pytest.mark.parametrize("balance", [{}, {"class_balanced_beta": 0.9, "class_counts": [1, 2, 3, 4, 5]}])
 def test_rows_without_a_label_do_not_thin_the_loss(balance):
     model = BY_ID["label-aware-single-label"].build(**balance)
@@ -372,15 +352,8 @@ def test_a_mixture_in_percent(caplog):
     assert "70" in record.getMessage() and "100" in record.getMessage()
 
 
-def test_a_temperature_that_float32_cannot_divide_by():
-    for value in (0, -1.0, 1e-300, float("inf"), float("nan"), "2", True):
-        with pytest.raises(ValueError, match="`config.calibration_temperature` must be a positive number"):
-            temperature_of(SimpleNamespace(calibration_temperature=value))
-
-
-@pytest.mark.parametrize(
-    ("targets", "text", "found"),
-    [
+def test_a_target_is_a_word():
+    for targets, text, found in (
         (["bar", "app", "pool"], "the app's bar-pool", ["bar", "app", "pool"]),
         (["bar", "pool", "sun"], "Two pools and “bar”, not barbarous, nor a carpool on Sunday.", ["bar", "pool"]),
         # A longer target that only begins to match hides no other.
@@ -395,13 +368,8 @@ def test_a_temperature_that_float32_cannot_divide_by():
         (["cafe", "q"], "the cafe\u0301 is nice, q\u0301", []),
         (["caf\xe9"], "the cafe\u0301s are nice", ["caf\xe9"]),
         (["\u2764"], "\u2764\ufe0f you", ["\u2764"]),  # the mark chooses the picture
-    ],
-)
-def test_a_target_is_a_word(targets, text, found):
-    assert targets_in(SimpleNamespace(targets=targets, target_texts=None), text) == found
-
-
-PAIRS = [["Ann", "I am so happy"], ["Bo", "this is anger"], ["Ann", "fear"]]  # as JSON has turns
+    ):
+        assert targets_in(SimpleNamespace(targets=targets, target_texts=None), text) == found, text
 
 
 @pytest.fixture
@@ -409,14 +377,14 @@ def speakers(tokenizer) -> DialoguePredictor:
     return DialoguePredictor(BY_ID["dialogue-model"].build(), tokenizer)
 
 
-@pytest.mark.parametrize("turns", [PAIRS, PAIRS[:2], [["user", "I am so happy"], ["user", "fear"]]])
-def test_turns_as_lists_are_no_dialogues(speakers, tokenizer, turns):
+@pytest.mark.parametrize("names", [("Ann", "Bo", "Ann"), ("Ann", "Bo"), ("user", "user")])
+def test_turns_as_lists_are_no_dialogues(speakers, tokenizer, names):
+    turns = [[name, "I am so happy"] for name in names]  # as JSON has them
     pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
     for call in (speakers, pipeline):
         with pytest.raises(ValueError, match=r"\(speaker, utterance\).*'utterance'"):
             call(turns)  # each was a dialogue of two utterances, the name the first
-    pairs = [tuple(turn) for turn in turns]
-    assert [turn["speaker"] for turn in pipeline(pairs)] == [name for name, _ in turns]
+    assert [turn["speaker"] for turn in pipeline(list(map(tuple, turns)))] == [*names]
 
 
 def test_turns_without_a_speaker_are_said(speakers, tokenizer, caplog):
@@ -459,9 +427,8 @@ PUNCTUATION = [["a day", "n/a, other"], ["home", "anger"], ["the sun", "fear/ter
 COLUMNS = [["happy", "joy", "1", "0"], ["sad", "anger", "0", "1"]] * 4
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "options", "message"),
-    [
+def test_columns_that_hold_something_else(tmp_path):
+    for rows, columns, options, message in (
         (TWO_LABELS, (), {}, r"'joy\|anger'.*label_separator.*labels"),
         (TWO_LABELS, (), {"label_separator": ","}, r"'joy\|anger'.*label_separator.*labels"),
         (LISTS, (), {"label_separator": ","}, "label_separator"),
@@ -470,23 +437,19 @@ COLUMNS = [["happy", "joy", "1", "0"], ["sad", "anger", "0", "1"]] * 4
         (TWO_LABELS, (), {"text_column": "label"}, "`text_column` and `label_column`.*'label'"),
         (COLUMNS, ("joy", "anger"), {"labels": ["joy", "joy"]}, "`labels`.*different names"),
         (COLUMNS, ("joy", "anger"), {"label_columns": ["joy", "joy"]}, "`label_columns`.*different names"),
-    ],
-)
-def test_columns_that_hold_something_else(tmp_path, rows, columns, options, message):
-    with pytest.raises(ValueError, match=message):
-        files_with(tmp_path, rows, ("text", "label", *columns), **options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            files_with(tmp_path, rows, ("text", "label", *columns), **options)
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "names"),
-    [
+def test_labels_that_are_right(tmp_path):
+    many = [[f"the day of {i}", f"emotion {i % 30}"] for i in range(90)]
+    for rows, options, names in (
         (TWO_LABELS, {"labels": ["joy", "anger", "joy|anger"]}, ["joy", "anger", "joy|anger"]),  # on one's word
         (PUNCTUATION, {}, ["anger", "fear/terror", "n/a, other"]),
-        ([[f"the day of {i}", f"emotion {i % 30}"] for i in range(90)], {}, sorted(f"emotion {i}" for i in range(30))),
-    ],
-)
-def test_labels_that_are_right(tmp_path, rows, options, names):
-    assert label_names(files_with(tmp_path, rows, **options)["train"]) == names
+        (many, {}, sorted(f"emotion {i}" for i in range(30))),
+    ):
+        assert label_names(files_with(tmp_path, rows, **options)["train"]) == names
 
 
 def test_the_header_once_more(tmp_path, predictor):

@@ -22,7 +22,7 @@ from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
 from model_cases import BY_ID, HUB_CASES, TINY_BERT, leaves
 from safetensors.torch import load_file, save_file
-from toolkit_helpers import EXAMPLE, NAME, ROOT, files_in, invoke, seed_run, write_run
+from toolkit_helpers import CHECKPOINT, EXAMPLE, NAME, ROOT, files_in, invoke, seed_run, write_run
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 import hf_emotion.publishing.hub as hub_module
@@ -45,6 +45,7 @@ PUBLISHED = {*FILES, "README.md", "metrics.json"}
 ARRIVED = PUBLISHED | {".gitattributes"}
 IN_BASE64 = re.compile(rb'"(?:sample|content)": ?"([A-Za-z0-9+/=]*)"')  # samples and contents of files
 SECRET = "5ecret-that-nobody-may-see"
+FOLDERS = ("file:///tmp/data", "corpus:/tmp/data", "</tmp/data>", "C:\\Users\\me\\corpus")
 
 
 def write_checkpoint(folder: Path) -> Path:
@@ -338,9 +339,6 @@ def test_runs_that_lack_something(hub, api, run, name, message):
     assert message in refused(run, api, NAME) and hub.received == []
 
 
-FOLDERS = ("file:///tmp/data", "corpus:/tmp/data", "</tmp/data>", "C:\\Users\\me\\corpus")
-
-
 @pytest.mark.parametrize(
     ("metadata", "text", "message"),
     [
@@ -437,10 +435,8 @@ def test_release(released):
 
 
 def test_release_of_one_model_per_context(released):
-    files = set(files_in(released / "contexts"))
-    models = {f"{name}/{file}" for name in ("calm", "price") for file in ("config.json", "model.safetensors")}
-    tokenizers = {f"{name}/tokenizer{file}.json" for name in ("calm", "price") for file in ("", "_config")}
-    assert files == {"README.md", "metrics.json"} | models | tokenizers
+    own = {f"{name}/{file}" for name in ("calm", "price") for file in CHECKPOINT}
+    assert set(files_in(released / "contexts")) == {"README.md", "metrics.json"} | own
     assert len(json.loads((released / "contexts" / "calm" / "config.json").read_text())["id2label"]) == 8
 
 

@@ -17,6 +17,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from html_page import Page
+from scipy.special import expit, softmax
 from sklearn.metrics import f1_score, precision_score, recall_score
 from toolkit_helpers import drawn_pictures, files_in, invoke, run_report, seed_run, write_csv, write_dialogues
 
@@ -69,21 +70,16 @@ def dev_rows(seed=0, rows=60):
     return found
 
 
-def write_run(
-    folder: Path, parts=None, name="hand-made", multi_label=True, names=NAMES, seeds=(3,), dataset="files", **changes
-) -> Path:
+def write_run(folder: Path, parts=None, name="hand-made", multi_label=True, names=NAMES, seeds=(3,), **changes):
     parts = {"validation": dev_rows(), "test": TEST} if parts is None else parts
     kinds = ("fixed", "tuned") if multi_label else ("argmax",)
     per_label = {label: {"precision": 0.5, "recall": 0.25, "f1": 0.4, "support": 3} for label in names}
     figures = {kind: {"macro_f1": 0.4, "per_label": per_label} for kind in kinds}
-    own = dict.fromkeys(parts, figures) | {
-        "temperature": TEMPERATURE,
-        "thresholds": multi_label and THRESHOLDS or None,
-    }
-    runs = [seed_run(seed=seed, best_dev_metric=-1 / seed, **own) for seed in seeds]
+    own = {**dict.fromkeys(parts, figures), "thresholds": THRESHOLDS if multi_label else None}
+    runs = [seed_run(seed=seed, best_dev_metric=-1 / seed, temperature=TEMPERATURE, **own) for seed in seeds]
     folder.mkdir(parents=True)
     fields = {
-        "name": name, "base_model": "tiny", "dataset": dataset,
+        "name": name, "base_model": "tiny", "dataset": "files",
         "dataset_options": {"id_column": "id", "label_separator": "|", "labels": NAMES} if multi_label else {},
         "rows": {split: len(rows) for split, rows in parts.items()}, "published": {"macro_f1": 0.46},
         "summary": {split: {kind: {"macro_f1": {"mean": 0.4, "std": None}} for kind in kinds} for split in parts},
@@ -129,11 +125,6 @@ def page(path: Path) -> Page:
     return Page(path.read_text(encoding="utf-8"))
 
 
-def softmax(logits):
-    values = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return values / values.sum(axis=1, keepdims=True)
-
-
 class TestCalibration:
     def test_ece_by_hand(self):
         # Confidences .95 right, .85 wrong, .65 and .61 right
@@ -160,24 +151,22 @@ class TestCalibration:
     def test_the_temperature_of_scaled_logits_is_found(self, factor):
         generator = np.random.default_rng(1)
         logits = 2 * generator.normal(size=(20_000, 5))
-        labels = np.array([generator.choice(5, p=row) for row in softmax(logits)])
-        sure = softmax(factor * logits).astype(np.float32)
-        temperature = metrics.fit_temperature(labels, sure)
-        assert temperature == pytest.approx(factor, rel=0.05)
+        right = softmax(logits, axis=1)
+        labels = np.array([generator.choice(5, p=row) for row in right])
+        sure = softmax(factor * logits, axis=1).astype(np.float32)
+        assert metrics.fit_temperature(labels, sure) == pytest.approx(factor, rel=0.05)
         mended = metrics.temperature_scaled(sure, factor, multi_label=False)
-        np.testing.assert_allclose(mended, softmax(logits), atol=1e-4)
+        np.testing.assert_allclose(mended, right, atol=1e-4)
         assert (mended.argmax(axis=1) == sure.argmax(axis=1)).all()
-        if factor != 1:
-            before, after = (metrics.reliability(labels, scores)["ece"] for scores in (sure, mended))
-            assert after < 0.02 < before
+        before, after = (metrics.reliability(labels, scores)["ece"] for scores in (sure, mended))
+        assert factor == 1 or after < 0.02 < before
 
     def test_the_temperature_of_several_labels(self):
         generator = np.random.default_rng(2)
         logits = generator.normal(size=(20_000, 3)) - 1
-        labels = (generator.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(np.int8)
-        sure = 1 / (1 + np.exp(-2 * logits))
+        labels, sure = (generator.random(logits.shape) < expit(logits)).astype(np.int8), expit(2 * logits)
         assert metrics.fit_temperature(labels, sure) == pytest.approx(2, rel=0.05)
-        np.testing.assert_allclose(metrics.temperature_scaled(sure, 2, True), 1 / (1 + np.exp(-logits)), atol=1e-6)
+        np.testing.assert_allclose(metrics.temperature_scaled(sure, 2, True), expit(logits), atol=1e-6)
 
 
 def test_right_is_the_top_1_of_one_label_and_the_top_3_of_several():
@@ -225,7 +214,7 @@ class TestOneRun:
         run, result = analyzed
         assert result["calibration"]["temperature"] == TEMPERATURE
         gold, scores = gold_of(TEST), scores_of(TEST)
-        raw = 1 / (1 + np.exp(-TEMPERATURE * np.log(scores / (1 - scores))))
+        raw = expit(TEMPERATURE * np.log(scores / (1 - scores)))
         for kind, values in (("before", raw), ("after", scores)):
             assert result["calibration"][kind]["ece"] == pytest.approx(metrics.reliability(gold, values)["ece"])
         config = json.loads((run / "config.json").read_text())
@@ -444,45 +433,34 @@ class TestTwoRuns:
         assert found.text.count("There is no row that") == 2 and found.tags.count("table") == 2
 
     def test_runs_of_one_recipe(self, pair, tmp_path):
-        runs = [
-            write_run(tmp_path / where, {"validation": dev_rows(), "test": rows}, name="ml")
-            for where, rows in (("a", TEST), ("b", OTHER), ("deep/b", OTHER))
-        ]
+        parts = {"validation": dev_rows(), "test": OTHER}
+        runs = [write_run(tmp_path / "a", name="ml")]
+        runs += [write_run(tmp_path / where, parts, name="ml") for where in ("b", "deep/b")]
         results = [analyze_pair(runs[0], runs[1]), analyze_pair(runs[1], runs[2])]
         assert [(result["first"], result["second"]) for result in results] == [("a", "b"), tuple(map(str, runs[1:]))]
         assert [(test["first"], test["second"]) for test in results[0]["tests"]] == [("a", "b")] * 2
         assert [row[0] for row in compare([pair[1], *runs[:2]])["table"]] == ["ours", "a", "b"]
-        other = write_run(tmp_path / "c", {"validation": dev_rows(), "test": OTHER}, name="other")
+        other = write_run(tmp_path / "c", parts, name="other")
         pages = [Path(analyze_pair(run, other)["page"]).name for run in runs[:2]]
         assert pages == ["against_ml-a.html", "against_ml-b.html"]
 
 
-def seeded_run(
-    folder: Path, shares: dict[int, float], parts=("validation", "test"), names=("anger", "joy", "neutral"), **changes
-) -> Path:
-    """
-    A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on the
-    validation part. Labels after the third never occur.
-    """
-    gold = np.random.default_rng(0).integers(0, 3, 300)
-    rows, names = {}, list(names)
+def seeded_run(folder: Path, shares: dict[int, float], parts=("validation", "test"), names=NAMES[:3]) -> Path:
+    """Wrong in this share of the rows of each seed, of which the first is the best. Labels after the third never occur."""
+    gold, rows = np.random.default_rng(0).integers(0, 3, 300), {}
     for seed, share in shares.items():
         draw = np.random.default_rng((seed, round(1000 * share)))
         found = np.where(draw.random(300) < share, (gold + draw.integers(1, 3, 300)) % 3, gold)
         scores = 0.2 + 0.4 * (found[:, None] == np.arange(len(names)))
         own = [(f"t{i}", [names[label]], scores[i].tolist()) for i, label in enumerate(gold)]
         rows[seed] = dict.fromkeys(parts, own)
-    dev = {seed: 1 / (number + 1) for number, seed in enumerate(shares)}
-    runs = [seed_run(seed=seed, best_dev_metric=-dev[seed]) for seed in shares]
-    first = next(iter(shares))
     f1 = [metrics.classification(gold, scores_of(own[parts[-1]]), names)["macro_f1"] for own in rows.values()]
-    figures = {"mean": float(np.mean(f1)), "std": None}
-    summary = {part: {"argmax": {"macro_f1": figures}} for part in parts}
-    options = {"multi_label": False, "names": names, "runs": runs, "summary": summary, "name": folder.name} | changes
-    run = write_run(folder, rows[first], **options)
-    for seed, own in rows.items():
-        if len(shares) > 1:
-            write_predictions(run / f"seed-{seed}", own, names)
+    summary = dict.fromkeys(parts, {"argmax": {"macro_f1": {"mean": float(np.mean(f1)), "std": None}}})
+    runs = [seed_run(seed=seed, best_dev_metric=-1 / number) for number, seed in enumerate(shares, 1)]
+    options = {"multi_label": False, "names": names, "runs": runs, "summary": summary, "name": folder.name}
+    run = write_run(folder, rows[runs[0].seed], **options)
+    for seed, own in rows.items() if len(shares) > 1 else ():
+        write_predictions(run / f"seed-{seed}", own, names)
     return run
 
 
@@ -515,7 +493,7 @@ class TestCompareOverSeeds:
 
     @pytest.mark.parametrize("seeds", [1, 3])
     def test_labels_that_never_occur_count_as_in_the_table(self, tmp_path, seeds):
-        names = ("anger", "joy", "neutral", "fear", "love")
+        names = [*NAMES[:3], "fear", "love"]
         shares = [dict(list(own.items())[:seeds]) for own in self.SHARES]
         runs = [seeded_run(tmp_path / name, own, names=names) for name, own in zip("ab", shares, strict=True)]
         plain = [seeded_run(tmp_path / f"plain-{name}", own) for name, own in zip("ab", shares, strict=True)]

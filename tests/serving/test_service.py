@@ -26,7 +26,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
-from served import CHECKPOINTS, running
+from served import CHECKPOINTS, running, send
 from toolkit_helpers import ROOT, assert_close, write_jsonl
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
@@ -42,7 +42,7 @@ from hf_emotion.tasks import TASKS, task_of_pipeline
 
 pytest_plugins = ["served", "toolkit_fixtures"]
 
-EMOTION = "emotion-classification"
+EMOTION, JSON = "emotion-classification", {"Content-Type": "application/json"}
 TEXTS = ["I am so happy today", "not sad !", "so sad today , not happy", "I am not sad"]
 TURNS = [("Ana", "I am so happy today"), ("Ben", "not sad !")]
 
@@ -51,19 +51,6 @@ TURNS = [("Ana", "I am so happy today"), ("Ben", "not sad !")]
 def service(folders):
     with running([*folders.values(), "goemotions"]) as found:  # the last one is exported
         yield found[0]
-
-
-def send(address: str, path: str, body=None, method: str | None = None, **headers):
-    """(status, what the JSON says or the text, headers)"""
-    connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
-    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    method = method or ("GET" if body is None else "POST")
-    connection.request(method, path, content, {"Content-Type": "application/json", **headers})
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    kind = answer.headers.get("Content-Type", "")
-    connection.close()
-    return answer.status, json.loads(text) if text and kind.startswith("application/json") else text, answer.headers
 
 
 def results(address: str, task: str, **body):
@@ -235,9 +222,8 @@ FIELDS = st.sampled_from("inputs top_k emotions targets parameters speaker utter
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("task", "body", "field"),
-        [
+    def test_a_field(self, service):
+        for task, body, field in (
             *((EMOTION, {"inputs": own}, "inputs") for own in (" ", [], ["so happy", "\ud800"], ["so happy"] * 257)),
             (EMOTION, {}, "inputs"),
             *((EMOTION, {"inputs": "so happy", "thresholds": own}, "thresholds") for own in (1.5, {"hunger": 0.5})),
@@ -255,28 +241,23 @@ class TestRefusals:
             ("/", {"inputs": "so", "parameters": {"topk": 1}}, "body.parameters.topk: there is no such field"),
             *((path, {"inputs": 5}, "body.inputs: write a text or a list of texts") for path in ("/", "/predict")),
             ("/page/table", {"model": "replies", "text": "so", "emotions": EMOTIONS[:1] * 257}, "emotions"),
-        ],
-    )
-    def test_a_field(self, service, task, body, field):
-        status, answer, _ = send(service, task if task[0] == "/" else f"/v1/{task}", body)
-        assert status == 422 and field in json.dumps(answer) and "pairs" not in answer["error"]
-        assert answer["error"] and answer["detail"]
+        ):
+            status, answer, _ = send(service, task if task[0] == "/" else f"/v1/{task}", body)
+            assert status == 422 and field in json.dumps(answer) and "pairs" not in answer["error"]
+            assert answer["error"] and answer["detail"]
 
-    @pytest.mark.parametrize(
-        ("path", "body", "seconds", "told"),
-        [
+    def test_a_large_mistake_gets_a_short_answer(self, service):
+        for path, body, seconds, told in (
             ("/predict", {"inputs": [1] * 60_000}, 5, "inputs"),
             ("/v1/emotional-response", {"inputs": "so", "emotions": [1] * 60_000}, 5, "emotions"),
             # A gigabyte of pairs
             ("/v1/emotional-response", {"inputs": ["a"] * 4000, "emotions": [EMOTIONS[0]] * 4000}, 2, "256"),
             (f"/v1/{EMOTION}", {"inputs": "\u200b" * 30_000}, 5, "inputs"),
-        ],
-    )
-    def test_a_large_mistake_gets_a_short_answer(self, service, path, body, seconds, told):
-        begin = time.monotonic()
-        status, answer, _ = send(service, path, body)
-        assert status == 422 and len(json.dumps(answer)) < 5000 and time.monotonic() - begin < seconds
-        assert told in json.dumps(answer)
+        ):
+            begin = time.monotonic()
+            status, answer, _ = send(service, path, body)
+            assert status == 422 and len(json.dumps(answer)) < 5000 and time.monotonic() - begin < seconds
+            assert told in json.dumps(answer)
 
     def test_a_path_that_is_not_there(self, service):
         status, answer, _ = send(service, "/v1/summarization", {"inputs": "so happy"})
@@ -391,7 +372,7 @@ class TestHttp:
         sent = (body[start : start + 65_536] for start in range(0, len(body), 65_536)) if chunked else body
         with running([folders["text"]], api_key="k", max_body_bytes=1000) as (address, _):
             for key, expected in (("k", 413), ("wrong", 401)):
-                headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+                headers = {**JSON, "Authorization": f"Bearer {key}"}
                 request = urllib.request.Request(f"{address}/predict", sent if key == "k" else body, headers)
                 with pytest.raises(urllib.error.HTTPError) as caught:
                     urllib.request.urlopen(request, timeout=30)
@@ -424,7 +405,7 @@ class Held:
 
 def begin(address: str, body) -> HTTPConnection:
     connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
-    connection.request("POST", "/predict", json.dumps(body), {"Content-Type": "application/json"})
+    connection.request("POST", "/predict", json.dumps(body), JSON)
     return connection
 
 
@@ -567,9 +548,7 @@ class TestUnderLoad:
             connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
             while process.poll() is None:
                 try:
-                    connection.request(
-                        "POST", "/predict", '{"inputs": "so sad"}', {"Content-Type": "application/json"}
-                    )
+                    connection.request("POST", "/predict", '{"inputs": "so sad"}', JSON)
                     found[connection.getresponse().read()[:9]] += 1
                 except ConnectionRefusedError:
                     return
@@ -669,14 +648,21 @@ class TestPredictUrl:
                 Client(address).ask(["so " * 1000])
         assert 1000 < max(sizes) <= 2000
 
-    def test_a_client_waits_as_long_as_the_service(self, folders, monkeypatch):
-        monkeypatch.setattr("hf_emotion.runtime.remote.PATIENCE", 0.2)
-        with running([folders["text"]]) as (address, app), ThreadPoolExecutor(1) as pool:
+    @pytest.mark.parametrize(
+        ("patience", "options", "texts", "seconds"),
+        # Of the latter all of them, two of them and one of them got no answer.
+        [(0.2, {}, TEXTS[:1], 0.5), (remote.PATIENCE, {"timeout": 0.2}, TEXTS, 1.5)],
+    )
+    def test_a_client_waits(self, folders, monkeypatch, patience, options, texts, seconds):
+        """As long as the service, whose timeout passes; and a single text for what was not answered in time."""
+        monkeypatch.setattr(remote, "PATIENCE", patience)
+        with running([folders["text"]], **options) as (address, app), ThreadPoolExecutor(1) as pool:
             held = Held(app)
-            asked = pool.submit(Client(address).ask, TEXTS[:1])
-            time.sleep(0.5)
+            asked = pool.submit(Client(address).ask, texts)
+            assert held.started.wait(60)
+            time.sleep(seconds)
             held.go.set()
-            assert len(asked.result(60)) == 1
+            assert len(asked.result(60)) == len(texts)
 
     def test_a_slow_service_gets_fewer_texts_at_once(self, folders):
         """A batch of more than five texts takes longer than the service's timeout."""
@@ -694,7 +680,7 @@ class TestPredictUrl:
         assert max(sizes) > 5 > sizes[-1]
 
     def test_one_text_that_takes_too_long(self, folders, monkeypatch):
-        monkeypatch.setattr("hf_emotion.runtime.remote.PATIENCE", 0.3)
+        monkeypatch.setattr(remote, "PATIENCE", 0.3)
         with running([folders["text"]], timeout=0.2) as (address, app):
             held = Held(app)
             status, answer, _ = send(address, "/predict", {"inputs": TEXTS[0]})
@@ -702,16 +688,6 @@ class TestPredictUrl:
             with pytest.raises(OSError, match="0.2 s.*--timeout"):
                 Client(address).ask(TEXTS[:1])
             held.go.set()
-
-    def test_a_text_waits_for_what_was_not_answered_in_time(self, folders):
-        """Many texts are too much, and a single one is answered as soon as the model is done with them."""
-        with running([folders["text"]], timeout=0.2) as (address, app), ThreadPoolExecutor(1) as pool:
-            held = Held(app)
-            asked = pool.submit(Client(address).ask, TEXTS)
-            assert held.started.wait(60)
-            time.sleep(1.5)  # all of them, two of them and one of them got no answer
-            held.go.set()
-            assert len(asked.result(60)) == len(TEXTS)
 
     def test_the_device_and_labels_of_ready_models_are_arguments_of_loading(self, folders, monkeypatch):
         model, asked = folders["text"], []

@@ -5,14 +5,13 @@ import json
 import re
 import shlex
 import subprocess
-import urllib.request
 from functools import cache
 from types import SimpleNamespace
 
 import pytest
 import torch
 from model_cases import ASPECTS, EMOTIONS, LABELS
-from served import TEXT, running
+from served import TEXT, running, send
 from transformers import AutoModelForSequenceClassification
 
 from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
@@ -31,7 +30,7 @@ KEY = "kept-to-itself"
 @pytest.fixture(scope="module")
 def url(folders):
     with running([folders[name] for name in SHOWN]) as (address, _):
-        yield f"{address}/"
+        yield address
 
 
 @pytest.fixture
@@ -52,12 +51,6 @@ def page(url, visit):
         assert [one for one in seen.complaints if not one.startswith("Failed to load resource")] == []
         kept = seen.tab.evaluate("[typeof window.hacked, localStorage.length, sessionStorage.length]")
         assert kept == ["undefined", 0, 0]
-
-
-def post(address: str, body: dict) -> dict:
-    headers = {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), headers)) as answer:
-        return json.load(answer)
 
 
 def ask(tab, text: str) -> list[list[str]]:
@@ -92,7 +85,7 @@ def command(tab, **variables: str) -> list[str]:
 
 def test_bars_and_what_is_predicted(page, url):
     tab = page("text")
-    expected = post(f"{url}page/table", {"model": "text", "text": TEXT})["rows"]
+    expected = send(url, "/page/table", {"model": "text", "text": TEXT})[1]["rows"]
     assert ask(tab, TEXT) == expected and {row[3] for row in expected} == {"", "✓"}
     for row, (_, probability, threshold, predicted) in zip(tab.locator("tbody tr").all(), expected, strict=True):
         bar, fill, tick = (row.locator(part).bounding_box() for part in (".bar", ".fill", ".tick"))
@@ -109,7 +102,7 @@ def test_heat_map(page, url, scheme):
     tab = page("text", color_scheme=scheme)
     ask(tab, TEXT)
     look(tab, "occlusion")
-    (heat,) = post(f"{url}page/heat-map", {"model": "text", "text": TEXT, "method": "occlusion"})["maps"]
+    (heat,) = send(url, "/page/heat-map", {"model": "text", "text": TEXT, "method": "occlusion"})[1]["maps"]
     words = tab.locator("#maps .word")
     values = [value for row in heat["values"] for value in row]
     largest = max(map(abs, values))
@@ -186,8 +179,7 @@ def test_the_policy_lets_no_other_script_run(url, visit):
     seen.tab.evaluate(f"document.body.append({script})")
     assert seen.tab.evaluate("typeof hacked") == "undefined"
     assert any("Content Security Policy" in complaint for complaint in seen.complaints)
-    with urllib.request.urlopen(url) as answer:
-        assert answer.headers["Content-Security-Policy"] == POLICY and "unsafe" not in POLICY
+    assert send(url, "/")[2]["Content-Security-Policy"] == POLICY and "unsafe" not in POLICY
 
 
 @pytest.mark.parametrize(
@@ -198,10 +190,10 @@ def test_the_command_is_quoted(page, url, text):
     ask(tab, text)
     arguments = command(tab, HOME="wrong")
     assert arguments == shlex.split(tab.locator("#curl").inner_text().replace("\\\n", " "))[1:]
-    assert arguments[:-1] == [f"{url}v1/emotion-classification", "-H", "Content-Type: application/json", "-d"]
+    assert arguments[:-1] == [f"{url}/v1/emotion-classification", "-H", "Content-Type: application/json", "-d"]
     body = json.loads(arguments[-1])
     assert body == {"model": "text", "inputs": text}
-    assert post(arguments[0], body)["model"] == "text"
+    assert send(url, "/v1/emotion-classification", body)[1]["model"] == "text"
 
 
 def test_copying(page, url):
