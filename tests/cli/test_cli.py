@@ -67,9 +67,10 @@ class TestExitCodes:
         assert re.match(f"error: .*{message}", line)
         assert result.out == "" and files_in(tmp_path) == {"empty.jsonl": b""} and lost.is_symlink()
 
-    @pytest.mark.parametrize(
-        ("arguments", "option"),
-        [
+    def test_wrong_usage(self, argv, single_run, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        places = {"single": single_run, "csv": write_csv(tmp_path / "in.csv", ["text"], [["so happy"]])}
+        for arguments, option in (
             (["train", "quickstart", "--no-such-option"], "--no-such-option"),
             (["predict", "run", "sun", "--top-k", "0"], "--top-k"),
             (["predict", "run", "--output", "a.csv"], "--input"),
@@ -87,16 +88,11 @@ class TestExitCodes:
             (["convert", "model.bin"], "output"),
             (["convert", "model.bin", "output", "--set", "aspects"], "--set"),
             (["convert", "model.bin", "output", "--set", "aspects=[a, !!bool x]"], "a YAML value"),
-        ],
-        ids=lambda value: value[0] if isinstance(value, list) else value,
-    )
-    def test_wrong_usage(self, argv, single_run, tmp_path, monkeypatch, arguments, option):
-        monkeypatch.chdir(tmp_path)
-        places = {"single": single_run, "csv": write_csv(tmp_path / "in.csv", ["text"], [["so happy"]])}
-        result = argv(*(argument.format(**places) for argument in arguments))
-        assert result.code == 2 and option in result.err
-        assert "Traceback" not in result.err and "Usage" in result.err and not result.out
-        assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+        ):
+            result = argv(*(argument.format(**places) for argument in arguments))
+            assert result.code == 2 and option in result.err, arguments
+            assert "Traceback" not in result.err and "Usage" in result.err and not result.out
+            assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
     def test_done(self, argv):
         result = argv("recipes")

@@ -240,17 +240,9 @@ def test_tokenizer_of_another_encoder(tokenizer, caplog):
         assert all(str(vocab_size) in message and str(size) in message for message in said)
 
 
-@pytest.fixture
-def emotions(tokenizer):
-    def make(**config):
-        return EmotionClassificationPipeline(model=tiny_model(**config), tokenizer=tokenizer)
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("multi_label", "arguments", "error", "message"),
-    [
+def test_arguments_of_the_pipeline(tokenizer):
+    of = {many: EmotionClassificationPipeline(model=tiny_model(many), tokenizer=tokenizer) for many in (True, False)}
+    for multi_label, arguments, error, message in (
         (False, {"threshold": 0.999}, ValueError, "`threshold`.*one label"),
         (True, {"threshold": 0.99, "top_k": 3}, ValueError, "`threshold`.*`top_k`"),
         (True, {"function_to_apply": "sigmod"}, ValueError, "`function_to_apply`.*sigmod"),
@@ -258,17 +250,14 @@ def emotions(tokenizer):
         *((True, {"top_k": k}, ValueError, f"`top_k` must be a whole.*got {k!r}") for k in (-1, 1.5, "3", True)),
         # Thresholds are of sigmoids.
         *((True, {FUNCTION: name}, ValueError, f"`{FUNCTION}`.*'{name}'.*`top_k`") for name in ("softmax", "none")),
-    ],
-)
-def test_arguments_of_the_pipeline(emotions, multi_label, arguments, error, message):
-    pipeline = emotions(multi_label=multi_label)
-    with pytest.raises(error, match=message):
-        pipeline(HAPPY, **arguments)
-    assert pipeline(HAPPY, max_length=8, truncation=True, top_k=None)
-    for function in ("softmax", "none"):
-        assert len(pipeline(HAPPY, function_to_apply=function, top_k=None)) == len(LABELS)
-    if multi_label:
-        assert pipeline(HAPPY, function_to_apply="sigmoid") == pipeline(HAPPY)
+    ):
+        with pytest.raises(error, match=message):
+            of[multi_label](HAPPY, **arguments)
+    for pipeline in of.values():
+        assert pipeline(HAPPY, max_length=8, truncation=True, top_k=None)
+        for function in ("softmax", "none"):
+            assert len(pipeline(HAPPY, function_to_apply=function, top_k=None)) == len(LABELS)
+    assert of[True](HAPPY, function_to_apply="sigmoid") == of[True](HAPPY)
 
 
 @pytest.mark.parametrize("use_cpu", [True, False])
@@ -315,24 +304,22 @@ def test_a_metric_that_is_not_measured(tmp_path, aspect_bert, corpora, metric, n
     assert not (tmp_path / metric).exists()
 
 
-@pytest.mark.parametrize(
-    ("losses", "said"),
-    [
+def test_a_training_that_collapses(tmp_path, caplog):
+    for losses, said in (
         ([0.18, 0.17, 0.14, 0.12, 0.11, 0.11, 0.16, 0.16, 0.15, 0.15, 0.15, 0.15], True),
         ([0.18, 0.17, 0.14, 0.12, 0.11, 0.16, 0.10, 0.09, 0.09, 0.09, 0.08, 0.09], False),  # a spike that passes
         ([0.18, 0.17, 0.16, 0.17, 0.18, 0.17, 0.18, 0.17, 0.16, 0.17, 0.18, 0.17], False),  # nothing was learnt
         ([0.18, 0.11, 0.16], False),
-    ],
-)
-def test_a_training_that_collapses(tmp_path, caplog, losses, said):
-    lines = EvaluationLines(tmp_path / "train.log", {})
-    history = [{"loss": loss, "step": step} for step, loss in enumerate(losses, 1)]
-    at = {"epoch": 1.0, "global_step": len(losses), "max_steps": 20, "num_train_epochs": 2}
-    state = transformers.TrainerState(**at, log_history=history)
-    arguments = TrainingArguments(tmp_path, metric_for_best_model="loss", use_cpu=True)
-    for _ in range(2):
-        lines.on_evaluate(arguments, state, transformers.TrainerControl(), metrics={"eval_loss": 0.2})
-    assert caplog.text.count("learning_rate") == said
+    ):
+        lines = EvaluationLines(tmp_path / "train.log", {})
+        history = [{"loss": loss, "step": step} for step, loss in enumerate(losses, 1)]
+        at = {"epoch": 1.0, "global_step": len(losses), "max_steps": 20, "num_train_epochs": 2}
+        state = transformers.TrainerState(**at, log_history=history)
+        arguments = TrainingArguments(tmp_path, metric_for_best_model="loss", use_cpu=True)
+        for _ in range(2):
+            lines.on_evaluate(arguments, state, transformers.TrainerControl(), metrics={"eval_loss": 0.2})
+        assert caplog.text.count("learning_rate") == said
+        caplog.clear()
 
 
 @pytest.mark.parametrize("balance", [{}, {"class_balanced_beta": 0.9, "class_counts": [1, 2, 3, 4, 5]}])

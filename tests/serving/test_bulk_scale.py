@@ -21,8 +21,6 @@ from unittest import mock
 import fsspec
 import numpy as np
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 import pytest
 from endurance import bulk as endurance
 from endurance.small_model import draw_texts, save_small_classifier
@@ -245,14 +243,13 @@ class TestSurrogates:
 class TestRemote:
     @pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv.gz"])
     def test_from_and_to(self, predictor, texts, memory, tmp_path, ending):
-        rows = [{"text": text, "n": str(number)} for number, text in enumerate(texts)]
-        local = tmp_path / f"in.{ending}"
-        if ending == "jsonl":
-            write_jsonl(local, rows)
-        elif ending == "parquet":
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), local)
+        frame, local = pd.DataFrame({"text": texts, "n": [*map(str, range(199))]}), tmp_path / f"in.{ending}"
+        if ending == "parquet":
+            frame.to_parquet(local)
+        elif ending == "jsonl":
+            frame.to_json(local, orient="records", lines=True)
         else:
-            write_csv(local, ["text", "n"], [list(row.values()) for row in rows])
+            frame.to_csv(local, index=False)
         memory.put_file(str(local), f"/data/in.{ending}")
         predict_file(predictor, local.as_uri(), tmp_path / f"out.{ending}")
         predict_file(predictor, f"memory://data/in.{ending}", f"memory://data/out.{ending}")
