@@ -140,8 +140,7 @@ class TestHelp:
 
     def test_options_are_named_alike(self):
         """Types are those of one value, and every output has its short name."""
-        root = typer.main.get_command(app)
-        for name in root.commands:
+        for name in typer.main.get_command(app).commands:
             text = invoke(name, "-h")
             assert not re.search(r"<list|range>|<Path>", text), name
             assert "  --output" not in text and "-h, --help" in text, name
@@ -336,8 +335,7 @@ class TestEvaluateAsTrained:
 
     def test_repeated_rows_are_measured_once(self, single_run, single_label, tmp_path, argv):
         shutil.copytree(single_run, run := tmp_path / "run")
-        report = {**report_of(run), "dataset_options": {"oversample": True}}
-        (run / "metrics.json").write_text(json.dumps(report))
+        (run / "metrics.json").write_text(json.dumps({**report_of(run), "dataset_options": {"oversample": True}}))
         done = argv("evaluate", run, "--data-dir", single_label / "train.csv", "--json")
         assert json.loads(done.out)["rows"] == 48
         (run / "metrics.json").unlink()  # then there is no corpus to take
@@ -363,8 +361,7 @@ class TestPredict:
         config = json.loads((folder / "config.json").read_text())
         config["thresholds"] = [1.0] * 28
         (folder / "config.json").write_text(json.dumps(config))
-        output = invoke("predict", folder, self.TEXTS[0], terminal=True)
-        assert "no label passes its threshold (--top-k 3" in output
+        assert "no label passes its threshold (--top-k 3" in invoke("predict", folder, self.TEXTS[0], terminal=True)
         assert invoke("predict", folder, *self.TEXTS).splitlines() == [f"{text}\t-" for text in self.TEXTS]
 
     def test_several_texts_are_lines(self, tiny_run, expected):
@@ -373,8 +370,7 @@ class TestPredict:
         assert invoke("predict", tiny_run, self.TEXTS[0]) == f"{printed.splitlines()[0]}\n"  # one form for all
         found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in row) or "-" for row in expected]
         assert printed.splitlines() == [f"{text}\t{labels}" for text, labels in zip(self.TEXTS, found, strict=True)]
-        stdin = f"\ufeff{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
-        assert invoke("predict", tiny_run, stdin=stdin) == printed
+        assert invoke("predict", tiny_run, stdin=f"\ufeff{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n") == printed
 
     @pytest.mark.parametrize("form", [(), ("--json",)])
     def test_lines_of_stdin_are_answered_as_they_come(self, tiny_run, monkeypatch, capsys, form):

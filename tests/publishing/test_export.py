@@ -182,8 +182,7 @@ class TestClassifiers:
 
     @pytest.mark.slow
     def test_dialogues(self, dialogue):
-        output = exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]])
-        predictor = load_predictor(output)
+        predictor = load_predictor(exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]]))
         assert type(predictor) is DialoguePredictor
         torch_predictor = DialoguePredictor(dialogue)
         mask = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1]])  # padding in front and between
@@ -224,8 +223,7 @@ class TestFolder:
         graphs.quantize_graph(folder / "model.onnx", quantize)
         tensors = onnx.load(folder / "model.onnx").graph.initializer
         types = {tensor.data_type for tensor in tensors if len(tensor.dims) == 2}
-        both = {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
-        assert types & both == {getattr(onnx.TensorProto, quantize.upper())}
+        assert types & {onnx.TensorProto.INT8, onnx.TensorProto.UINT8} == {getattr(onnx.TensorProto, quantize.upper())}
 
     def test_processors_that_saturate(self, monkeypatch, tmp_path):
         monkeypatch.setattr(graphs, "Path", lambda path: tmp_path / path.rpartition("/")[2])

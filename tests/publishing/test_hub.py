@@ -423,8 +423,7 @@ def released(tmp_path_factory, tokenizer) -> Path:
 def test_release(released):
     names = {*HUB_CASES, "contexts"}
     assert {path.name for path in released.iterdir()} == {*names, "README.md", SUMS}
-    command = ["sha256sum", "--check", "--strict", SUMS]
-    done = subprocess.run(command, cwd=released, capture_output=True, text=True)
+    done = subprocess.run(["sha256sum", "--check", "--strict", SUMS], cwd=released, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == len(files_in(released)) - 1
     card = (released / "README.md").read_text()

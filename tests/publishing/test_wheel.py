@@ -56,8 +56,7 @@ def test_the_package_index_shows_a_description_with_whole_addresses(wheel):
         metadata = email.message_from_bytes(archive.read(name), policy=email.policy.default)
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL"))
     assert set(urls) == {"Documentation", "Repository"} and metadata["Description-Content-Type"] == "text/markdown"
-    text = metadata.get_payload()
-    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", text)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", metadata.get_payload())
     assert len(links) > 10
     for picture, address in links:
         start = urls["Repository"] + "/blob/main/"

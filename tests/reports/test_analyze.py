@@ -341,8 +341,7 @@ class TestLess:
         ]  # fmt: skip
         parts = {"validation": rows, "test": rows}
         contexts = {"aspects": ["price", "a b"], "targets": None, "target_texts": None}
-        run = write_run(tmp_path / "run", parts, multi_label=False, names=names, contexts=contexts)
-        result = analyze(run)
+        result = analyze(write_run(tmp_path / "run", parts, multi_label=False, names=names, contexts=contexts))
         assert [list(values.values()) for values in result["aspects"].values()] == [
             [3, pytest.approx(1 / 3), 0, 1, 1], [3, pytest.approx(1 / 3), 2, 0, 0],
         ]  # fmt: skip
@@ -413,8 +412,7 @@ class TestTwoRuns:
         assert found["rows"] == 2 and found["several_labels"] == 1
         assert [(p["gold"], p["predicted"], p["rows"]) for p in found["pairs"]] == [(A, N, 1)]
         assert result["rows"] == 8 and result["mcnemar"] == {"only_first": 2, "only_second": 2, "p_value": 1.0}
-        shares = [each["neutral"]["to_other"]["rows"] for each in result["background"]]
-        assert shares == [2, 1]
+        assert [each["neutral"]["to_other"]["rows"] for each in result["background"]] == [2, 1]
         assert [test["decision"] for test in result["tests"]] == ["fixed", "tuned"]
 
     def test_the_page(self, pair):
@@ -507,8 +505,7 @@ class TestCompareOverSeeds:
 
     def test_seeds_are_matched_by_their_numbers(self, pair, tmp_path):
         """The runs list the same seeds in another order, and all are equal seed by seed."""
-        other = seeded_run(tmp_path / "c", dict(reversed(self.SHARES[0].items())))
-        (test,) = compare([pair[0], other])["tests"]
+        (test,) = compare([pair[0], seeded_run(tmp_path / "c", dict(reversed(self.SHARES[0].items())))])["tests"]
         assert test["paired_seeds"] and test["second_seeds"] == [1, 2, 3]
         assert (test["difference"], test["low"], test["high"], test["p_value"]) == (0, 0, 0, 1)
 

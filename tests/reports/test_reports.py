@@ -170,12 +170,10 @@ class TestNames:
         assert all(len(counts) == classes for counts in rows.values())
         sizes = [png_size(tmp_path / name) for name in sorted(PICTURES)]
         assert all(300 < side < 4000 for size in sizes for side in size)
-        in_matrix = sum(axes.get_ylabel() == "gold" for axes in written)
-        assert in_matrix == (classes**2 if classes <= 60 else 0)
+        assert sum(axes.get_ylabel() == "gold" for axes in written) == (classes**2 if classes <= 60 else 0)
 
     def test_names_that_are_equal(self, tmp_path):
-        names = ["accuracy", "macro avg", "macro avg", "0"]
-        write_reports(tmp_path, "t", np.array([0, 1, 2, 3]), np.eye(4), names)
+        write_reports(tmp_path, "t", np.array([0, 1, 2, 3]), np.eye(4), ["accuracy", "macro avg", "macro avg", "0"])
         text = (tmp_path / "classification_report.txt").read_text(encoding="utf-8")
         assert text.count("macro avg") == 3 and text.count("accuracy") == 2
         assert set(files_in(tmp_path)) == TEXTS | PICTURES

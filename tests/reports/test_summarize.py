@@ -68,8 +68,7 @@ class TestShares:
             assert found.rows == 100 and chosen == {"joy": (40, 0.4), "fear": (50, 0.5)}, path
 
     def test_rows_without_a_prediction_do_not_count(self):
-        frame = pd.DataFrame({"predicted_labels": ["joy", "", None], "truncated": ["false", "false", ""]})
-        found = summarize(frame)
+        found = summarize(pd.DataFrame({"predicted_labels": ["joy", "", None], "truncated": ["false", "false", ""]}))
         assert (found.rows, found.skipped, found.shares[0]["plain"]) == (2, 1, 0.5)
 
     def test_aspects_become_labels_with_their_sentiment(self):
@@ -255,8 +254,7 @@ class TestWrongInput:
         assert found.method == "plain" and "somebody/model keeps no errors" in found.notes[0]
 
     def test_other_thresholds_leave_the_adjusted_count_out(self, counts):
-        frame = FRAME.assign(decision_joy=FRAME.probability_joy > 0.1)
-        found = summarize(frame, "model")
+        found = summarize(FRAME.assign(decision_joy=FRAME.probability_joy > 0.1), "model")
         assert found.method == "probabilistic" and "adjusted" not in found.shares[0]
         assert "in another way than the model's own" in " ".join(found.notes)
 
@@ -288,8 +286,7 @@ class TestPageAndCommand:
         values = json.loads((tmp_path / "out.json").read_text())
         assert table["plain"].tolist() == pytest.approx([one["plain"] for one in values["shares"]])
         assert len(table) == 4 and "<h2>Share (plain)</h2>" in (tmp_path / "out.html").read_text()
-        again = CliRunner().invoke(app, arguments)
-        assert isinstance(again.exception, FileExistsError)
+        assert isinstance(CliRunner().invoke(app, arguments).exception, FileExistsError)
         assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
         arguments[-1] = str(tmp_path / "in.html")  # its table would replace the file that is read
         done = CliRunner().invoke(app, [*arguments, "--overwrite"])

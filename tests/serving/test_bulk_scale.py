@@ -318,8 +318,7 @@ class TestRemote:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         (tmp_path / "~").mkdir()
-        source = write_csv(tmp_path / "in.csv", ["text"], [["sun"]])
-        assert predict_file(predictor, source, name)["rows"] == 1
+        assert predict_file(predictor, write_csv(tmp_path / "in.csv", ["text"], [["sun"]]), name)["rows"] == 1
         assert Path(name).is_file() and not Path(f"{name}.parts").exists() and not (tmp_path / "home").exists()
 
     def test_errors(self, predictor, memory, tmp_path, monkeypatch):
@@ -520,6 +519,5 @@ class TestEmotionFeatures:
         pipeline = make_pipeline(EmotionFeatures(str(checkpoint)), LogisticRegression(C=1e6))
         search = GridSearchCV(pipeline, {"emotionfeatures__max_length": [8, 32]}, cv=2).fit(pd.Series(texts), labels)
         assert search.best_score_ > 0.6
-        features = search.best_estimator_[:1]
-        assert features.get_feature_names_out().tolist() == predictor.labels
+        assert search.best_estimator_[:1].get_feature_names_out().tolist() == predictor.labels
         np.testing.assert_allclose(pipeline[0].transform(texts), predictor.probabilities(texts), atol=1e-6)

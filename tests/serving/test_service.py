@@ -122,8 +122,7 @@ class TestAnswers:
             for turn, answer in zip(expected, one["turns"], strict=True):
                 assert answer["scores"] == pytest.approx(turn["scores"], abs=1e-6)
                 assert (answer["speaker"], answer["utterance"]) == (turn["speaker"], turn["utterance"])
-        alone = results(service, "dialogue-emotion", inputs=[["I am so happy today"]])
-        assert alone[0]["turns"][0]["speaker"] is None
+        assert results(service, "dialogue-emotion", inputs=[["I am so happy today"]])[0]["turns"][0]["speaker"] is None
 
     def test_replies(self, service, folders):
         generator = ReplyGenerator(folders["replies"])
@@ -306,8 +305,7 @@ class TestRefusals:
         with running([folders["text"]], cors_origins=["https://example.org"], api_key="k") as (address, _):
             status, _, headers = send(address, "/predict", method="OPTIONS", Origin="https://example.org", **asked)
             assert status == 200 and headers["Access-Control-Allow-Origin"] == "https://example.org"
-            other = send(address, "/health", Origin="https://a.org")[2]
-            assert other.get("Access-Control-Allow-Origin") is None
+            assert send(address, "/health", Origin="https://a.org")[2].get("Access-Control-Allow-Origin") is None
 
     @pytest.mark.parametrize("origin", ["https://a.org/", "a.org", "https://A.org", ""])
     def test_an_origin_that_no_page_has(self, origin):

@@ -93,8 +93,7 @@ def test_bars_and_what_is_predicted(page, url):
         assert (tick["x"] + 1 - bar["x"]) / bar["width"] == pytest.approx(float(threshold), abs=0.02)
         weight = row.locator("th").evaluate("(cell) => getComputedStyle(cell).fontWeight")
         assert weight == ("700" if predicted else "400")
-    names = [row[0] for row in expected if row[3]]
-    assert tab.locator("#status").inner_text() == f"Predicted: {', '.join(names)}"
+    assert tab.locator("#status").inner_text() == f"Predicted: {', '.join([row[0] for row in expected if row[3]])}"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
