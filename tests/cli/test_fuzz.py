@@ -66,6 +66,7 @@ def test_files_that_cannot_be_read(tmp_path):
         ("x.csv", b'text\n"' + b"a" * 200_000 + b'"\n', "a quote that is not closed"),
         ("x.csv", b"text\n\xff\n", "UTF-8"),
         ("x.csv", gzip.compress(b"text,label\na,joy\n", mtime=0), "cannot be read"),
+        ("x.xlsx", b"text\nhello\n", "cannot be read"),
     ):
         path = tmp_path / name
         path.write_bytes(content)

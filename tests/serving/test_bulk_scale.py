@@ -440,11 +440,6 @@ class TestWideFiles:
         row = json.loads((tmp_path / "out.jsonl").read_text())
         assert row["n"] == 7 and row["text"] == "=1+1 good day"
 
-    def test_a_file_that_is_no_workbook(self, predictor, tmp_path):
-        (tmp_path / "in.xlsx").write_text("text\nhello\n")
-        with pytest.raises(ValueError, match="cannot be read"):
-            predict_file(predictor, tmp_path / "in.xlsx", tmp_path / "out.csv")
-
 
 class TestCommand:
     def rows(self, checkpoint, source, *options) -> list[list[str]]:
@@ -495,8 +490,6 @@ class TestPython:
         frame = predictor(texts, all_scores=True).to_frame()
         assert len(frame) == len(texts) and set(predictor.labels) < set(frame.columns)
 
-
-class TestSummary:
     def test_labels_of_a_taxonomy_are_not_corrected(self):
         found = summarize(["I love it", "I hate it"], load_predictor(for_prediction("goemotions"), "sentiment"))
         assert found.method == "plain" and "(a taxonomy, added labels)" in found.notes[0]
@@ -507,8 +500,6 @@ class TestSummary:
             summarize(["good day " * 40], Predictor(checkpoint, device="cpu", max_windows=1))
         assert "1 of 1 texts" in caplog.text
 
-
-class TestEmotionFeatures:
     def test_is_an_estimator(self, checkpoint):
         estimator = EmotionFeatures(str(checkpoint))
         check_estimator(estimator)
