@@ -221,7 +221,7 @@ def test_no_token_or_a_wrong_one(hub, api, run, waits):
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_no_permission(hub, run, waits, there, request):
+def test_no_permission(hub, api, run, waits, there, request):
     repository = request.getfixturevalue("published") if there else None
     message = refused(run, HfApi(endpoint=hub.url, token=hub.reader), NAME)
     assert message.startswith(f"PermissionError: the token may not write to {NAME} (403)")
