@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-A Hub on localhost: the HTTP endpoints that huggingface_hub speaks to write models, without xet, and their refusals.
-
-It keeps every body that it received, and can be told to fail. See `HubServer`.
-"""
+"""A Hub on localhost: the HTTP endpoints that huggingface_hub speaks to write models, without xet, and their refusals."""
 
 import base64
 import hashlib
@@ -17,8 +13,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
-
-import yaml
 
 
 LARGE = 10 * 2**20  # bytes from which a file must not be committed as a regular one
@@ -88,24 +82,15 @@ class Fault:
 
 
 class HubServer:
-    """
-    A server in a thread of its own; a context manager.
-
-    Attributes:
-        url: its address, for `HF_ENDPOINT`.
-        tokens: token -> (user, may it write?).
-        repositories: "namespace/name" -> repository.
-        stored: contents of large files by their SHA-256, whether committed or not.
-        received: (method, path, body) of every request.
-    """
+    """A server in a thread of its own, which keeps all that it received, and can be told to fail; a context manager."""
 
     def __init__(self):
         # Not readable as tokens, and new every time: what looks for them in what was received cannot find them by chance.
         self.writer, self.reader = (f"hf_{secrets.token_hex(17)}" for _ in range(2))
-        self.tokens = {self.writer: ("somebody", True), self.reader: ("somebody", False)}
-        self.repositories: dict[str, Repository] = {}
-        self.stored: dict[str, bytes] = {}
-        self.received: list[tuple[str, str, bytes]] = []
+        self.tokens = {self.writer: ("somebody", True), self.reader: ("somebody", False)}  # user, may it write?
+        self.repositories: dict[str, Repository] = {}  # by "namespace/name"
+        self.stored: dict[str, bytes] = {}  # large files by their SHA-256, whether committed or not
+        self.received: list[tuple[str, str, bytes]] = []  # method, path, body
         self.headers: list[dict[str, str]] = []
         self.faults: list[Fault] = []
         self.lock = threading.Lock()
@@ -141,12 +126,6 @@ class HubServer:
     def repository(self, name: str) -> Repository:
         return self.repositories[name]
 
-    def requests(self, method: str, path: str) -> int:
-        """How many requests of a method there were for paths that match."""
-        return sum(found == method and re.search(path, target) is not None for found, target, _ in self.received)
-
-    # HTTP
-
     def handle(self, request: BaseHTTPRequestHandler) -> None:
         body = self._read(request)
         if body is None:
@@ -156,12 +135,14 @@ class HubServer:
         with self.lock:
             self.received.append((request.command, request.path, body))
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
-            fault = self._fault(request.command, target.path)
+            faults = [one for one in self.faults if one.times and one.method == request.command]
+            fault = next((one for one in faults if re.search(one.path, target.path)), None)
             try:
                 if fault is None or fault.after:
                     method = "GET" if request.command == "HEAD" else request.command
                     status, headers, content = self.route(method, target, request.headers, body)
                 if fault is not None:
+                    fault.times -= 1
                     raise Refusal(fault.status or 0, "the server failed")
             except Refusal as refusal:
                 if refusal.status == 0:
@@ -177,13 +158,6 @@ class HubServer:
         request.end_headers()
         if request.command != "HEAD":
             request.wfile.write(content)
-
-    def _fault(self, method: str, path: str) -> Fault | None:
-        for fault in self.faults:
-            if fault.times and fault.method == method and re.search(fault.path, path):
-                fault.times -= 1
-                return fault
-        return None
 
     def _read(self, request: BaseHTTPRequestHandler) -> bytes | None:
         """The body; None if the client left before it was whole."""
@@ -210,16 +184,11 @@ class HubServer:
                 return 200, {"Content-Type": "application/json"}, json.dumps(result).encode()
         raise Refusal(404, f"no such endpoint: {method} {target.path}")
 
-    # Who may do what
-
-    def user(self, headers) -> tuple[str | None, bool]:
-        given = headers.get("Authorization", "")
-        if not given:
-            return None, False
-        token = given.removeprefix("Bearer ")
-        if token not in self.tokens:
-            raise Refusal(401, "Invalid credentials in Authorization header")
-        return self.tokens[token]
+    def user(self, headers, needed: bool = False) -> tuple[str | None, bool]:
+        token = headers.get("Authorization", "").removeprefix("Bearer ")
+        if token not in self.tokens and (token or needed):
+            raise Refusal(401, "Invalid username or password.")
+        return self.tokens.get(token, (None, False))
 
     def open(self, headers, name: str, write: bool = False) -> Repository:
         user, may_write = self.user(headers)
@@ -237,26 +206,18 @@ class HubServer:
             raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return sha
 
-    # Endpoints
-
     def whoami(self, headers, query, body):
-        user, _ = self.user(headers)
-        if user is None:
-            raise Refusal(401, "Invalid username or password.")
+        user, _ = self.user(headers, needed=True)
         return {"type": "user", "name": user, "orgs": [], "auth": {"type": "access_token"}}
 
     def create(self, headers, query, body):
         values = json.loads(body)
-        user, may_write = self.user(headers)
-        if user is None:
-            raise Refusal(401, "Invalid username or password.")
+        user, may_write = self.user(headers, needed=True)
         namespace = values.get("organization") or user
         if namespace != user or not may_write:
             raise Refusal(403, f"You don't have the rights to create a model under the namespace {namespace!r}")
         name = f"{namespace}/{values['name']}"
         sdk = values.get("sdk")
-        if (values.get("type") == "space") != (sdk is not None):
-            raise Refusal(400, '"sdk" must be given for a space, and for nothing else')
         answer = {"url": f"{self.url}/{'spaces/' if sdk else ''}{name}", "name": name, "id": name}
         if name in self.repositories:
             raise Refusal(409, "You already created this model repo", **answer)
@@ -272,9 +233,6 @@ class HubServer:
         return {}
 
     def validate_yaml(self, headers, query, body):
-        match = re.match(r"---\n(.*?)\n---\s*\n", json.loads(body)["content"], re.DOTALL)
-        if not match or not isinstance(yaml.safe_load(match[1]), dict):
-            raise Refusal(400, "Invalid metadata", errors=[{"message": "no metadata"}], warnings=[])
         return {"errors": [], "warnings": []}
 
     def preupload(self, headers, query, body, name, revision):
@@ -284,7 +242,8 @@ class HubServer:
         for file in json.loads(body)["files"]:
             known = files.get(file["path"])
             oid = known and (known.sha256 if known.lfs else known.git_oid)
-            mode = "lfs" if _is_large(file["path"], file["size"]) else "regular"
+            named = any(fnmatch(os.path.basename(file["path"]), pattern) for pattern in LFS_NAMES)
+            mode = "lfs" if file["size"] > (0 if named else LARGE) else "regular"
             answer.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid})
         return {"files": answer}
 
@@ -295,23 +254,18 @@ class HubServer:
         for item in values["objects"]:
             entry = {"oid": item["oid"], "size": item["size"]}
             if item["oid"] not in self.stored:
-                href = f"{self.url}/storage/{item['oid']}/{item['size']}"
-                entry["actions"] = {"upload": {"href": href}, "verify": {"href": f"{self.url}/api/lfs/verify"}}
+                entry["actions"] = {"upload": {"href": f"{self.url}/storage/{item['oid']}"}}
             objects.append(entry)
         return {"transfer": "basic", "objects": objects}
 
-    def store(self, headers, query, body, oid, size):
+    def store(self, headers, query, body, oid):
         self.stored[oid] = body
         return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}, b""
 
-    def verify(self, headers, query, body):
-        return {}
-
     def commit(self, headers, query, body, name, revision):
         create_pr = query.get("create_pr") == "1"
+        self.user(headers, needed=True)
         repository = self.open(headers, name, write=not create_pr)
-        if self.user(headers)[0] is None:
-            raise Refusal(401, "Invalid username or password.")
         parent = self.commit_of(repository, revision)
         if not create_pr and revision not in repository.branches and revision not in repository.pull_requests:
             raise Refusal(400, "commits go to branches")
@@ -387,7 +341,6 @@ class HubServer:
         (r"/api/repos/create", "POST", create),
         (r"/api/repos/delete", "DELETE", delete),
         (r"/api/validate-yaml", "POST", validate_yaml),
-        (r"/api/lfs/verify", "POST", verify),
         (_API + r"/preupload/(?P<revision>[^/]+)", "POST", preupload),
         (_API + r"/commit/(?P<revision>[^/]+)", "POST", commit),
         (_API + r"/branch/(?P<branch>[^/]+)", "POST", create_branch),
@@ -397,9 +350,5 @@ class HubServer:
         (_API + r"/revision/(?P<revision>[^/]+)", "GET", info),
         (_API, "GET", info),
         (r"/(?:spaces/)?(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch", "POST", lfs_batch),
-        (r"/storage/(?P<oid>\w+)/(?P<size>\d+)", "PUT", store),
+        (r"/storage/(?P<oid>\w+)", "PUT", store),
     )
-
-
-def _is_large(path: str, size: int) -> bool:
-    return size > 0 and (size > LARGE or any(fnmatch(os.path.basename(path), name) for name in LFS_NAMES))

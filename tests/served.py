@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service in a thread, and a checkpoint of each kind for it. A module asks for them with `pytest_plugins = ["served"]`."""
+"""The service in a thread, a checkpoint of each kind for it, and a browser. A module asks for them with `pytest_plugins = ["served"]`."""
 
+import json
+import shutil
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,14 +25,9 @@ from hf_emotion.serving.web import Server
 
 
 TEXT = "I am so happy today , not sad !"
-CHECKPOINTS = {  # folder: case
-    "text": "label-aware-pooler-hidden-balanced",
-    "single": "label-aware-single-label",
-    "targeted": "qacg-per-head-context-gate-bias",
-    "aspects": "cg",
-    "dialogue": "dialogue-model",
-    "replies": "gpt2-mod-ln",
-}
+CHECKPOINTS = {"text": "label-aware-pooler-hidden-balanced", "single": "label-aware-single-label"}  # folder: case
+CHECKPOINTS |= {"targeted": "qacg-per-head-context-gate-bias", "aspects": "cg"}
+CHECKPOINTS |= {"dialogue": "dialogue-model", "replies": "gpt2-mod-ln"}
 
 
 @pytest.fixture(scope="session")
@@ -45,10 +44,9 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
         model.save_pretrained(root / name)
         tokenizer.save_pretrained(root / name)
     tags = dict(enumerate(text_processing.term_tags(["positive", "negative"])))
-    terms = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    config = BertConfig(
-        vocab_size=len(tokenizer), id2label=tags, label2id={tag: i for i, tag in tags.items()}, **terms
-    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    labels = {"id2label": tags, "label2id": {tag: i for i, tag in tags.items()}}
+    config = BertConfig(vocab_size=len(tokenizer), **labels, **sizes)
     asymmetric_(BertForTokenClassification(config), seed=3).save_pretrained(root / "terms")
     tokenizer.save_pretrained(root / "terms")
     return {name: root / name for name in (*CHECKPOINTS, "terms")}
@@ -69,3 +67,52 @@ def running(checkpoints: Sequence[Any], max_connections: int = 1000, **options: 
     finally:
         server.should_exit = True
         thread.join()
+
+
+def send(address: str, path: str, body=None, method: str | None = None, **headers):
+    """(status, what the JSON says or the text, headers)"""
+    connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    method = method or ("GET" if body is None else "POST")
+    connection.request(method, path, content, {"Content-Type": "application/json", **headers})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    kind = answer.headers.get("Content-Type", "")
+    connection.close()
+    return answer.status, json.loads(text) if text and kind.startswith("application/json") else text, answer.headers
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    missing = "playwright is not installed: pip install playwright"
+    playwright = pytest.importorskip("playwright.sync_api", reason=missing)
+    installed = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    with playwright.sync_playwright() as start:
+        try:
+            found = start.chromium.launch(executable_path=next(filter(None, installed), None), args=["--no-sandbox"])
+        except playwright.Error as error:
+            install = "apt-get install chromium, or playwright install chromium"
+            pytest.skip(f"no Chromium: {install} ({error.message[:80]!r})")
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """visit(url): a tab, with `asked`, the addresses that it loaded, and `complaints` of the console. Options: `new_page`'s."""
+    tabs = []
+
+    def open_tab(url: str, **options: Any) -> SimpleNamespace:
+        tab = browser.new_page(**options)
+        tab.set_default_timeout(60_000)  # other work may slow the machine
+        tabs.append(tab)
+        asked, complaints = [], []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.goto(url)
+        return SimpleNamespace(tab=tab, asked=asked, complaints=complaints)
+
+    yield open_tab
+    for tab in tabs:
+        tab.close()

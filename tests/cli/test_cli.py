@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, and what importing the package costs."""
 
-import dataclasses
 import io
 import json
 import re
@@ -11,43 +10,27 @@ import sys
 from types import SimpleNamespace
 from typing import get_args
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+import toolkit_helpers as helpers
 import typer
-from toolkit_helpers import (
-    QUICK_ARGUMENTS,
-    SENTENCES,
-    cells,
-    invoke,
-    recipe_for,
-    report_of,
-    run_report,
-    seed_run,
-    targeted_recipe,
-    torch_threads,
-    write_csv,
-    write_jsonl,
-)
+from toolkit_helpers import cells, files_in, invoke, report_of, write_csv, write_jsonl
 from typer.testing import CliRunner
 
 import hf_emotion
-from hf_emotion import Predictor, load_dataset_for, load_recipe, train
+from hf_emotion import Predictor, load_dataset_for, load_recipe
 from hf_emotion.cli import app, help, predict
 from hf_emotion.recipes import packaged_recipes, recipe_name
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
 
 
 pytest_plugins = ["toolkit_fixtures"]
-
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 FILES = ("--dataset", "files", "--data-dir", "{data}")
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with torch_threads(1):
-        yield
+PREDICT_FILE = ("predict", "{single}", "--input", "{csv}", "--output", "b.csv")
 
 
 def test_every_taxonomy_can_be_asked_for():
@@ -63,34 +46,41 @@ class TestExitCodes:
             (["evaluate", "{single}", *FILES, "--threshold", "0.9"], "`threshold` 0.9.*one label"),
             (["compare", "{run}", "{folder}"], "is not a finished run folder: it has no metrics.json"),
             (["predict", "{run}", "{folder}", "sun"], ".*folder"),  # a second model
-            (["predict", "{run}", "--input", "{empty}", "--output", "{folder}/out.csv"], ".*empty.csv has no rows"),
+            (["predict", "{run}", "--input", "{empty}", "--output", "{folder}/out.csv"], ".*empty.jsonl has no rows"),
+            # No file is written over; refused before a model is loaded, let alone run.
+            (["generate", "{folder}", "--input", "{empty}", "--output", "{empty}"], ".*empty.jsonl exists"),
+            (["evaluate", "{folder}", "--dataset", "reply_files", "--replies", "{empty}"], ".*empty.jsonl exists"),
+            # A link to nothing is not replaced.
+            (["export", "{run}", "--output", "{lost}"], ".*lost.csv exists"),
+            (["predict", "{run}", "--input", "{empty}", "--output", "{lost}"], ".*lost.csv exists"),
         ],
-        ids=lambda value: "-".join(value[:2]).replace("/", "-") if isinstance(value, list) else None,
+        ids=lambda value: value[0] if isinstance(value, list) else "",
     )
     def test_work_that_fails_is_one_line(self, argv, tmp_path, tiny_run, single_run, single_label, arguments, message):
-        (tmp_path / "empty.csv").touch()
+        empty, lost = tmp_path / "empty.jsonl", tmp_path / "lost.csv"
+        empty.touch()
+        lost.symlink_to(tmp_path / "nowhere")
         places = {"folder": tmp_path, "run": tiny_run, "single": single_run, "data": single_label}
-        result = argv(*(argument.format(**places, empty=tmp_path / "empty.csv") for argument in arguments))
+        result = argv(*(argument.format(**places, empty=empty, lost=lost) for argument in arguments))
         assert result.code == 1
         (line,) = result.err.splitlines()
         assert re.match(f"error: .*{message}", line)
-        assert result.out == "" and [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
+        assert result.out == "" and files_in(tmp_path) == {"empty.jsonl": b""} and lost.is_symlink()
 
-    @pytest.mark.parametrize(
-        ("arguments", "option"),
-        [
+    def test_wrong_usage(self, argv, single_run, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        places = {"single": single_run, "csv": write_csv(tmp_path / "in.csv", ["text"], [["so happy"]])}
+        for arguments, option in (
             (["train", "quickstart", "--no-such-option"], "--no-such-option"),
             (["predict", "run", "sun", "--top-k", "0"], "--top-k"),
             (["predict", "run", "--output", "a.csv"], "--input"),
             (["predict", "run", "sun", "--input", "a.csv", "--output", "b.csv"], "--input"),
-            *(
-                (["predict", "run", "sun", *more], more[0])  # of files, without a file
-                for more in (["--text-column", "body"], ["--separator", ";"], ["--on-bad-rows", "skip"])
-            ),
-            *(
-                (["predict", "{single}", "--input", "{csv}", "--output", "b.csv", *more], more[-2 % len(more)])
-                for more in (["--json"], ["--engine", "ray", "--dialogue-column", "a"], ["--speaker-column", "a"])
-            ),
+            # Of files, without a file
+            *((["predict", "run", "sun", f"--{name}", "skip"], name) for name in ("text-column", "on-bad-rows")),
+            (["predict", "run", "sun", "--separator", ";"], "--separator"),
+            ([*PREDICT_FILE, "--json"], "--json"),
+            ([*PREDICT_FILE, "--engine", "ray", "--dialogue-column", "a"], "--dialogue-column"),
+            ([*PREDICT_FILE, "--speaker-column", "a"], "--speaker-column"),
             (["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"], "--threshold"),
             (["evaluate", "{single}", "--dataset", "quickstart", "--option", "dedupe"], "--option"),
             (["evaluate", "{single}", "--dataset", "quickstart", "--contexts", "5"], "--contexts"),
@@ -98,16 +88,11 @@ class TestExitCodes:
             (["convert", "model.bin"], "output"),
             (["convert", "model.bin", "output", "--set", "aspects"], "--set"),
             (["convert", "model.bin", "output", "--set", "aspects=[a, !!bool x]"], "a YAML value"),
-        ],
-        ids=lambda value: "-".join(value[:1] + value[2:4]).replace("/", "-") if isinstance(value, list) else None,
-    )
-    def test_wrong_usage(self, argv, single_run, tmp_path, monkeypatch, arguments, option):
-        monkeypatch.chdir(tmp_path)
-        places = {"single": single_run, "csv": write_csv(tmp_path / "in.csv", ["text"], [["so happy"]])}
-        result = argv(*(argument.format(**places) for argument in arguments))
-        assert result.code == 2 and option in result.err
-        assert "Traceback" not in result.err and "Usage" in result.err and not result.out
-        assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+        ):
+            result = argv(*(argument.format(**places) for argument in arguments))
+            assert result.code == 2 and option in result.err, arguments
+            assert "Traceback" not in result.err and "Usage" in result.err and not result.out
+            assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
     def test_done(self, argv):
         result = argv("recipes")
@@ -121,12 +106,9 @@ class TestExitCodes:
             argv("--debug", "train", "no-such-recipe")
 
     def test_an_error_of_our_own_names_its_kind(self, argv, monkeypatch):
-        import hf_emotion.recipes
-
-        monkeypatch.setattr(hf_emotion.recipes, "packaged_recipes", lambda: {}["no such key"])
+        monkeypatch.setattr("hf_emotion.recipes.packaged_recipes", lambda: {}["no such key"])
         result = argv("recipes")
-        assert result.code == 1
-        assert "KeyError" in result.err and len(result.err.splitlines()) == 1
+        assert result.code == 1 and "KeyError" in result.err and len(result.err.splitlines()) == 1
 
     def test_no_terminal_obeys_what_a_text_or_a_label_holds(self, argv, tmp_path, capsys):
         from hf_emotion.cli.printing import print_json_lines, print_table, show
@@ -143,11 +125,6 @@ class TestExitCodes:
             assert "\x9b" not in text
         assert json.loads(out.splitlines()[-1])["label"] == hostile
 
-    def test_a_folder_that_is_a_link_to_nothing(self, argv, tiny_run, tmp_path):
-        (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
-        done = argv("export", tiny_run, "--output", tmp_path / "lost")
-        assert done.code == 1 and "lost exists" in done.err
-
     def test_nothing_to_predict(self, argv, tiny_run, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.StringIO("\n  \n"))
         result = argv("predict", tiny_run)
@@ -163,29 +140,23 @@ class TestHelp:
 
     def test_options_are_named_alike(self):
         """Types are those of one value, and every output has its short name."""
-        root = typer.main.get_command(app)
-        for name in root.commands:
+        for name in typer.main.get_command(app).commands:
             text = invoke(name, "-h")
             assert not re.search(r"<list|range>|<Path>", text), name
             assert "  --output" not in text and "-h, --help" in text, name
 
-    @pytest.mark.parametrize(
-        ("words", "found"),
-        [
-            ("hf-emotion pred", "predict"),
-            ("hf-emotion predict go", "goemotions"),
-            ("hf-emotion serve goemotions rev", "reviews"),
-            ("hf-emotion train goemotions/laa_ce", "goemotions/laa_ce"),
-            ("hf-emotion predict goemotions --taxonomy e", "ekman"),
-        ],
-    )
-    def test_a_shell_completes(self, words, found, monkeypatch, tmp_path):
+    def test_a_shell_completes(self, monkeypatch, tmp_path):
         monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path))
-        variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-        result = CliRunner().invoke(
-            app, prog_name="hf-emotion", env={**variables, "_HF_EMOTION_COMPLETE": "complete_bash"}
-        )
-        assert result.stdout.split() == [found]
+        for words, found in (
+            ("pred", "predict"),
+            ("predict go", "goemotions"),
+            ("serve goemotions rev", "reviews"),
+            ("train goemotions/laa_ce", "goemotions/laa_ce"),
+            ("predict goemotions --taxonomy e", "ekman"),
+        ):
+            variables = {"COMP_WORDS": f"hf-emotion {words}", "COMP_CWORD": str(len(words.split()))}
+            variables["_HF_EMOTION_COMPLETE"] = "complete_bash"
+            assert CliRunner().invoke(app, prog_name="hf-emotion", env=variables).stdout.split() == [found]
 
 
 class TestRecipes:
@@ -194,11 +165,9 @@ class TestRecipes:
         recipes = {recipe_name(path): path.read_text(encoding="utf-8") for path in packaged_recipes()}
         names = [line.split()[0] for line in lines if line.startswith("  ")]
         assert sorted(names) == sorted(recipes) and len(lines) < len(names) + 8
-        place = lines.index("dialogue-emotion")
-        assert lines[place + 1].split(maxsplit=1) == [
-            "daily_dialog/bilstm",
-            re.search("^description: (.*)", recipes["daily_dialog/bilstm"], re.MULTILINE)[1],
-        ]
+        first = lines[lines.index("dialogue-emotion") + 1].split(maxsplit=1)
+        about = re.search("^description: (.*)", recipes["daily_dialog/bilstm"], re.MULTILINE)[1]
+        assert first == ["daily_dialog/bilstm", about]
 
     def test_those_with_a_word_and_one_by_its_name(self, argv):
         names = [line.split()[0] for line in invoke("recipes", "Sentihood").splitlines() if line.startswith("  ")]
@@ -211,18 +180,10 @@ class TestRecipes:
 
 
 class TestTrain:
-    @pytest.fixture
-    def recipe_file(self, tmp_path):
-        arguments = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())
-        (tmp_path / "mine.yaml").write_text(
-            "name: mine\nmodel_type: label-aware-bert\ndataset: files\nmax_length: 32\n"
-            f"dataset_options: {{label_separator: '|'}}\ntraining_arguments:\n{arguments}\nseeds: [5]\n"
-        )
-        return tmp_path / "mine.yaml"
-
-    def test_a_run(self, argv, recipe_file, base_bert, feelings, tmp_path, monkeypatch):
-        monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
-        output = tmp_path / "run"
+    def test_a_run(self, argv, base_bert, feelings, tmp_path, no_plots):
+        output, recipe_file = tmp_path / "run", tmp_path / "mine.yaml"
+        fields = {"name": "mine", "dataset": "files", "dataset_options": {"label_separator": "|"}, "seeds": [5]}
+        recipe_file.write_text(helpers.recipe_for("minilm", **fields).to_yaml(), encoding="utf-8")
         options = ["--base-model", base_bert, "--data-dir", feelings, "--output", output, "--seeds", 2]
         overrides = ["--set", "num_train_epochs=1", "--set", "threshold=0.25", "--train-fraction", 0.5]
         result = argv("train", recipe_file, *options, *overrides)
@@ -254,16 +215,14 @@ class TestTrain:
         from hf_emotion.cli.printing import print_report
 
         figures = {"macro_f1": {"mean": 0.5, "std": None}, "micro_f1": {"mean": 0.6, "std": None}}
-        summary = {"test": {"fixed": figures, "tuned": figures}}
-        report = run_report(model_type="label-aware-bert", published={"macro_f1": 0.52}, runs=[seed_run()])
-        print_report(dataclasses.replace(report, summary=summary))
+        fields = {"summary": {"test": {"fixed": figures, "tuned": figures}}, "published": {"macro_f1": 0.52}}
+        print_report(helpers.run_report(model_type="label-aware-bert", runs=[helpers.seed_run()], **fields))
         rows = cells(capsys.readouterr().out)
         assert rows[1:] == [["macro_f1", "0.5000", "0.5000", "0.52"], ["micro_f1", "0.6000", "0.6000", "-"]]
 
 
 class TestEvaluate:
     def test_the_table(self, tiny_run):
-        """Its figures: see tests/tasks/test_tasks_shared.py."""
         rows = cells(invoke("evaluate", tiny_run, "--dataset", "quickstart", "--max-length", 32))
         assert rows[0] == ["quickstart test (244 rows)", "threshold 0.3", "tuned thresholds"]
         test = report_of(tiny_run)["runs"][0]["test"]
@@ -273,14 +232,13 @@ class TestEvaluate:
     def test_another_split_and_threshold(self, tiny_run):
         arguments = ["evaluate", tiny_run, "--dataset", "quickstart", "--split", "validation", "--json"]
         first, second = (json.loads(invoke(*arguments, "--threshold", limit))["metrics"] for limit in (0.3, 0.9))
-        (run,) = report_of(tiny_run)["runs"]
-        assert first["fixed"]["macro_f1"] == pytest.approx(run["validation"]["fixed"]["macro_f1"])
+        trained = report_of(tiny_run)["runs"][0]["validation"]["fixed"]
+        assert first["fixed"]["macro_f1"] == pytest.approx(trained["macro_f1"])
         assert second["fixed"]["macro_recall"] < first["fixed"]["macro_recall"]
         assert second["tuned"] == first["tuned"]
 
     @pytest.fixture
     def corpus(self, tmp_path):
-        """GoEmotions' format, one row per label and some with two."""
         folder = tmp_path / "corpora" / "goemotions"
         folder.mkdir(parents=True)
         sentences = load_dataset_for("quickstart")["test"]["text"][:40]
@@ -293,18 +251,13 @@ class TestEvaluate:
         options = ["--dataset", "goemotions", "--data-dir", corpus, "--taxonomy", "sentiment", "--json"]
         result = json.loads(invoke("evaluate", tiny_run, *options))
         assert result["labels"] == list(SENTIMENT)
-        group = {label: name for name, members in SENTIMENT.items() for label in members}
-        test = load_dataset_for("goemotions", corpus)["test"]
-        predictor = Predictor(tiny_run, device="cpu")
-        scores = predictor.probabilities(test["text"])
-        values = []
-        for name, members in SENTIMENT.items():
-            hits = total = 0
-            for row, labels in zip(scores, test["labels"], strict=True):
-                gold = name in {group[GOEMOTIONS[label]] for label in labels}
-                chosen = any(row[GOEMOTIONS.index(m)] > predictor.thresholds[GOEMOTIONS.index(m)] for m in members)
-                hits, total = hits + (gold and chosen), total + gold + chosen
-            values.append(2 * hits / total if total else 0.0)
+        test, predictor = load_dataset_for("goemotions", corpus)["test"], Predictor(tiny_run, device="cpu")
+        passes, values = predictor.probabilities(test["text"]) > np.array(predictor.thresholds), []
+        for members in SENTIMENT.values():
+            places = [GOEMOTIONS.index(label) for label in members]
+            gold = np.array([not set(places).isdisjoint(labels) for labels in test["labels"]])
+            chosen = passes[:, places].any(axis=1)
+            values.append(2 * (gold & chosen).sum() / max(1, gold.sum() + chosen.sum()))
         assert result["metrics"]["tuned"]["macro_f1"] == pytest.approx(sum(values) / 4)
 
     def test_the_corpus_may_order_its_labels_otherwise(self, single_run, single_label):
@@ -312,11 +265,10 @@ class TestEvaluate:
         first = json.loads(invoke("evaluate", single_run, *options))
         second = json.loads(invoke("evaluate", single_run, *options, "--option", "labels=[neutral, joy, anger]"))
         assert second["labels"] == ["neutral", "joy", "anger"] != first["labels"]
-        (run,) = report_of(single_run)["runs"]
-        for result in (first, second):
-            found = result["metrics"]["argmax"]
-            assert found["accuracy"] == pytest.approx(run["test"]["argmax"]["accuracy"])
-            assert found["per_label"]["joy"] == pytest.approx(run["test"]["argmax"]["per_label"]["joy"])
+        trained = report_of(single_run)["runs"][0]["test"]["argmax"]
+        for found in (first["metrics"]["argmax"], second["metrics"]["argmax"]):
+            assert found["accuracy"] == pytest.approx(trained["accuracy"])
+            assert found["per_label"]["joy"] == pytest.approx(trained["per_label"]["joy"])
 
     def test_one_file_is_measured_whole(self, single_run, single_label, tmp_path):
         options = ["--dataset", "files", "--json", "--data-dir"]
@@ -349,19 +301,15 @@ class TestEvaluate:
 class TestEvaluateAsTrained:
     @pytest.fixture(scope="class")
     def filled(self, aspect_bert, places, tmp_path_factory):
-        """A run over files where pairs without a row got the label none."""
         options = {"target_column": "target", "fill_none": True}
-        recipe = targeted_recipe(aspect_bert, dataset="aspect_files", dataset_options=options)
-        train(recipe, output := tmp_path_factory.mktemp("filled") / "run", data_dir=places)
-        return output
+        recipe = helpers.targeted_recipe(aspect_bert, dataset="aspect_files", dataset_options=options)
+        return helpers.fit(recipe, tmp_path_factory.mktemp("filled") / "run", places)
 
     @pytest.fixture(scope="class")
     def separated(self, base_bert, feelings, tmp_path_factory):
-        """A run over files with several labels in a cell."""
         options = {"label_separator": "|"}
-        recipe = recipe_for(base_bert, dataset="files", dataset_options=options, train_fraction=1.0)
-        train(recipe, output := tmp_path_factory.mktemp("separated") / "run", data_dir=feelings)
-        return output
+        recipe = helpers.recipe_for(base_bert, dataset="files", dataset_options=options, train_fraction=1.0)
+        return helpers.fit(recipe, tmp_path_factory.mktemp("separated") / "run", feelings)
 
     @pytest.mark.parametrize("kind", ["filled", "separated"])
     def test_the_options_of_the_run(self, kind, argv, places, feelings, request, caplog):
@@ -387,8 +335,7 @@ class TestEvaluateAsTrained:
 
     def test_repeated_rows_are_measured_once(self, single_run, single_label, tmp_path, argv):
         shutil.copytree(single_run, run := tmp_path / "run")
-        report = {**report_of(run), "dataset_options": {"oversample": True}}
-        (run / "metrics.json").write_text(json.dumps(report))
+        (run / "metrics.json").write_text(json.dumps({**report_of(run), "dataset_options": {"oversample": True}}))
         done = argv("evaluate", run, "--data-dir", single_label / "train.csv", "--json")
         assert json.loads(done.out)["rows"] == 48
         (run / "metrics.json").unlink()  # then there is no corpus to take
@@ -414,20 +361,16 @@ class TestPredict:
         config = json.loads((folder / "config.json").read_text())
         config["thresholds"] = [1.0] * 28
         (folder / "config.json").write_text(json.dumps(config))
-        output = invoke("predict", folder, self.TEXTS[0], terminal=True)
-        assert "no label passes its threshold (--top-k 3" in output
+        assert "no label passes its threshold (--top-k 3" in invoke("predict", folder, self.TEXTS[0], terminal=True)
         assert invoke("predict", folder, *self.TEXTS).splitlines() == [f"{text}\t-" for text in self.TEXTS]
 
     def test_several_texts_are_lines(self, tiny_run, expected):
         printed = invoke("predict", tiny_run, *self.TEXTS)
         assert invoke("predict", tiny_run, *self.TEXTS, terminal=True) == printed
-        assert (
-            invoke("predict", tiny_run, self.TEXTS[0]) == f"{printed.splitlines()[0]}\n"
-        )  # in a pipe one form for all
+        assert invoke("predict", tiny_run, self.TEXTS[0]) == f"{printed.splitlines()[0]}\n"  # one form for all
         found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in row) or "-" for row in expected]
         assert printed.splitlines() == [f"{text}\t{labels}" for text, labels in zip(self.TEXTS, found, strict=True)]
-        stdin = f"\ufeff{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
-        assert invoke("predict", tiny_run, stdin=stdin) == printed
+        assert invoke("predict", tiny_run, stdin=f"\ufeff{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n") == printed
 
     @pytest.mark.parametrize("form", [(), ("--json",)])
     def test_lines_of_stdin_are_answered_as_they_come(self, tiny_run, monkeypatch, capsys, form):
@@ -450,7 +393,6 @@ class TestPredict:
         assert scores.sub("", "".join(printed)) == scores.sub("", alone)
 
     def test_labels_by_name(self, tied_run, tmp_path):
-        """For texts, lines of stdin and files alike."""
         names, options = ["sun", "the rain"], ["--label", "sun", "--label", "the rain", "--top-k", 30]
         expected = Predictor(tied_run, device="cpu", add_labels=names)(list(self.TEXTS), top_k=30)
         labels = [[item["label"] for item in row] for row in expected]
@@ -458,55 +400,36 @@ class TestPredict:
         for texts, stdin in ((self.TEXTS, None), ((), "\n".join(self.TEXTS))):
             output = invoke("predict", tied_run, *texts, *options, "--json", stdin=stdin)
             assert [[i["label"] for i in json.loads(line)["labels"]] for line in output.splitlines()] == labels
-        files = ["--input", write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in self.TEXTS])]
-        invoke("predict", tied_run, *files, "--output", tmp_path / "out.parquet", *options)
+        source = write_jsonl(tmp_path / "in.jsonl", [{"comment": text} for text in (*self.TEXTS, "")])
+        options += ["--input", source, "--output", tmp_path / "out.parquet"]
+        said = invoke("predict", tied_run, *options, "--text-column", "comment", "--on-bad-rows", "skip")
+        assert said == f"3 rows written to {tmp_path / 'out.parquet'}, 1 without a prediction\n"
         rows = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
-        assert [row["predicted_labels"] for row in rows] == labels
-
-    def test_groups(self, tiny_run):
-        options = ("--taxonomy", "sentiment", "--top-k", 9, "--json")
-        (line,) = invoke("predict", tiny_run, self.TEXTS[0], *options).splitlines()
-        assert {item["label"] for item in json.loads(line)["labels"]} == set(SENTIMENT)
-
-    def test_a_file(self, tiny_run, tmp_path):
-        texts = [text for sentences in SENTENCES.values() for text in sentences]
-        write_jsonl(tmp_path / "in.jsonl", [{"comment": text} for text in [*texts, ""]])
-        output = tmp_path / "out.parquet"
-        arguments = ["predict", tiny_run, "--input", tmp_path / "in.jsonl", "--output", output, "--top-k", 1]
-        options = ["--text-column", "comment", "--on-bad-rows", "skip"]
-        assert invoke(*arguments, *options) == f"13 rows written to {output}, 1 without a prediction\n"
-        rows = pyarrow.parquet.read_table(output).to_pylist()
-        expected = [[item["label"] for item in row] for row in Predictor(tiny_run, device="cpu")(texts, top_k=1)]
-        assert [row["predicted_labels"] for row in rows] == [*expected, None]
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
+        assert [row["predicted_labels"] for row in rows] == [*labels, None]
+        assert set(files_in(tmp_path)) == {"in.jsonl", "out.parquet"}
 
 
 class TestCompare:
     def test_two_runs(self, tiny_run, stock_run):
-        output = invoke("compare", tiny_run, stock_run)
+        def table(*options) -> list[list[str]]:
+            """With a header of one line, and without what long paths go on with."""
+            rows = cells(invoke("compare", tiny_run, stock_run, *options))
+            above = next(number for number, row in enumerate(rows) if row[0] == "tiny")
+            header = [" ".join(filter(None, column)) for column in zip(*rows[:above], strict=True)]
+            return [header, *(row for row in rows[above:] if row[0])]
 
-        def one_line_each(table: list[list[str]]) -> list[list[str]]:
-            """A header of several lines becomes one, and what long paths go on with is left out."""
-            above = next(number for number, row in enumerate(table) if row[0] == report_of(tiny_run)["name"])
-            header = [" ".join(filter(None, column)) for column in zip(*table[:above], strict=True)]
-            return [header, *(row for row in table[above:] if row[0])]
-
-        short = one_line_each(cells(output))
-        limits = {report_of(run)["threshold"] for run in (tiny_run, stock_run)}
-        fixed = f"threshold {min(limits)}" if len(limits) == 1 else "fixed threshold"
-        titles = (fixed, "tuned thresholds")  # as `train` prints them
-        assert short[0][3:] == [f"{name}_f1 ({title})" for title in titles for name in ("macro", "micro")]
-        rows = one_line_each(cells(invoke("compare", tiny_run, stock_run, "--all")))
-        assert rows[0][:3] == ["run", "encoder", "seeds"]
-        kinds = ("macro_f1", "weighted_f1", "micro_f1")
-        assert rows[0][3:] == [f"{name} ({title})" for title in titles for name in kinds]
-        for row, run in zip(rows[1:], (tiny_run, stock_run), strict=True):
+        titles = ("fixed threshold", "tuned thresholds")  # as `train` prints them
+        assert table()[0][3:] == [f"{name}_f1 ({title})" for title in titles for name in ("macro", "micro")]
+        header, *rows = table("--all")
+        columns = [f"{name}_f1 ({title})" for title in titles for name in ("macro", "weighted", "micro")]
+        assert header == ["run", "encoder", "seeds", *columns]
+        for row, run in zip(rows, (tiny_run, stock_run), strict=True):
             report = report_of(run)
-            assert row[0] == report["name"] and row[2] == "1"
-            summary = report["summary"]["test"]
-            assert row[3] == f"{summary['fixed']['macro_f1']['mean']:.4f}"
-            assert row[8] == f"{summary['tuned']['micro_f1']['mean']:.4f}"
-        lines = [line for line in output.splitlines() if line.startswith("stock vs tiny")]
+            found = report["summary"]["test"]
+            means = found["fixed"]["macro_f1"]["mean"], found["tuned"]["micro_f1"]["mean"]
+            assert row[0] == report["name"] and [row[2], row[3], row[8]] == ["1", *(f"{mean:.4f}" for mean in means)]
+        printed = invoke("compare", tiny_run, stock_run).splitlines()
+        lines = [line for line in printed if line.startswith("stock vs tiny")]
         assert [re.search(r"\((.*?)\)", line)[1] for line in lines] == [*titles]
         assert all("95 % interval" in line and "McNemar p = " in line for line in lines)
 

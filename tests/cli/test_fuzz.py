@@ -7,20 +7,17 @@ does `python -m tests.endurance.fuzz`. Below them what they found, one test each
 import csv
 import gzip
 import json
-import logging
 import os
 import re
 
 import hypothesis
 import pytest
 import torch
-from endurance import fuzz
-from fuzzing import EntryPoint, entry_points
+from fuzzing import entry_points
 from hf_emotion.modeling.text_processing import GATE_FILE, TfidfGate, load_gate
 from model_cases import BY_ID
 from toolkit_helpers import torch_threads
 
-from hf_emotion import DialoguePredictor, Predictor
 from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.tasks.loading import check_dataset
 from hf_emotion.training.recipe_checks import load_recipe
@@ -31,6 +28,7 @@ pytest_plugins = ["toolkit_fixtures"]
 hypothesis.settings.register_profile("small", max_examples=12, derandomize=True)
 hypothesis.settings.register_profile("endurance", max_examples=5000)
 PROFILE = hypothesis.settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
+FREE = {"deadline": None, "database": None, "suppress_health_check": list(hypothesis.HealthCheck)}
 POINTS = ("read_rows", "own files", "corpora", "dataset options", "recipes", "gate", "models", "predictors")
 POINTS += ("checkpoints", "command line")
 
@@ -46,13 +44,7 @@ def points(tmp_path_factory):
 def test_a_valid_result_or_a_clear_error(points, name, tmp_path, own_verbosity):
     point = points[name]
 
-    @hypothesis.settings(
-        PROFILE,
-        deadline=None,
-        database=None,
-        phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
+    @hypothesis.settings(PROFILE, phases=[hypothesis.Phase.generate], **FREE)
     @hypothesis.given(point.cases)
     def throw(case):
         problem = point.problem(case, tmp_path)
@@ -61,43 +53,27 @@ def test_a_valid_result_or_a_clear_error(points, name, tmp_path, own_verbosity):
     throw()
 
 
-def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys):
-    """The smallest form of `python -m tests.endurance.fuzz`."""
-    broken = EntryPoint(points["gate"].cases, lambda case, folder: 1 / 0)
-    monkeypatch.setattr(fuzz, "entry_points", lambda root: {**points, "broken": broken})
-    try:
-        with pytest.raises(SystemExit) as end:
-            fuzz.main(["--cases", "2", "--only", "gate", "--only", "broken"])
-    finally:
-        logging.disable(logging.NOTSET)
-    printed = capsys.readouterr()
-    found = json.loads(printed.out)["entry points"]
-    assert end.value.code and (found["gate"]["crashes"], found["broken"]["crashes"]) == (0, 2)
-    assert "broken: ZeroDivisionError at test_fuzz.py" in printed.err
-
-
-# What was found
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_files_that_cannot_be_read(tmp_path):
+    for name, content, message in (
         ("x.jsonl", b'{"text": "\\ud83d"}\n', "line 1: no valid JSON"),  # half an emoji
         ("x.jsonl", b"[" * 100_000, "line 1: no valid JSON: maximum recursion"),
         ("x.jsonl", b'{"a": ' + b"9" * 5000 + b"}", "line 1: no valid JSON: Exceeds the limit"),
+        *(
+            ("x.jsonl", content, "line 1: no valid JSON.*each line must hold one object, and end in a newline")
+            for content in (b'{\n"text": "a"\n}', b'{"text": "a"}\r{"text": "b"}\r')
+        ),
         ("x.parquet", b"PAR1 no parquet PAR1", "Parquet"),
         ("x.csv", b'text\n"' + b"a" * 200_000 + b'"\n', "a quote that is not closed"),
         ("x.csv", b"text\n\xff\n", "UTF-8"),
         ("x.csv", gzip.compress(b"text,label\na,joy\n", mtime=0), "cannot be read"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, name, content, message):
-    path = tmp_path / name
-    path.write_bytes(content)
-    for read in (lambda path: list(read_rows(path)), *([columns_of] if message in ("UTF-8", "Parquet") else [])):
-        with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
-            read(path)
-        assert type(caught.value) is ValueError
+        ("x.xlsx", b"text\nhello\n", "cannot be read"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        for read in (lambda path: list(read_rows(path)), *([columns_of] if message in ("UTF-8", "Parquet") else [])):
+            with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
+                read(path)
+            assert type(caught.value) is ValueError
 
 
 def test_a_megabyte_in_jsonl(tmp_path):
@@ -107,36 +83,30 @@ def test_a_megabyte_in_jsonl(tmp_path):
     assert csv.field_size_limit() == 131072  # which other programs count on
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
+def test_options_of_another_type():
+    for name, options, message in (
         ("files", {"text_column": 5}, "'text_column' for the dataset 'files' must be str, got 5"),
         ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]"),
         ("files", {"validation_fraction": True}, r"must be float \| int, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),
         ("files", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
         (["files"], {}, r"unknown dataset \['files'\]"),
-    ],
-)
-def test_options_of_another_type(name, options, message):
-    with pytest.raises(ValueError, match=message):
-        check_dataset(name, options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_dataset(name, options)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_recipes_that_are_no_yaml(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    for content, message in (
         (b"\xff", "'utf-8' codec can't decode"),
         (b"[" * 500, "must hold YAML .*RecursionError"),
         (b"name: !!bool x", "must hold YAML .*KeyError"),
         (b"name: !!python/object:os.system x", "could not determine a constructor"),
-    ],
-)
-def test_recipes_that_are_no_yaml(tmp_path, content, message):
-    path = tmp_path / "recipe.yaml"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path}.*{message}"):
-        load_recipe(path)
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path}.*{message}"):
+            load_recipe(path)
 
 
 def test_values_of_overrides():
@@ -144,45 +114,38 @@ def test_values_of_overrides():
         with pytest.raises(ValueError, match=f"'max_length' expected int, got str .value: '{re.escape(value)}'"):
             load_recipe("quickstart", [f"max_length={value}"])
         assert load_recipe("quickstart", [f"name={value}"]).name == value
-    message = "an override has the form key=value, with a YAML value, got 'max_length="
     for value in ("[" * 500, "{a: "):  # begins as a list
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="form key=value, with a YAML value, got 'max_length="):
             load_recipe("quickstart", [f"max_length={value}"])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+FINITE = "`idf` must map words to finite numbers above 0"
+
+
+def test_gates_that_are_none(tmp_path):
+    for content, message in (
         ("[" * 100_000, "maximum recursion"),
         ("[]", "must be a mapping"),
         ('{"idf": {}}', "unseen_idf"),
         ('{"idf": [], "unseen_idf": 1}', "values"),
-        ('{"idf": {"a": 0}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
-        ('{"idf": {"a": NaN}, "unseen_idf": 1}', "`idf` must map words to finite numbers above 0"),
-        ('{"idf": {}, "unseen_idf": true}', "`idf` must map words to finite numbers above 0"),
+        *((f'{{"idf": {{"a": {value}}}, "unseen_idf": 1}}', FINITE) for value in ("0", "NaN")),
+        ('{"idf": {}, "unseen_idf": true}', FINITE),
         ('{"idf": {}, "unseen_idf": 1, "threshold": null}', "`threshold` must be a finite number"),
         ('{"idf": {}, "unseen_idf": 1, "min_words": -1}', "`min_words` a whole number from 0"),
-    ],
-)
-def test_gates_that_are_none(tmp_path, content, message):
-    (tmp_path / GATE_FILE).write_text(content)
-    config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
-    config._name_or_path = str(tmp_path)
-    with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is not a TF-IDF gate: .*{message}"):
-        load_gate(config)
-    TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers
-    assert load_gate(config).idf == {"a": 1}
+    ):
+        (tmp_path / GATE_FILE).write_text(content)
+        config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
+        config._name_or_path = str(tmp_path)
+        with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is not a TF-IDF gate: .*{message}"):
+            load_gate(config)
+        TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers
+        assert load_gate(config).idf == {"a": 1}
 
 
-TEXT_MODELS = (
-    "label-aware-pooler-hidden-balanced",
-    "qacg-per-head-context-gate-bias",
-    "cg",
-    "esa-multi-label-thresholds",
-)
+TEXT_MODELS = "label-aware-pooler-hidden-balanced qacg-per-head-context-gate-bias cg esa-multi-label-thresholds"
 
 
-@pytest.mark.parametrize("case_id", TEXT_MODELS)
+@pytest.mark.parametrize("case_id", TEXT_MODELS.split())
 def test_inputs_of_another_shape(case_id):
     model, inputs = BY_ID[case_id].build(), BY_ID[case_id].make_inputs(2, 5, 0)
     inputs.pop("labels", None)
@@ -191,12 +154,3 @@ def test_inputs_of_another_shape(case_id):
     for wrong, message in ((none, "must have a row, and from 1 to"), (deep, "must have 2 dimensions")):
         with torch.no_grad(), pytest.raises(ValueError, match=message):
             model(**wrong)
-
-
-def test_halves_of_characters(tokenizer):
-    predictor = Predictor(BY_ID["label-aware-pooler-hidden-balanced"].build(), tokenizer)
-    with pytest.raises(ValueError, match="text 2 of 2 is empty or no string"):
-        predictor(["joy", "x\udc80"])
-    dialogues = DialoguePredictor(BY_ID["dialogue-model"].build(), tokenizer)
-    with pytest.raises(ValueError, match="turn 1 must be"):
-        dialogues([["\ud800"]])

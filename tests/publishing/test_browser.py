@@ -30,26 +30,15 @@ from hf_emotion.publishing.browser import FACTS, RUNTIMES, export_web
 from hf_emotion.runtime.compact import Storage, compact_graph
 
 
-pytest_plugins = ["browser_fixtures", "served", "toolkit_fixtures"]
+pytest_plugins = ["served", "toolkit_fixtures"]
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 LONG = "I am so happy today , not sad ! rain . " * 40
 ODD = (
-    *(
-        "naïve \x92 ΣΑΣ Σ",
-        "𠀀𠀁 a𡿿b",
-        "e\u0301\u0327 ﬁ",
-        "a\ufeffb\u200dc",
-        "😀🤷🏽‍♀️ so",
-        "👩‍👩‍👧 home",
-        "日本 語",
-        "[MASK] [unk]",
-    ),
-    *("don't_stop 5€ x²", "\tI\n am  so", "a" * 120, "İstanbul ǅ", "שלום", "हिन्दी", "\U000e0001 joy"),
+    *("naïve \x92 ΣΑΣ Σ", "𠀀𠀁 a𡿿b", "e\u0301\u0327 ﬁ", "a\ufeffb\u200dc", "😀🤷🏽‍♀️ so", "👩‍👩‍👧 home"),
+    *("日本 語", "[MASK] [unk]", "don't_stop 5€ x²", "\tI\n am  so", "a" * 120, "İstanbul ǅ", "שלום", "हिन्दी"),
+    "\U000e0001 joy",
 )
-
-
-# What Python writes
 
 
 def stored(folder: Path, storage: Storage) -> tuple[dict[str, np.ndarray], list[np.ndarray], list[np.ndarray]]:
@@ -61,26 +50,20 @@ def stored(folder: Path, storage: Storage) -> tuple[dict[str, np.ndarray], list[
         "odd": random_numbers.normal(size=(600, 110)).astype(np.float32),  # 600 is no multiple of a block
     }
     weights["table"][3] = 0
-    nodes = [
-        helper.make_node("Gather", ["table", "ids"], ["rows"], name="one"),
-        helper.make_node("Gather", ["table", "ids"], ["again"], name="two"),
-        helper.make_node("MatMul", ["eye", "matrix"], ["first"]),
-        helper.make_node("Gemm", ["wide", "odd"], ["second"]),
-    ]
+    nodes = [helper.make_node("Gather", ["table", "ids"], [name], name=name) for name in ("rows", "again")]
+    nodes += [helper.make_node("MatMul", ["eye", "matrix"], ["first"])]
+    nodes += [helper.make_node("Gemm", ["wide", "odd"], ["second"])]
     inputs = [helper.make_tensor_value_info("ids", TensorProto.INT64, [None])]
     inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None]) for name in ("eye", "wide")]
-    outputs = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("rows", "again", "first", "second")
-    ]
+    names = ("rows", "again", "first", "second")
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
     graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(w, n) for n, w in weights.items()])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     onnx.save(model, folder / "before.onnx")
     compact_graph(folder / "before.onnx", folder / "after.onnx", storage)
     feeds = {"ids": np.arange(700), "eye": np.eye(128, dtype=np.float32), "wide": np.eye(600, dtype=np.float32)}
-    before, after = (
-        onnxruntime.InferenceSession(folder / f"{name}.onnx").run(None, feeds) for name in ("before", "after")
-    )
-    return weights, before, after
+    sessions = [onnxruntime.InferenceSession(folder / f"{name}.onnx") for name in ("before", "after")]
+    return weights, *(session.run(None, feeds) for session in sessions)
 
 
 @pytest.mark.parametrize("storage", [Storage("8", 8, 8), Storage("11", 10, 11)])
@@ -111,10 +94,8 @@ def page(folders, tmp_path_factory):
 
     def write(name: str) -> Path:
         if not (modules / "onnxruntime-web").is_dir():
-            pytest.skip(
-                "no npm packages: `npm install onnxruntime-web@1.30.0 @huggingface/tokenizers@0.2.0`, and name the "
-                "folder node_modules with HF_EMOTION_NODE_MODULES"
-            )
+            install = "npm install onnxruntime-web@1.30.0 @huggingface/tokenizers@0.2.0"
+            pytest.skip(f"no npm packages: `{install}`, and name node_modules with HF_EMOTION_NODE_MODULES")
         if name not in written:
             written[name] = tmp_path_factory.mktemp("page") / name
             with torch_threads(1):
@@ -143,16 +124,11 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
         assert entry["integrity"] == RUNTIMES["wasm"][role]["integrity"]
     html = (output / "index.html").read_text(encoding="utf-8")
     policy = dict(part.split(" ", 1) for part in re.search('Policy" content="(.*?)"', html)[1].split("; "))
-    assert (
-        policy["default-src"] == "'none'"
-        and "unsafe-inline" not in html
-        and "unsafe-eval'" not in str(policy).replace("wasm-unsafe-eval'", "")
-    )
-    assert set(policy["connect-src"].split()) == {
-        "'self'",
-        *("https://cdn.jsdelivr.net/npm/onnxruntime-web@1.30.0/dist/",),
-        *("https://cdn.jsdelivr.net/npm/@huggingface/tokenizers@0.2.0/dist/",),
-    }
+    assert policy["default-src"] == "'none'" and "unsafe-inline" not in html
+    assert "unsafe-eval'" not in str(policy).replace("wasm-unsafe-eval'", "")
+    packages = ("onnxruntime-web@1.30.0", "@huggingface/tokenizers@0.2.0")
+    places = {f"https://cdn.jsdelivr.net/npm/{package}/dist/" for package in packages}
+    assert set(policy["connect-src"].split()) == {"'self'", *places}
     for kind in ("script", "style"):
         for one in re.findall(f"<{kind}>(.*?)</{kind}>", html, re.S):
             assert base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() in policy[f"{kind}-src"]
@@ -161,9 +137,8 @@ def test_what_is_written(folders, tmp_path, monkeypatch):
 
 def test_what_a_page_from_a_disk_reads_comes_with_the_packages(folders, tmp_path, monkeypatch):
     path = next(iter(RUNTIMES["wasm"].values()))["path"]
-    monkeypatch.setattr(
-        browser_module, "_vendored", lambda modules: {path: ("vendor/a.js.gz", gzip.compress(b"program"))}
-    )
+    vendored = {path: ("vendor/a.js.gz", gzip.compress(b"program"))}
+    monkeypatch.setattr(browser_module, "_vendored", lambda modules: vendored)
     output, texts = tmp_path / "page", write_texts(tmp_path)
     with torch_threads(1):
         printed = invoke("export", folders["text"], "--web", output, "--vendor", tmp_path, "--texts", texts)
@@ -191,24 +166,18 @@ def write_texts(folder: Path) -> Path:
     return folder / "texts.txt"
 
 
-@pytest.mark.parametrize("model, told", [("dialogue", "this model reads"), ("targeted", "this model reads")])
-def test_models_without_a_page(folders, tmp_path, model, told):
-    with pytest.raises(ValueError, match=told):
-        export_web(folders[model], tmp_path / "page", texts=[TEXT])
-    assert not (tmp_path / "page").exists()
-
-
-@pytest.mark.parametrize("given", [{"texts": [TEXT], "dataset": "quickstart"}, {"options": {"seed": 1}}])
-def test_texts_or_a_corpus(folders, tmp_path, given):
-    with pytest.raises(ValueError, match="`texts` or on a `dataset`"):
-        export_web(folders["text"], tmp_path / "page", **given)
-
-
-def test_a_corpus_without_texts(folders, tmp_path, monkeypatch):
+def test_what_gets_no_page(folders, tmp_path, monkeypatch):
     rows = Dataset.from_dict({"utterances": [["a"]], "speakers": [["b"]], "labels": [[0]]})
     monkeypatch.setattr(browser_module, "load_split", lambda *_, **options: rows)
-    with pytest.raises(ValueError, match="name a corpus of texts"):
-        export_web(folders["text"], tmp_path / "page", dataset="meld")
+    for model, options, told in (
+        *((model, {"texts": [TEXT]}, "this model reads") for model in ("dialogue", "targeted")),
+        ("text", {"texts": [TEXT], "dataset": "quickstart"}, "`texts` or on a `dataset`"),
+        ("text", {"options": {"seed": 1}}, "`texts` or on a `dataset`"),
+        ("text", {"dataset": "meld"}, "name a corpus of texts"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            export_web(folders[model], tmp_path / "page", **options)
+        assert not (tmp_path / "page").exists()
 
 
 def test_another_version_of_a_program_is_refused(folders, tmp_path):
@@ -220,9 +189,6 @@ def test_another_version_of_a_program_is_refused(folders, tmp_path):
         source.write_text("changed")
     with pytest.raises(ValueError, match="another version, or changed"):
         export_web(folders["text"], tmp_path / "page", vendor=tmp_path)
-
-
-# The page
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -242,9 +208,8 @@ def serve():
     servers = []
 
     def start(folder: Path) -> str:
-        servers.append(
-            http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, directory=folder))
-        )
+        handler = functools.partial(_Handler, directory=folder)
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
         threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}/"
 

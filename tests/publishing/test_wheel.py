@@ -56,8 +56,7 @@ def test_the_package_index_shows_a_description_with_whole_addresses(wheel):
         metadata = email.message_from_bytes(archive.read(name), policy=email.policy.default)
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL"))
     assert set(urls) == {"Documentation", "Repository"} and metadata["Description-Content-Type"] == "text/markdown"
-    text = metadata.get_payload()
-    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", text)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", metadata.get_payload())
     assert len(links) > 10
     for picture, address in links:
         start = urls["Repository"] + "/blob/main/"
@@ -84,15 +83,13 @@ def test_installed_outside_the_checkout_it_imports_and_the_command_runs(wheel, t
 
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     code = (
-        "import hf_emotion, hf_emotion.modeling, hf_emotion.recipes as r;"
-        "from hf_emotion import load_dataset_for, BertForLabelAwareClassification;"
-        "print(hf_emotion.__file__); print(hf_emotion.modeling.__file__); print(r.find_recipe('quickstart'));"
-        "print(sum(len(d) for d in load_dataset_for('quickstart').values()))"
+        "import hf_emotion as h, hf_emotion.modeling, hf_emotion.recipes; h.BertForLabelAwareClassification;"
+        "print(h.__file__, h.modeling.__file__, h.recipes.find_recipe('quickstart'));"
+        "print(sum(len(d) for d in h.load_dataset_for('quickstart').values()))"
     )
-    run = subprocess.run([python, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True, check=True)
-    lines = run.stdout.split()
-    assert all(line.startswith(str(site)) for line in lines[:3]), lines
-    assert lines[3] == "976"
+    options = {"cwd": tmp_path, "env": variables, "capture_output": True, "text": True, "check": True}
+    *places, rows = subprocess.run([python, "-c", code], **options).stdout.split()
+    assert len(places) == 3 and all(place.startswith(str(site)) for place in places), places
+    assert rows == "976"
     command = [environment / "bin" / "hf-emotion", "recipes"]
-    run = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
-    assert run.returncode == 0 and "goemotions/laa_cb" in run.stdout, run.stderr
+    assert "goemotions/laa_cb" in subprocess.run(command, **options).stdout

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, torch_threads, write_csv, write_dialogues
+from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, write_csv, write_dialogues
 
 import hf_emotion
 from hf_emotion.reports import label_errors
@@ -18,29 +18,17 @@ from hf_emotion.runtime.ready import find_ready
 
 
 pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 pytest.importorskip("cleanlab")
-
-
-@pytest.fixture(autouse=True)
-def settings(own_verbosity):
-    with torch_threads(1):
-        yield
-
-
-def write_planted(path, multi_label):
-    """A corpus with three wrong labels; returns their ids and right labels."""
-    rows = feelings_rows(96, multi_label=multi_label)
-    planted = {}
-    for number in (10, 31, 53):
-        planted[f"train-{number + 2}"] = rows[number][1]
-        rows[number] = [rows[number][0], FEELINGS[(FEELINGS.index(rows[number][1]) + 1) % 3]]
-    write_csv(path, ["text", "label"], rows)
-    return planted
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_planted_errors_come_first(tmp_path, base_bert, multi_label):
-    planted = write_planted(tmp_path / "train.csv", multi_label)
+    rows, planted = feelings_rows(96, multi_label=multi_label), {}  # {id: right label}
+    for number in (10, 31, 53):
+        planted[f"train-{number + 2}"] = rows[number][1]
+        rows[number] = [rows[number][0], FEELINGS[(FEELINGS.index(rows[number][1]) + 1) % 3]]
+    write_csv(tmp_path / "train.csv", ["text", "label"], rows)
     options = {"label_separator": "|"} if multi_label else {}
     found = hf_emotion.check_labels(base_bert, "files", tmp_path, output=tmp_path / "out", options=options)
     assert found["rows"] == 96 and found["encoder"] == str(base_bert)
@@ -73,20 +61,20 @@ def test_a_row_is_judged_without_its_own_label():
     assert np.array_equal(before[0], after[0]) and not np.array_equal(before[1], after[1])
 
 
-def test_a_model_does_not_judge_what_it_was_trained_on(tiny_run, base_bert):
-    assert honest_encoder(str(tiny_run), "quickstart") == str(base_bert)
-    assert honest_encoder(str(tiny_run), "files") == str(tiny_run)
-    for corpus in ("goemotions", "everyday", "quickstart"):  # its recipe adds the two packaged corpora
-        assert honest_encoder("goemotions", corpus) == "minilm"
-    assert honest_encoder("goemotions", "emotion6") == "goemotions"
-
-
-def test_a_model_does_not_judge_what_its_base_model_was_trained_on(tmp_path):
+def test_a_model_does_not_judge_what_it_was_trained_on(tiny_run, base_bert, tmp_path):
+    """Nor what its base model was trained on."""
     report = RunReport.read(find_ready("goemotions").folder)
     replace(report, dataset="emotion6", dataset_options={}, base_model="goemotions").write(tmp_path)
-    assert honest_encoder(str(tmp_path), "goemotions") == "minilm"
-    assert honest_encoder(str(tmp_path), "emotion6") == "goemotions"
-    assert honest_encoder(str(tmp_path), "meld") == str(tmp_path)
+    for model, corpora, judge in (
+        (tiny_run, ["quickstart"], base_bert),
+        (tiny_run, ["files"], tiny_run),
+        ("goemotions", ["goemotions", "everyday", "quickstart"], "minilm"),  # its recipe adds the two packaged corpora
+        ("goemotions", ["emotion6"], "goemotions"),
+        (tmp_path, ["goemotions"], "minilm"),
+        (tmp_path, ["emotion6"], "goemotions"),
+        (tmp_path, ["meld"], tmp_path),
+    ):
+        assert {honest_encoder(str(model), corpus) for corpus in corpora} == {str(judge)}
 
 
 def test_turns_of_dialogues(tmp_path, base_bert):

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The classification report, the confusion matrix, the curves of a training and the model card as files."""
 
-import logging
 import re
 import struct
-import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
+from matplotlib.axes import Axes
 from rich.cells import cell_len
+from sklearn.metrics import precision_recall_fscore_support
 from toolkit_helpers import drawn_pictures, files_in, run_report, seed_run
 
 from hf_emotion.recipes import make_recipe
@@ -20,16 +21,11 @@ from hf_emotion.reports.classification import write_reports
 from hf_emotion.tasks.cards import Card, Figure, table
 
 
+pytestmark = pytest.mark.filterwarnings("error")
+
 TEXTS = {"classification_report.txt", "confusion_matrix.txt"}
 PICTURES = {"confusion_matrix.png"}
 NAMES = ["anger", "joy", "mixed feelings", "surprise"]
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def single_label_case(rows=200, classes=4, seed=0):
@@ -49,7 +45,6 @@ def multi_label_case(rows=200, seed=0):
 
 
 def read_report(folder):
-    """{name: figures as written} of the text."""
     text = (folder / "classification_report.txt").read_text(encoding="utf-8")
     assert text.endswith("\n") and not text.endswith("\n\n")
     lines = [re.split(" {2,}", line.strip()) for line in text.splitlines()[2:] if line.strip()]
@@ -74,28 +69,16 @@ def png_size(path):
     return struct.unpack(">II", content[16:24])
 
 
-def scores(pairs):
-    """Precision, recall, F1 and support of (is gold, is predicted) pairs."""
-    hits = sum(1 for gold, predicted in pairs if gold and predicted)
-    found = sum(1 for _, predicted in pairs if predicted)
-    support = sum(1 for gold, _ in pairs if gold)
-    precision, recall = hits / found if found else 0.0, hits / support if support else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return precision, recall, f1, support
-
-
-def check_report(lines, per_class, averages):
-    """The lines of the classes and of their averages against figures from loops."""
-    assert list(lines) == [*NAMES, *averages]
-    total = sum(figures[3] for figures in per_class)
-    for name, figures in zip(NAMES, per_class, strict=True):
-        assert lines[name] == [f"{value:.3f}" for value in figures[:3]] + [str(figures[3])]
-    for column in range(3):
-        macro = sum(figures[column] for figures in per_class) / len(per_class)
-        weighted = sum(figures[column] * figures[3] for figures in per_class) / total
-        assert float(lines["macro avg"][column]) == pytest.approx(macro, abs=0.00051)
-        assert float(lines["weighted avg"][column]) == pytest.approx(weighted, abs=0.00051)
-    assert {line[-1] for name, line in lines.items() if name not in NAMES} == {str(total)}
+def check_report(lines, gold, predicted, averages):
+    """The figures are those of scikit-learn for these rows."""
+    figures = partial(precision_recall_fscore_support, gold, predicted, labels=range(4), zero_division=0)
+    expected = dict(zip(NAMES, np.transpose(figures()), strict=True))
+    written = {name: [*(f"{value:.3f}" for value in own[:3]), f"{own[3]:.0f}"] for name, own in expected.items()}
+    assert list(lines) == [*NAMES, *averages] and written.items() <= lines.items()
+    for name in averages:
+        kind, _, average = name.partition(" ")
+        assert not average or lines[name][:3] == [f"{value:.3f}" for value in figures(average=kind)[:3]]
+    assert {lines[name][-1] for name in averages} == {f"{sum(own[3] for own in expected.values()):.0f}"}
 
 
 class TestSingleLabel:
@@ -105,11 +88,9 @@ class TestSingleLabel:
             write_reports(tmp_path / "run", "a title", gold, probabilities, NAMES)
         assert set(files_in(tmp_path / "run")) == TEXTS | PICTURES
         pairs = [(g, max(range(4), key=row.__getitem__)) for g, row in zip(gold, probabilities, strict=True) if g >= 0]
-        assert len(pairs) < len(gold)
-        per_class = [scores([(g == i, p == i) for g, p in pairs]) for i in range(4)]
-        assert per_class[3][3] == 0 and any(p == 3 for _, p in pairs)
+        assert len(pairs) < len(gold) and not any(g == 3 for g, _ in pairs) and any(p == 3 for _, p in pairs)
         lines = read_report(tmp_path / "run")
-        check_report(lines, per_class, ["accuracy", "macro avg", "weighted avg"])
+        check_report(lines, *zip(*pairs, strict=True), ["accuracy", "macro avg", "weighted avg"])
         right = sum(1 for g, p in pairs if g == p)
         assert lines["accuracy"] == [f"{right / len(pairs):.3f}", str(len(pairs))]
 
@@ -123,8 +104,6 @@ class TestSingleLabel:
         assert rows["surprise"] == [0, 0, 0, 0]
 
     def test_gold_is_in_the_rows(self, tmp_path, monkeypatch):
-        from matplotlib.axes import Axes
-
         drawn, draw = [], Axes.imshow
         monkeypatch.setattr(Axes, "imshow", lambda self, X, **kw: drawn.append((self, X)) or draw(self, X, **kw))
         gold, predicted = [0, 0, 0, 1, 2], [1, 1, 0, 1, 1]
@@ -150,13 +129,8 @@ class TestMultiLabel:
         thresholds = [0.3, 0.4, 0.5, 0.6]
         write_reports(tmp_path, "t", gold, probabilities, NAMES, thresholds)
         assert set(files_in(tmp_path)) == TEXTS | PICTURES
-        pairs = [[*zip(gold[:, i] == 1, probabilities[:, i] > thresholds[i], strict=True)] for i in range(4)]
-        lines = read_report(tmp_path)
         averages = ["micro avg", "macro avg", "weighted avg", "samples avg"]
-        check_report(lines, [scores(column) for column in pairs], averages)
-        micro = scores([pair for column in pairs for pair in column])
-        assert lines["micro avg"] == [f"{value:.3f}" for value in micro[:3]] + [str(micro[3])]
-
+        check_report(read_report(tmp_path), gold, probabilities > thresholds, averages)
         header, columns, rows = read_matrix(tmp_path)
         one = [(list(g).index(1), int(p.argmax())) for g, p in zip(gold, probabilities, strict=True) if sum(g) == 1]
         assert 0 < len(one) < len(gold)
@@ -184,8 +158,6 @@ class TestMultiLabel:
 class TestNames:
     @pytest.mark.parametrize("classes", [2, *(pytest.param(many, marks=pytest.mark.slow) for many in (60, 300))])
     def test_pictures_and_columns(self, tmp_path, monkeypatch, classes):
-        from matplotlib.axes import Axes
-
         written, write = [], Axes.text
         monkeypatch.setattr(Axes, "text", lambda self, *a, **kw: written.append(self) or write(self, *a, **kw))
         kinds = ["🫠🫡", "$x_{$", r"\$\frac{a}$ [b] (c)", "悲しい", "m$n$ %s {}", "W" * 70, "two\nlines\tand a tab"]
@@ -198,59 +170,40 @@ class TestNames:
         assert all(len(counts) == classes for counts in rows.values())
         sizes = [png_size(tmp_path / name) for name in sorted(PICTURES)]
         assert all(300 < side < 4000 for size in sizes for side in size)
-        in_matrix = sum(axes.get_ylabel() == "gold" for axes in written)
-        assert in_matrix == (classes**2 if classes <= 60 else 0)
+        assert sum(axes.get_ylabel() == "gold" for axes in written) == (classes**2 if classes <= 60 else 0)
 
     def test_names_that_are_equal(self, tmp_path):
-        names = ["accuracy", "macro avg", "macro avg", "0"]
-        write_reports(tmp_path, "t", np.array([0, 1, 2, 3]), np.eye(4), names)
+        write_reports(tmp_path, "t", np.array([0, 1, 2, 3]), np.eye(4), ["accuracy", "macro avg", "macro avg", "0"])
         text = (tmp_path / "classification_report.txt").read_text(encoding="utf-8")
         assert text.count("macro avg") == 3 and text.count("accuracy") == 2
         assert set(files_in(tmp_path)) == TEXTS | PICTURES
 
 
-class TestFiles:
-    def test_without_matplotlib(self, tmp_path, monkeypatch, caplog):
-        import importlib.util
-
-        monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: None)
-        with caplog.at_level(logging.WARNING):
-            write_reports(tmp_path, "t", *single_label_case(), NAMES)
-        assert set(files_in(tmp_path)) == TEXTS
-        assert len(caplog.records) == 1 and "pip install 'hf-emotion[plots]'" in caplog.text
-
-    def test_nothing_half_written(self, tmp_path, monkeypatch):
-        from matplotlib.figure import Figure
-
-        (tmp_path / "confusion_matrix.png").write_bytes(b"old")
-        save = Figure.savefig
-
-        def interrupted(self, path, **options):
-            if any(axes.get_ylabel() == "gold" for axes in self.axes):
-                path.write_bytes(b"half")
-                raise KeyboardInterrupt
-            save(self, path, **options)
-
-        monkeypatch.setattr(Figure, "savefig", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            write_reports(tmp_path, "t", *single_label_case(), NAMES)
-        assert set(files_in(tmp_path)) == TEXTS | PICTURES
-        assert files_in(tmp_path)["confusion_matrix.png"] == b"old"
+def test_without_matplotlib(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("importlib.util.find_spec", lambda *arguments: None)
+    write_reports(tmp_path, "t", *single_label_case(), NAMES)
+    assert set(files_in(tmp_path)) == TEXTS
+    assert len(caplog.records) == 1 and "pip install 'hf-emotion[plots]'" in caplog.text
 
 
-# Cards and curves hold what the task says, whatever it is.
+def test_nothing_half_written(tmp_path, monkeypatch):
+    def interrupted(self, path, **options):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    (tmp_path / "confusion_matrix.png").write_bytes(b"old")
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_reports(tmp_path, "t", *single_label_case(), NAMES)
+    assert set(files_in(tmp_path)) == TEXTS | PICTURES and files_in(tmp_path)["confusion_matrix.png"] == b"old"
 
 
 def test_a_card_holds_what_the_task_says(tmp_path, monkeypatch):
+    sections = {"Use": ["Ask it."], "Results": [table(["part", "BLEU"], [["test", "0.12"]]), "No spread."]}
     said = Card(
-        pipeline_tag="fill-mask",
-        tags=["weather"],
-        metrics=["bleu"],
-        corpora=["goemotions", "meld"],
-        task_type="fill-mask",
+        **{"pipeline_tag": "fill-mask", "task_type": "fill-mask", "tags": ["weather"], "metrics": ["bleu"]},
+        **{"corpora": ["goemotions", "meld"], "about": "It foretells the weather.", "sections": sections},
         figures=[Figure("bleu", "BLEU of the forecasts", 0.123456)],
-        about="It foretells the weather.",
-        sections={"Use": ["Ask it."], "Results": [table(["part", "BLEU"], [["test", "0.12"]]), "No spread."]},
     )
     asked = []
     task = SimpleNamespace(card=lambda *given: asked.append(given) or said)
@@ -274,21 +227,16 @@ def test_a_card_holds_what_the_task_says(tmp_path, monkeypatch):
     assert "Frost 1999" in parts[9]
 
 
-@pytest.mark.parametrize(
-    ("measured", "right", "files"),
-    [
-        ({"argmax": {"per_label": {"joy": {"f1": 0.5, "support": 2}}}}, "macro-F1", 2),
-        ({"teacher_forcing": {"perplexity": 3.0}}, "perplexity", 1),
-    ],
-)
-def test_curves_of_a_training(measured, right, files, tmp_path, monkeypatch):
-    evaluated = {"eval_loss": 1.5, "eval_perplexity": 8.0} | ({"eval_macro_f1": 0.25} if files == 2 else {})
-    history = [{"step": 1, "loss": 2.0}, {"step": 1, **evaluated}]
-    run = seed_run(seed=3, selected_by="perplexity", history=history, validation=measured)
+@pytest.mark.parametrize("several", [True, False])
+def test_curves_of_a_training(several, tmp_path, monkeypatch):
+    measured = {"argmax": {"per_label": {"joy": {"f1": 0.5, "support": 2}}}}
+    evaluated = {"eval_loss": 1.5, "eval_perplexity": 8.0} | ({"eval_macro_f1": 0.25} if several else {})
+    fields = {"history": [{"step": 1, "loss": 2.0}, {"step": 1, **evaluated}], "selected_by": "perplexity"}
+    run = seed_run(validation=measured if several else {"teacher_forcing": {"perplexity": 3.0}}, **fields)
     drawn, save = [], plots.save_figure
     monkeypatch.setattr(plots, "save_figure", lambda figure, *rest: drawn.append(figure) or save(figure, *rest))
     plots.write_plots(tmp_path, run_report(runs=[run]), run)
-    assert len(files_in(tmp_path)) == len(drawn) == files
-    _, axes = drawn[0].axes
-    assert axes.get_ylabel() == right
-    assert axes.lines[0].get_ydata().tolist() == ([0.25] if right == "macro-F1" else [8.0])
+    assert len(files_in(tmp_path)) == len(drawn) == 1 + several
+    axes = drawn[0].axes[1]
+    shown = (axes.get_ylabel(), axes.lines[0].get_ydata().tolist())
+    assert shown == (("macro-F1", [0.25]) if several else ("perplexity", [8.0]))

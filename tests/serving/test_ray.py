@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from contextlib import contextmanager
 
 import pyarrow
@@ -29,8 +30,7 @@ from hf_emotion.serving.settings import Settings
 
 pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
 
-RESTS = ("finally", "and I am scared", "they say")
-TEXTS = [f"I got the job{end}, {rest}" for end in ("!", "?", "") for rest in RESTS]
+TEXTS = [f"I got the job{end}, {rest}" for end in "!?." for rest in ("finally", "and I am scared", "they say")]
 KEY = "a-key-of-the-test"
 
 
@@ -102,44 +102,43 @@ def test_a_replica_is_killed(cluster):
         return serve.status().applications["hf-emotion"].deployments["models"].replica_states.get("RUNNING", 0)
 
     expected = load_predictor(for_prediction("goemotions")).predict(TEXTS, top_k=28)[0]
-    counts = {"requests": 0, "wrong": 0, "errors": 0}
-    end, lock = threading.Event(), threading.Lock()
+    counts, end = [Counter() for _ in range(8)], threading.Event()
+    count = lambda kind: sum(own[kind] for own in counts)  # noqa: E731
     with served(address, "--num-replicas", "2") as (_, url):
         route = f"{url}/v1/emotion-classification"
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(f"{url}/v1/models")
 
         def client(number):
+            own = counts[number]
             while not end.is_set():
                 which = number = (number + 1) % len(TEXTS)
                 try:
                     (result,) = ask(route, {"inputs": TEXTS[which], "top_k": 28})["results"]
                 except OSError:  # of the connection, and answers of 500 and more
-                    with lock:
-                        counts["errors"] += 1
+                    own["errors"] += 1
                     time.sleep(0.05)
                     continue
                 right = {item["label"]: item["score"] for item in expected[which]}
                 found = {item["label"]: item["score"] for item in result["labels"]}
-                with lock:
-                    counts["requests"] += 1
-                    counts["wrong"] += found != pytest.approx(right, abs=1e-5)
+                own["wrong"] += found != pytest.approx(right, abs=1e-5)
+                own["requests"] += 1
 
         threads = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(8)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: counts["requests"] > 100)
+        wait_until(lambda: count("requests") > 100)
         before = replicas()
         os.kill(before[0], signal.SIGKILL)
         back = wait_until(lambda: running() == 2 and len(after := replicas()) == 2 and before[0] not in after)
-        again = counts["requests"]
-        wait_until(lambda: counts["requests"] > again + 100)
+        again = count("requests")
+        wait_until(lambda: count("requests") > again + 100)
         end.set()
         for thread in threads:
             thread.join()
-    print(f"\n{counts}, two replicas again after {back:.1f} s")
-    assert len(before) == 2 and counts["wrong"] == 0
-    assert counts["errors"] <= 16  # those in flight at the replica that was killed
+    print(f"\n{sum(counts, Counter())}, two replicas again after {back:.1f} s")
+    assert len(before) == 2 and count("wrong") == 0
+    assert count("errors") <= 16  # those in flight at the replica that was killed
     assert "hf-emotion" not in serve.status().applications  # after SIGTERM
 
 
@@ -150,9 +149,6 @@ def test_options_of_replicas(argv, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     done = argv("serve", "goemotions", "--engine", "ray")
     assert done.code == 1 and "pip install 'hf-emotion[ray,serve]'" in done.err
-
-
-# Files
 
 
 @pytest.mark.ray

@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `hf-emotion serve` in a browser."""
+"""The page of `hf-emotion serve` in a browser, what it shows of each kind of model, and the command that opens it."""
 
 import json
 import re
 import shlex
 import subprocess
-import urllib.error
-import urllib.request
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
-from model_cases import ASPECTS, EMOTIONS
-from served import TEXT, running
+import torch
+from model_cases import ASPECTS, EMOTIONS, LABELS
+from served import TEXT, running, send
+from transformers import AutoModelForSequenceClassification
 
+from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
+from hf_emotion.inference import load_predictor
 from hf_emotion.serving.web import PAGE, POLICY
 
 
-pytest_plugins = ["browser_fixtures", "served"]
+pytest_plugins = ["served", "toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("single_thread")
 
 SHOWN = ("text", "aspects", "dialogue", "replies")
-
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 KEY = "kept-to-itself"
 
@@ -27,7 +30,7 @@ KEY = "kept-to-itself"
 @pytest.fixture(scope="module")
 def url(folders):
     with running([folders[name] for name in SHOWN]) as (address, _):
-        yield f"{address}/"
+        yield address
 
 
 @pytest.fixture
@@ -46,21 +49,11 @@ def page(url, visit):
         assert [address for address in seen.asked if not address.startswith((url, "data:"))] == []
         # The browser itself complains of a status such as 422.
         assert [one for one in seen.complaints if not one.startswith("Failed to load resource")] == []
-        assert seen.tab.evaluate("[typeof window.hacked, localStorage.length, sessionStorage.length]") == [
-            *("undefined", 0, 0)
-        ]
-
-
-def post(address: str, body: dict, **headers: str) -> dict:
-    request = urllib.request.Request(
-        address, json.dumps(body).encode(), {"Content-Type": "application/json", **headers}
-    )
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
+        kept = seen.tab.evaluate("[typeof window.hacked, localStorage.length, sessionStorage.length]")
+        assert kept == ["undefined", 0, 0]
 
 
 def ask(tab, text: str) -> list[list[str]]:
-    """The rows of the answer to what is typed."""
     tab.locator("#text").fill(text)
     with tab.expect_response("**/page/table"):
         tab.locator("#text").press("Control+Enter")
@@ -75,9 +68,9 @@ def look(tab, method: str) -> None:
     assert not tab.get_by_role("alert").is_visible(), tab.get_by_role("alert").inner_text()
 
 
-def colours(locator) -> list[tuple[float, ...]]:
-    """Red, green, blue and opacity of the backgrounds."""
-    found = locator.evaluate_all("(all) => all.map((one) => getComputedStyle(one).backgroundColor)")
+def colours(locator, of: str = "backgroundColor") -> list[tuple[float, ...]]:
+    """Red, green, blue and opacity."""
+    found = locator.evaluate_all(f"(all) => all.map((one) => getComputedStyle(one).{of})")
     values = [[float(value) for value in re.findall(r"[\d.]+", colour)] for colour in found]
     return [(*value, 1.0) if len(value) == 3 else tuple(value) for value in values]
 
@@ -92,7 +85,7 @@ def command(tab, **variables: str) -> list[str]:
 
 def test_bars_and_what_is_predicted(page, url):
     tab = page("text")
-    expected = post(f"{url}page/table", {"model": "text", "text": TEXT})["rows"]
+    expected = send(url, "/page/table", {"model": "text", "text": TEXT})[1]["rows"]
     assert ask(tab, TEXT) == expected and {row[3] for row in expected} == {"", "✓"}
     for row, (_, probability, threshold, predicted) in zip(tab.locator("tbody tr").all(), expected, strict=True):
         bar, fill, tick = (row.locator(part).bounding_box() for part in (".bar", ".fill", ".tick"))
@@ -100,8 +93,7 @@ def test_bars_and_what_is_predicted(page, url):
         assert (tick["x"] + 1 - bar["x"]) / bar["width"] == pytest.approx(float(threshold), abs=0.02)
         weight = row.locator("th").evaluate("(cell) => getComputedStyle(cell).fontWeight")
         assert weight == ("700" if predicted else "400")
-    names = [row[0] for row in expected if row[3]]
-    assert tab.locator("#status").inner_text() == f"Predicted: {', '.join(names)}"
+    assert tab.locator("#status").inner_text() == f"Predicted: {', '.join([row[0] for row in expected if row[3]])}"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -109,19 +101,12 @@ def test_heat_map(page, url, scheme):
     tab = page("text", color_scheme=scheme)
     ask(tab, TEXT)
     look(tab, "occlusion")
-    (heat,) = post(f"{url}page/heat-map", {"model": "text", "text": TEXT, "method": "occlusion"})["maps"]
+    (heat,) = send(url, "/page/heat-map", {"model": "text", "text": TEXT, "method": "occlusion"})[1]["maps"]
     words = tab.locator("#maps .word")
     values = [value for row in heat["values"] for value in row]
     largest = max(map(abs, values))
     assert min(values) < 0 < max(values)
-    ink, paper = (
-        colours(tab.locator("body"))[0]
-        if what == "backgroundColor"
-        else tuple(
-            map(float, re.findall(r"\d+", tab.locator("body").evaluate("(one) => getComputedStyle(one).color")))
-        )
-        for what in ("color", "backgroundColor")
-    )
+    ink, paper = colours(tab.locator("body"), "color")[0], colours(tab.locator("body"))[0]
     shown = zip(words.all(), values, heat["columns"] * len(heat["rows"]), colours(words), strict=True)
     for word, value, name, (*colour, opacity) in shown:
         assert word.evaluate("(one) => one.firstChild.data") == name
@@ -189,13 +174,11 @@ def test_what_comes_from_outside_is_text(page):
 
 def test_the_policy_lets_no_other_script_run(url, visit):
     seen = visit(url)
-    seen.tab.evaluate(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'hacked = 1'}))"
-    )
+    script = "Object.assign(document.createElement('script'), {textContent: 'hacked = 1'})"
+    seen.tab.evaluate(f"document.body.append({script})")
     assert seen.tab.evaluate("typeof hacked") == "undefined"
     assert any("Content Security Policy" in complaint for complaint in seen.complaints)
-    with urllib.request.urlopen(url) as answer:
-        assert answer.headers["Content-Security-Policy"] == POLICY and "unsafe" not in POLICY
+    assert send(url, "/")[2]["Content-Security-Policy"] == POLICY and "unsafe" not in POLICY
 
 
 @pytest.mark.parametrize(
@@ -206,10 +189,10 @@ def test_the_command_is_quoted(page, url, text):
     ask(tab, text)
     arguments = command(tab, HOME="wrong")
     assert arguments == shlex.split(tab.locator("#curl").inner_text().replace("\\\n", " "))[1:]
-    assert arguments[:-1] == [f"{url}v1/emotion-classification", "-H", "Content-Type: application/json", "-d"]
+    assert arguments[:-1] == [f"{url}/v1/emotion-classification", "-H", "Content-Type: application/json", "-d"]
     body = json.loads(arguments[-1])
     assert body == {"model": "text", "inputs": text}
-    assert post(arguments[0], body)["model"] == "text"
+    assert send(url, "/v1/emotion-classification", body)[1]["model"] == "text"
 
 
 def test_copying(page, url):
@@ -290,6 +273,98 @@ def test_on_a_phone_and_with_the_keyboard(page):
 
 def test_the_page_needs_nothing_from_elsewhere():
     assert re.findall(r'(?:src|href)="(?!data:|openapi\.json")', PAGE) == []
-    assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|localStorage|sessionStorage|cookie", PAGE
-    )
+    words = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|localStorage|sessionStorage|cookie"
+    assert not re.search(words, PAGE)
+
+
+@pytest.fixture(scope="module")
+def page_of(folders):
+    """page_of("text"): the page of this checkpoint, in Python."""
+
+    @cache
+    def build(name: str):
+        predictor = load_predictor(folders[name])
+        return predictor.task.service(predictor).page
+
+    return build
+
+
+class TestTables:
+    @pytest.fixture
+    def table(self, page_of):
+        return lambda name, text=TEXT, emotions=(), seed=None: page_of(name).table(text, emotions, seed)
+
+    def test_every_label_with_its_threshold(self, table, folders, tokenizer, monkeypatch):
+        model = AutoModelForSequenceClassification.from_pretrained(folders["text"])
+        with torch.no_grad():
+            scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
+        ordered = sorted(zip(scores, LABELS, model.config.thresholds, strict=True), reverse=True)
+        expected = [[name, f"{p:.3f}", f"{limit:.3f}", "✓" if p > limit else ""] for p, name, limit in ordered]
+        assert {row[0] for row in expected if row[-1]} == set(LABELS[1::2])
+        assert table("text").header == ["label", "probability", "threshold", "predicted"]
+        assert table("text").rows == expected
+        monkeypatch.setattr("hf_emotion.tasks.emotion_classification.page.LABELS_SHOWN", 1)
+        assert table("text").rows == [row for i, row in enumerate(expected) if i < 1 or row[-1] == "✓"]
+
+    def test_one_label(self, table):
+        found = table("single")
+        assert found.header == ["label", "probability", "predicted"]
+        assert [row[-1] for row in found.rows] == ["✓", "", "", "", ""]
+        assert sum(float(row[1]) for row in found.rows) == pytest.approx(1, abs=0.005)
+
+    def test_a_row_for_each_target_and_aspect(self, table, folders):
+        text = "PLACE2 is so sad , PLACE1 is joy"
+        found, (expected,) = table("targeted", text), TargetedPredictor(folders["targeted"])(text)
+        assert found.header == ["target", "aspect", "label", "probability"]
+        assert [row[:2] for row in found.rows] == [[t, a] for t in ("PLACE1", "PLACE2") for a in ASPECTS]
+        assert [row[2:] for row in found.rows] == [[item["label"], f"{item['score']:.3f}"] for item in expected]
+        assert table("aspects").header == ["aspect", "label", "probability"]
+        assert [row[0] for row in table("aspects").rows] == list(ASPECTS)
+        with pytest.raises(ValueError, match="none of the model's targets .*PLACE1.*PLACE2"):
+            table("targeted", "the rain is sad")
+
+    def test_turns(self, table, folders):
+        found = table("dialogue", "Ann: i am so happy\n\n  \nno day\nBo B: the rain")
+        turns = [("Ann", "i am so happy"), (None, "no day"), ("Bo B", "the rain")]
+        answers = zip(turns, DialoguePredictor(folders["dialogue"])([turns])[0], strict=True)
+        assert found.header == ["speaker", "emotion", "probability", "utterance"]
+        assert found.rows == [[who or "", one["label"], f"{one['score']:.3f}", said] for (who, said), one in answers]
+        assert len(table("dialogue", "a day\n" * 100).rows) == 100
+        with pytest.raises(ValueError, match="101 turns, more than 100: shorten it"):
+            table("dialogue", "a day\n" * 101)
+
+    def test_replies_side_by_side(self, table, folders):
+        generator, chosen = ReplyGenerator(folders["replies"]), ["😂", "joy"]
+        found = table("replies", TEXT, chosen, 3)
+        replies = generator([TEXT, TEXT], chosen, seed=3)
+        assert found.header == ["emotion", "reply"] and found.rows == [
+            list(p) for p in zip(chosen, replies, strict=True)
+        ]
+        assert any(table("replies", TEXT, chosen, seed) != found for seed in range(4, 12))
+        every = zip(EMOTIONS, generator.all_emotions(TEXT, seed=3)[0], strict=True)
+        assert table("replies", TEXT, [], 3).rows == list(map(list, every))
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut")
+@pytest.mark.parametrize("name", ["text", "targeted", "aspects", "dialogue", "replies"])
+def test_every_example_works(page_of, name):
+    assert len(page_of(name).examples) >= 2
+    assert all(page_of(name).table(text, (), None).rows for text in page_of(name).examples)
+
+
+def test_the_page_opens_in_the_browser(argv, folders, monkeypatch):
+    served, opened = [], []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("hf_emotion.serving.web.run", lambda *arguments: served.append(arguments))
+    assert argv("demo", folders["text"], folders["replies"]).err == ""
+    assert argv("demo", folders["text"], "--no-browser", "--port", 8000).err == ""
+    (app, host, port, *_, show), (_, _, given, *_, nothing) = served
+    assert list(app.state.models) == ["text", "replies"] and (host, port, given) == ("127.0.0.1", 0, 8000)
+    assert show == opened.append and nothing is None
+
+
+def test_wrong_usage(argv, folders, tmp_path):
+    for arguments, said in (([folders["text"]] * 2, "each once"), ([tmp_path / "nothing"], "nothing")):
+        done = argv("demo", *arguments)
+        assert done.code == 1 and said in done.err
+    assert argv("demo").code == 2 and argv("demo", folders["text"], "--host", "0.0.0.0").code == 2
