@@ -427,7 +427,7 @@ def folder_point(valid: dict[str, dict[str, bytes]]) -> EntryPoint:
             OnnxReplyGenerator(place)([("so happy", "joy")], do_sample=False, max_new_tokens=2)
             return
         found, given = load_predictor(place), ["so happy"]
-        targets = getattr(found.model.config, "targets", None)
+        targets = found.model.config.targets if isinstance(found, TargetedPredictor) else None
         emotion = found.emotions[0] if isinstance(found, ReplyGenerator) else None
         ask(found, [given] if isinstance(found, DialoguePredictor) else given, 1, targets and targets[:1], emotion)
 

@@ -30,6 +30,9 @@ class ForkServer:
         self.cache, self.plots, self.processes = cache, plots, {}
         self.context = get_context("forkserver")
         self.context.set_forkserver_preload(IMPORTED)
+        first = self.context.Process(target=int)
+        first.start()
+        first.join()  # until all is imported, which would count as time of a training
 
     def start(self, arguments: list[str], log: Path, **variables: str) -> int:
         """Start `hf-emotion ARGUMENTS`, what it prints appended to `log`; returns its process id."""
