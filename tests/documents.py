@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The code blocks of README.md and of the pages of the book. `python tests/documents.py` counts them.
-
-Before a block may stand `<!-- not run: REASON -->`, or `<!-- file: NAME -->`, which makes it the content of a file.
+The code blocks of README.md and of the pages of the book. Before a block may stand `<!-- not run: REASON -->`, or `<!-- file: NAME -->`,
+which makes it the content of a file.
 """
 
 import re
 import textwrap
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,25 +31,14 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The fenced blocks with a language of a page."""
     return read_blocks(page.read_text(encoding="utf-8"))
 
 
 def read_blocks(text: str) -> list[Block]:
+    """The fenced blocks with a language."""
     found = []
     for match in _BLOCK.finditer(text):
         code = re.sub(r"\A(?::[\w-]+:.*\n)+\n?", "", textwrap.dedent(match["text"]))  # options of a directive
         line = text.count("\n", 0, match.start("fence")) + 1
         found.append(Block(match["mark"] or "", match["about"] or "", match["language"], code, line))
     return found
-
-
-if __name__ == "__main__":
-    found = [block for page in PAGES for block in blocks(page) if block.language in RUN and block.mark != "file"]
-    left = Counter(block.about for block in found if block.mark == "not run")
-    lines = sum(len([line for line in block.text.splitlines() if line.strip()]) for block in found)
-    print(
-        f"{len(PAGES)} pages, {len(found)} blocks of bash and Python ({lines} lines), {len(found) - left.total()} run"
-    )
-    for reason, number in left.most_common():
-        print(f"{number:4d} not run: {reason}")

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Every fault in turn, each in a process of its own, and benchmarks/dependability.json from what they found, in about twenty minutes:
-
-    python -m tests.endurance
-
-Each script takes other sizes. The record names the commands, and so the size. The page of the book is made from it.
+Every fault in turn, each in a process of its own, in about twenty minutes: `python -m tests.endurance`. What they found and the
+commands, which have other sizes, go into benchmarks/dependability.json; a page of the book is made from it.
 """
 
 import argparse
@@ -38,25 +35,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="the faults whose command starts so; other findings are kept")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "dependability.json")
     options = parser.parse_args(argv)
-    record = {}
+    record, failed = {}, []
     if options.only and options.output.is_file():
         record = json.loads(options.output.read_text(encoding="utf-8"))
-    failed = []
     for command in (command for command in FAULTS if command.startswith(options.only)):
         print(f"python -m tests.endurance.{command}", flush=True)
         script, *words = command.split()
         call = [sys.executable, "-m", f"tests.endurance.{script}", *words]
         done = subprocess.run(call, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            failed.append(command)
+        failed += [command] if done.returncode else []
         try:
             found = json.loads(done.stdout)
         except ValueError:
             print(done.stdout, file=sys.stderr)
             continue
-        # Of one fault the record holds one size.
-        kind = script, "--processes" in words
-        record = {old: kept for old, kept in record.items() if (old.split()[0], "--processes" in old.split()) != kind}
+        kind = script, "--processes" in words  # of which the record holds one size
+        record = {old: kept for old, kept in record.items() if (old.split()[0], "--processes" in old) != kind}
         record[command] = {"passed": not done.returncode, "machine": machine(1), "found": found}
         write_json(options.output, record)
     if failed:

@@ -2,8 +2,7 @@
 """
 Bulk prediction under SIGKILL: a long CSV file through `hf-emotion predict`, killed at random moments and started again until it
 ends by itself; then every row of the output is compared with the input and with predictions made one by one.
-
-    python -m tests.endurance.bulk --rows 1000000 --kills 10
+`python -m tests.endurance.bulk --rows 1000000 --kills 10`
 """
 
 import csv
@@ -12,7 +11,6 @@ import json
 import logging
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,13 +20,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import psutil
 from accelerate import PartialState
+from accelerate.utils.other import get_free_port
 
 from hf_emotion import Predictor
 from hf_emotion.cli.predict import _processes
 from hf_emotion.serving.bulk import ROWS_PER_PART, predict_file
 
-from .small_model import draw_texts, options_of, save_small_classifier
+from .small_model import draw_texts, end, options_of, save_small_classifier
+from .soak import resident_mib, same
 
 
 def write_source(path: Path, texts: list[str], rows: int) -> Path:
@@ -42,76 +43,46 @@ def write_source(path: Path, texts: list[str], rows: int) -> Path:
 
 def check_output(path: Path, texts: list[str], rows: int, expected: list[list[dict]]) -> dict[str, int]:
     """Rows that are missing, double, out of order, or have other contents or predictions than expected."""
-    found = {"lost": 0, "double": 0, "disordered": 0, "different": 0}
-    seen = bytearray(rows)
-    last = -1
+    numbers, different = [], 0
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            number = int(row["id"])
-            found["double"] += seen[number]
-            found["disordered"] += number != last + 1
-            seen[number], last = 1, number
-            which, empty = number % len(texts), number % 1000 == 999
-            same = row["text"] == ("" if empty else texts[which]) and row["note"] == f'"{number}",\n'
-            labels = None if empty else [item["label"] for item in expected[which]]
-            same = same and row["predicted_labels"] == labels
-            if same and not empty:
-                pairs = zip(row["predicted_scores"], expected[which], strict=True)
-                same = all(abs(score - item["score"]) < 1e-5 for score, item in pairs)
-            found["different"] += not same or (empty and row["predicted_scores"] is not None)
-    found["lost"] = rows - sum(seen)
-    return found
-
-
-def memory_mib(pid: int) -> float:
-    """The peak of a running process, 0 where the system does not tell."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return max((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), default=0.0)
+        for row in map(json.loads, file):
+            numbers.append(number := int(row["id"]))
+            which, labels, scores = number % len(texts), row["predicted_labels"], row["predicted_scores"]
+            if number % 1000 == 999:
+                right = (row["text"], labels, scores) == ("", None, None)
+            else:
+                found = [{"label": label, "score": score} for label, score in zip(labels, scores, strict=True)]
+                right = row["text"] == texts[which] and same([found], [expected[which]])
+            different += not (right and row["note"] == f'"{number}",\n')
+    found = len(set(numbers))
+    disordered = sum(number != before + 1 for before, number in itertools.pairwise([-1, *numbers]))
+    return {"lost": rows - found, "double": len(numbers) - found, "disordered": disordered, "different": different}
 
 
 class Command:
     """`hf-emotion predict`, started by torchrun where there are several processes."""
 
     def __init__(self, checkpoint: Path, source: Path, output: Path, processes: int = 1):
-        command = [sys.executable, "-m", "hf_emotion", "predict", checkpoint, "--input", source, "--output", output]
+        command = [sys.executable, "-m", "hf_emotion", "predict", checkpoint, "--on-bad-rows", "skip"]
+        command += ["--input", source, "--output", output]
         if processes > 1:
             command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
-        self.process = subprocess.Popen(
-            [str(part) for part in [*command, "--on-bad-rows", "skip"]],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self.process.pid
-
-    def code(self) -> int | None:
-        return self.process.poll()
-
-    def error(self) -> str:
-        return self.process.stderr.read()
+        alone = os.environ | {"OMP_NUM_THREADS": "1"}
+        self.process = psutil.Popen([str(part) for part in command], env=alone, stdout=subprocess.DEVNULL)
+        self.pid, self.code = self.process.pid, self.process.poll
 
     def kill(self) -> None:
         """All of them at once."""
-        import psutil
-
-        for process in [*psutil.Process(self.pid).children(recursive=True), self.process]:
+        for process in [*self.process.children(recursive=True), self.process]:
             process.kill()
-        self.process.communicate()
+        self.process.wait()
 
 
 class Forked:
-    """The same call in forked processes, which need not load anything."""
+    """The same in forked processes, which need not load anything."""
 
     def __init__(self, predictor: Predictor, source: Path, output: Path, processes: int = 1):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        arguments = (predictor, source, output, processes, port)
+        arguments = (predictor, source, output, processes, get_free_port())
         context = get_context("fork")
         self.processes = [context.Process(target=_predict, args=(rank, *arguments)) for rank in range(processes)]
         for process in self.processes:
@@ -121,9 +92,6 @@ class Forked:
     def code(self) -> int | None:
         codes = [process.exitcode for process in self.processes]
         return None if None in codes else max(codes, key=abs)
-
-    def error(self) -> str:
-        return ""
 
     def kill(self) -> None:
         """One of them: the others must end by themselves."""
@@ -143,18 +111,14 @@ def _predict(rank: int, predictor: Predictor, source: Path, output: Path, proces
     predict_file(predictor, source, output, on_bad_rows="skip", progress=False, state=_processes())
 
 
-def run(
-    rows: int, kills: int, processes: int | Sequence[int] = 1, forked: bool = False, seed: int = 0
-) -> dict[str, Any]:
+def run(rows: int, kills: int, processes: int | Sequence[int] = 1, forked: bool = False, seed: int = 0) -> dict:
     """
-    Kills fall after a drawn number of new parts and a drawn time, the last one while the parts are joined.
-
-    Args:
-        processes: of each start in turn.
-        forked: start by a fork instead of by the command.
+    Kills fall after a drawn number of new parts and a drawn time, the last one while the parts are joined. `processes` are those of
+    each start in turn. `forked`: started by a fork instead of by the command.
     """
-    draw = random.Random(seed)
+    draw, killed, peak = random.Random(seed), [], 0.0
     processes = itertools.cycle([processes] if isinstance(processes, int) else processes)
+    step = -(-rows // ROWS_PER_PART) // (kills + 1)  # parts between two kills
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         checkpoint = save_small_classifier(folder / "model")
@@ -162,20 +126,15 @@ def run(
         texts = draw_texts(predictor, 199)
         expected = [predictor([text])[0] for text in texts]
         source, output = write_source(folder / "in.csv", texts, rows), folder / "out.jsonl"
-        parts = folder / "out.jsonl.parts"
-        step = -(-rows // ROWS_PER_PART) // (kills + 1)  # parts between two kills
-        killed: list[str] = []
-        peak, error = 0.0, ""
-        began = time.perf_counter()
-        code = None
+        parts, code, began = folder / "out.jsonl.parts", None, time.perf_counter()
         # Other processes may end the work while one of them is killed.
-        while not (output.exists() and not parts.exists()):
+        while code is None and not (output.exists() and not parts.exists()):
             joining = len(killed) == kills - 1
             wanted = len(list(parts.glob("[0-9]*.parquet"))) + draw.randint(0, max(1, step))
             way, model = (Forked, predictor) if forked else (Command, checkpoint)
             process = way(model, source, output, next(processes))
             while (code := process.code()) is None:
-                peak = max(peak, memory_mib(process.pid))
+                peak = max(peak, resident_mib(process.pid))
                 done = len(list(parts.glob("[0-9]*.parquet")))
                 ready = any(parts.glob("joined.*")) if joining else parts.exists() and done >= wanted
                 if len(killed) < kills and ready:
@@ -185,24 +144,19 @@ def run(
                         killed.append("joining" if any(parts.glob("joined.*")) else f"{done} parts")
                         break
                 time.sleep(0.01 if joining else 0.05)
-            else:
-                error = process.error() if code else ""
-                break
         seconds = time.perf_counter() - began
-        summary: dict[str, Any] = {"rows": rows, "kills": killed, "exit_code": code or 0}
+        found: dict[str, Any] = {"rows": rows, "kills": killed, "exit_code": code or 0}
         if not code:
             left = sorted(path.name for path in folder.iterdir() if path.name not in ("model", "in.csv", "out.jsonl"))
-            summary |= {**check_output(output, texts, rows, expected), "files_left": left}
-    speed = {"seconds": round(seconds, 1), "rows_per_second": round(rows / seconds), "peak_memory_mib": round(peak)}
-    return {**summary, **speed, **({"error": error[-2000:]} if error else {})}
+            found |= {**check_output(output, texts, rows, expected), "files_left": left}
+    speed = {"seconds": round(seconds, 1), "rows_per_second": round(rows / seconds)}
+    return found | speed | {"peak_memory_mib": round(peak)}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
-    summary = run(**options_of(argv, rows=1_000_000, kills=10, processes=1, seed=0))
-    print(json.dumps(summary))
-    faults = summary["exit_code"] or any(summary[name] for name in ("lost", "double", "disordered", "different"))
-    sys.exit(1 if faults else 0)
+    found = run(**options_of(argv, rows=1_000_000, kills=10, processes=1, seed=0))
+    end(found, any(found.get(name) for name in ("exit_code", "lost", "double", "disordered", "different")))
 
 
 if __name__ == "__main__":

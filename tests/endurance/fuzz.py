@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Thousands of cases at every entry point:
-
-    python -m tests.endurance.fuzz --cases 5000 --seed 0
-
-Prints JSON, {entry point: {"cases", "crashes", "seconds"}} with the seed, and each kind of crash once; exit code 1 if there are any.
-"""
+"""Thousands of cases at every entry point, and each kind of crash once: `python -m tests.endurance.fuzz --cases 5000 --seed 0`."""
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
@@ -24,8 +17,10 @@ import hypothesis
 import torch
 from fuzzing import EntryPoint, entry_points
 
+from .small_model import end
 
-def throw(point: EntryPoint, cases: int, seed: int, folder: Path) -> dict[str, int | float | list[str]]:
+
+def throw(point: EntryPoint, cases: int, seed: int, folder: Path) -> tuple[dict[str, float], dict[str, str]]:
     """Run that many cases; every kind of problem is kept once, with the first case that has it."""
     problems: dict[str, str] = {}
     counts = {"cases": 0, "crashes": 0}
@@ -33,22 +28,18 @@ def throw(point: EntryPoint, cases: int, seed: int, folder: Path) -> dict[str, i
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=cases,
-        deadline=None,
-        database=None,
-        phases=[hypothesis.Phase.generate],
+        **{"max_examples": cases, "deadline": None, "database": None, "phases": [hypothesis.Phase.generate]},
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(point.cases)
     def one(case) -> None:
         counts["cases"] += 1
-        problem = point.problem(case, folder)
-        if problem is not None:
+        if problem := point.problem(case, folder):
             counts["crashes"] += 1
             problems.setdefault(problem[:60], f"{problem}\n    {case!r}"[:3000])
 
     one()
-    return {**counts, "seconds": round(time.perf_counter() - start, 1), "problems": list(problems.values())}
+    return {**counts, "seconds": round(time.perf_counter() - start, 1)}, problems
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -59,19 +50,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
+    found = {}
     with tempfile.TemporaryDirectory(prefix="hf-emotion-fuzz-") as root:
         points = entry_points(Path(root))
-        report = {"seed": options.seed, "entry points": {}}
         for name in options.only or points:
             folder = Path(root) / "cases" / name.replace(" ", "-")
             folder.mkdir(parents=True)
-            found = throw(points[name], options.cases, options.seed, folder)
-            for problem in found.pop("problems"):
-                print(f"{name}: {problem}\n", file=sys.stderr)
-            report["entry points"][name] = found
-            print(name, found, file=sys.stderr, flush=True)
-    print(json.dumps(report, indent=1))
-    sys.exit(any(found["crashes"] for found in report["entry points"].values()))
+            found[name], problems = throw(points[name], options.cases, options.seed, folder)
+            for problem in (*problems.values(), found[name]):
+                print(f"{name}: {problem}", file=sys.stderr, flush=True)
+    end({"seed": options.seed, "entry points": found}, any(one["crashes"] for one in found.values()))
 
 
 if __name__ == "__main__":

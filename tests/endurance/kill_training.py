@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the helpers of t
 from toolkit_helpers import feelings_rows, save_base_bert, write_csv
 
 from .fork_server import ForkServer
-from .small_model import options_of
+from .small_model import end, options_of
 
 
 LAST_FILE = "trainer_state.json"  # of a checkpoint, in the order in which the Trainer writes
@@ -34,17 +35,17 @@ CHANGING = ("runtime", "per_second", "train_minutes", "resumed", "model_preparat
 def make_training(folder: Path, **arguments: Any) -> list[str]:
     """A tiny base model, a corpus and a recipe with many saves, within epochs too; returns the command without --output."""
     base = save_base_bert(folder / "base", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-    sizes = {"train": (93, 0), "dev": (25, 93), "test": (24, 118)}  # last batches that are not full
-    for part, size in sizes.items():
+    for part, size in {"train": (93, 0), "dev": (25, 93), "test": (24, 118)}.items():  # last batches that are not full
         write_csv(folder / "data" / f"{part}.csv", ["text", "label"], feelings_rows(*size))
-    sizes = {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 2e-3}
-    saves = {f"{what}_strategy": "steps" for what in ("eval", "save")} | {"eval_steps": 5, "save_steps": 5}
-    saves |= {"save_total_limit": 1}
     recipe = {
         **{"name": "killed", "base_model": str(base), "model_type": "label-aware-bert", "max_length": 32},
         **{"dataset": "files", "dataset_options": {"label_separator": "|"}, "early_stopping_patience": 6},
         "model_config": {"class_balanced_beta": 0.9},
-        "training_arguments": {**sizes, **saves, "logging_steps": 2, "use_cpu": True, "bf16": False, **arguments},
+        "training_arguments": {
+            **{"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 2e-3, "logging_steps": 2},
+            **{"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "steps", "save_steps": 5},
+            **{"save_total_limit": 1, "use_cpu": True, "bf16": False, **arguments},
+        },
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
     return ["train", str(folder / "recipe.yaml"), "--data-dir", str(folder / "data")]
@@ -52,18 +53,15 @@ def make_training(folder: Path, **arguments: Any) -> list[str]:
 
 def half_written(checkpoints: Path) -> dict[str, list[str]]:
     """Checkpoints newer than all whole ones that lack their last file, or have it cut off, and what they hold."""
-    found, whole = {}, 0
-    if not checkpoints.is_dir():  # killed before the first one
-        return found
-    for path in checkpoints.glob("checkpoint-*"):
-        step = int(path.name.split("-")[1])
+    found = {}
+    for path in sorted(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1])):
         try:
             json.loads((path / LAST_FILE).read_text(encoding="utf-8"))
-            whole = max(whole, step)
+            found.clear()
         except (FileNotFoundError, ValueError):
             with contextlib.suppress(FileNotFoundError):  # an old one that is being deleted
-                found[step] = sorted(os.listdir(path))
-    return {f"checkpoint-{step}": files for step, files in found.items() if step > whole}
+                found[path.name] = os.listdir(path)
+    return found
 
 
 def kill_once(server, command, output: Path, log: Path, in_save: bool, moments, seconds: float) -> str | None:
@@ -73,14 +71,11 @@ def kill_once(server, command, output: Path, log: Path, in_save: bool, moments, 
     """
     checkpoints = output / "checkpoints"
     before = set(half_written(checkpoints))
-    resume = ["--resume"] if output.exists() else []
-    start = time.monotonic()
-    process = server.start([*command, "--output", str(output), *resume], log)
-    moment = start + moments.uniform(0.3, 0.8 if in_save else 1) * seconds
-    time.sleep(max(0, moment - time.monotonic()))
+    process = server.start([*command, "--output", str(output), *(["--resume"] if output.exists() else [])], log)
+    time.sleep(moments.uniform(0.3, 0.8 if in_save else 1) * seconds)
     if in_save:
         files = moments.randrange(16)  # of those that a whole checkpoint has
-        while _runs(process):
+        while psutil.pid_exists(process):
             now = half_written(checkpoints)
             if any(len(held) >= files for name, held in now.items() if name not in before):
                 time.sleep(moments.uniform(0, 0.002))
@@ -89,21 +84,13 @@ def kill_once(server, command, output: Path, log: Path, in_save: bool, moments, 
             time.sleep(0.0002)
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    status = server.wait(process)
-    if status != -signal.SIGKILL:
+    if (status := server.wait(process)) != -signal.SIGKILL:
         assert status == 0, log.read_text(encoding="utf-8")
         return None
-    left = {name: files for name, files in half_written(checkpoints).items() if name not in before}
-    writing = (output / "recipe.yaml").exists() and bool(list(output.glob(".partial-*")))
-    return "in a save" if left else "while results were written" if writing else "elsewhere"
-
-
-def _runs(process: int) -> bool:
-    """Whether a process of the fork server is neither gone nor waits to be asked for its status."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    if half_written(checkpoints).keys() - before:
+        return "in a save"
+    writing = (output / "recipe.yaml").exists() and any(output.glob(".partial-*"))
+    return "while results were written" if writing else "elsewhere"
 
 
 def steady(value: Any) -> Any:
@@ -113,79 +100,58 @@ def steady(value: Any) -> Any:
     return [steady(item) for item in value] if isinstance(value, list) else value
 
 
+def runs_of(folder: Path) -> list[dict[str, Any]]:
+    return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"]
+
+
 def differences(found: Path, expected: Path) -> list[str]:
     """In what the run folders differ: names of files, or of values of the report; weights and predictions byte for byte."""
     names = [{str(path.relative_to(folder)) for path in folder.rglob("*")} for folder in (found, expected)]
+    files = ("model.safetensors", "predictions.parquet", "recipe.yaml")
     differing = sorted(names[0] ^ names[1])
-    for name in ("model.safetensors", "predictions.parquet", "recipe.yaml"):
-        if (found / name).read_bytes() != (expected / name).read_bytes():
-            differing.append(name)
-    reports = (json.loads((folder / "metrics.json").read_text(encoding="utf-8")) for folder in (found, expected))
-    runs = [steady(report["runs"]) for report in reports]
-    for one, other in zip(*runs, strict=True):
+    differing += [name for name in files if (found / name).read_bytes() != (expected / name).read_bytes()]
+    for one, other in zip(steady(runs_of(found)), steady(runs_of(expected)), strict=True):
         differing += [key for key in other if one.get(key) != other[key]]
     return differing
 
 
-def lost_steps(found: Path, expected: Path) -> int:
-    """Logged steps of the uninterrupted training that are missing in the history of another."""
-    reports = (json.loads((folder / "metrics.json").read_text(encoding="utf-8")) for folder in (found, expected))
-    steps = [{entry["step"] for entry in report["runs"][0]["history"] if "loss" in entry} for report in reports]
-    return len(steps[1] - steps[0])
+def steps_of(folder: Path) -> set[int]:
+    return {entry["step"] for entry in runs_of(folder)[0]["history"] if "loss" in entry}
 
 
 def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0) -> dict[str, Any]:
-    """
-    Kill trainings `kills` times, about half of them in a save, and let them end.
-
-    Returns:
-        `kills`, of them `inside_save` and `while_writing_results`, the `runs` that were ended, the checkpoints that were
-        `set_aside`, `steps_lost`, the `differences` to an uninterrupted run, and whether all are `equal`.
-    """
+    """Kill trainings `kills` times, about half of them in a save, and let them end."""
     command, moments, log = make_training(folder), random.Random(seed), folder / "log.txt"
-    reference = folder / "reference"
-    start = time.monotonic()
+    reference, start = folder / "reference", time.monotonic()
     assert server.run([*command, "--output", str(reference)], log) == 0, log.read_text(encoding="utf-8")
     seconds = time.monotonic() - start
     each: list[str] = []  # where each was killed
     differing, lost, runs, output = [], 0, 0, folder / "run-0"
     while len(each) < kills or output.exists():
         in_save = each.count("in a save") < (len(each) + 1) / 2
-        killed = None
-        if len(each) < kills:
-            killed = kill_once(server, command, output, log, in_save, moments, seconds)
-        else:
+        if len(each) == kills:
             ended = server.run([*command, "--output", str(output), "--resume"], log)
             assert ended == 0, log.read_text(encoding="utf-8")
-        if killed is not None:
+        elif killed := kill_once(server, command, output, log, in_save, moments, seconds):
             each.append(killed)
-        else:
-            differing += [f"run {runs}: {name}" for name in differences(output, reference)]
-            lost += lost_steps(output, reference)
-            runs, output = runs + 1, folder / f"run-{runs + 1}"
+            continue
+        differing += [f"run {runs}: {name}" for name in differences(output, reference)]
+        lost += len(steps_of(reference) - steps_of(output))
+        runs, output = runs + 1, folder / f"run-{runs + 1}"
     return {
-        "kills": len(each),
-        "inside_save": each.count("in a save"),
-        "while_writing_results": each.count("while results were written"),
-        "runs": runs,
+        **{"kills": len(each), "inside_save": each.count("in a save")},
+        **{"while_writing_results": each.count("while results were written"), "runs": runs},
         "set_aside": log.read_text(encoding="utf-8").count(": set aside as "),
-        "steps_lost": lost,
-        "differences": differing,
-        "equal": not differing,
+        **{"steps_lost": lost, "differences": differing, "equal": not differing},
         "seconds": round(time.monotonic() - start, 1),
     }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = options_of(argv, kills=50, seed=0)
-    with tempfile.TemporaryDirectory() as name:
-        server = ForkServer(Path(name) / "cache")
-        try:
-            summary = kill_trainings(Path(name), server=server, **options)
-        finally:
-            server.close()
-    print(json.dumps(summary, indent=2))
-    sys.exit(not (summary["equal"] and summary["steps_lost"] == 0))
+    with tempfile.TemporaryDirectory() as name, contextlib.closing(ForkServer(Path(name) / "cache")) as server:
+        found = kill_trainings(Path(name), server=server, **options)
+    end(found, found["steps_lost"] or not found["equal"])
 
 
 if __name__ == "__main__":

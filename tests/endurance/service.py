@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A service under many clients: most ask well, some send what is malformed, are refused for a wrong field, or go before their answer comes; first
-come bodies that are far too large, and in the end SIGTERM under load. Every answer is compared with that of the predictor alone.
-
-    python -m tests.endurance.service --minutes 10 --clients 16
+come bodies that are far too large, and in the end SIGTERM under load.
+Every answer is compared with that of the predictor alone: `python -m tests.endurance.service --minutes 10`.
 """
 
+import contextlib
+import itertools
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import torch
 
 from hf_emotion import Predictor
 
-from .small_model import draw_texts, options_of, save_small_classifier
+from .small_model import draw_texts, end, options_of, save_small_classifier
 from .soak import Load, resident_mib, same
 
 
@@ -36,21 +36,15 @@ HEAD = {"Content-Type": "application/json"}
 def malformed(draw: random.Random) -> bytes:
     """A body that no route understands, though it may be JSON."""
     good = json.dumps({"inputs": ["so happy", "so sad"], "top_k": 2, "thresholds": {"joy": 0.5}})
-    kind = draw.randrange(6)
-    if kind == 0:
-        return draw.randbytes(draw.randrange(200))
-    if kind == 1:
-        return good[: draw.randrange(len(good))].encode()
-    if kind == 2:  # some characters are others
-        changed = list(good)
-        for _ in range(draw.randint(1, 8)):
-            changed[draw.randrange(len(changed))] = chr(draw.choice((draw.randrange(32, 127), draw.randrange(0x3000))))
-        return "".join(changed).encode()
-    if kind == 3:
-        return (b'{"inputs":' + draw.choice((b"[", b'{"a":')) * draw.randrange(1, 50_000))[:200_000]
+    changed = list(good)
+    for _ in range(draw.randint(1, 8)):
+        changed[draw.randrange(len(changed))] = chr(draw.choice((draw.randrange(32, 127), draw.randrange(0x3000))))
     values: list[Any] = [None, True, -1, 1e308, 10**400, "", "\ud800", "x" * 5000, [], {}, [[]], ["so", 1], {"a": {}}]
     fields = ("inputs", "top_k", "taxonomy", "thresholds", "all_scores", "model", "parameters", "x")
-    return json.dumps({name: draw.choice(values) for name in draw.sample(fields, draw.randint(0, 4))}).encode()
+    drawn = {name: draw.choice(values) for name in draw.sample(fields, draw.randint(0, 4))}
+    deep = ('{"inputs":' + draw.choice(("[", '{"a":')) * draw.randrange(1, 50_000))[:200_000]
+    bodies = (good[: draw.randrange(len(good))], "".join(changed), deep, json.dumps(drawn), json.dumps(drawn))
+    return draw.choice((draw.randbytes(draw.randrange(200)), *(body.encode() for body in bodies)))
 
 
 def send(connection: HTTPConnection, path: str, body: bytes) -> tuple[int, Any]:
@@ -61,20 +55,15 @@ def send(connection: HTTPConnection, path: str, body: bytes) -> tuple[int, Any]:
 
 def send_too_much(port: int, chunked: bool) -> int:
     """The status for 100 MB; 413 also where the service closes before all of it has come."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        how = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {TOO_LARGE}"
-        connection.sendall(
-            f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{how}\r\n\r\n".encode()
-        )
-        part = b"x" * 2**16
+    parts = itertools.repeat(b"x" * 2**16, TOO_LARGE // 2**16)
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        with contextlib.suppress(OSError):  # it has seen enough
+            connection.request(
+                "POST", "/predict", parts, HEAD if chunked else HEAD | {"Content-Length": str(TOO_LARGE)}
+            )
         try:
-            for _ in range(TOO_LARGE // len(part)):
-                connection.sendall(b"%x\r\n%s\r\n" % (len(part), part) if chunked else part)
-        except OSError:
-            pass  # it has seen enough
-        try:
-            return int(connection.recv(100).split()[1])
-        except (OSError, IndexError):
+            return connection.getresponse().status
+        except (OSError, HTTPException):
             return 413
 
 
@@ -155,9 +144,8 @@ def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     options = options_of(argv, minutes=10.0, clients=16, seed=0)
     found = run(60 * options.pop("minutes"), **options)
-    print(json.dumps(found))
-    right = found["too_large"] == 2 and found["exit_code"] == 0 and found["memory_growth_mib"] <= 20
-    sys.exit(0 if right and not (found["wrong"] or found["failures"] or found["lost_at_the_end"]) else 1)
+    faults = any(found[name] for name in ("wrong", "failures", "lost_at_the_end", "exit_code"))
+    end(found, faults or found["too_large"] < 2 or found["memory_growth_mib"] > 20)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 
 import argparse
 import itertools
+import json
 import random
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -30,6 +32,12 @@ def options_of(argv: Sequence[str] | None, **defaults: int | float) -> dict[str,
     for name, default in defaults.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
     return vars(parser.parse_args(argv))
+
+
+def end(found: dict[str, Any], failed: Any) -> NoReturn:
+    """Print what a script found, and end with exit code 1 if it failed."""
+    print(json.dumps(found))
+    sys.exit(bool(failed))
 
 
 def save_small_classifier(folder: Path, hidden_size: int = 16, **options) -> Path:

@@ -1,42 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 One predictor under many threads: half of them call it, half a `BatchingPredictor` over it, some with calls that must fail, and
-now and then the process forks. Every answer is compared with that of a call alone.
-
-    python -m tests.endurance.soak --minutes 10 --threads 16
+now and then the process forks. Every answer is compared with that of a call alone: `python -m tests.endurance.soak --minutes 10`.
 """
 
+import contextlib
 import faulthandler
-import json
 import logging
 import os
 import random
 import statistics
-import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from hf_emotion import Predictor
 from hf_emotion.serving.threads import BatchingPredictor
 
-from .small_model import draw_texts, options_of, save_small_classifier
+from .small_model import draw_texts, end, options_of, save_small_classifier
 
 
 STUCK_SECONDS = 30
 
 
 class Load:
-    """
-    Threads of which each calls `call(number, draw)` again and again and counts what comes of it, "wrong" where it raises, until
-    `stop` is set or it gives None.
-    """
+    """Threads that count what `call(number, draw)` says, "wrong" where it raises, until `stop` is set or it says None."""
 
     def __init__(self, call: Callable[[int, random.Random], str | None], threads: int, seed: int):
         self.call, self.seed, self.stop, self.lock = call, seed, threading.Event(), threading.Lock()
@@ -56,14 +52,14 @@ class Load:
                 kind = self.call(number, draw)
             except Exception as error:
                 kind = "wrong"
-                self.errors.append(f"{type(error).__name__}: {error}")
+                self.errors.append(repr(error))
             if kind is None:
                 return
             with self.lock:
                 self.counts[kind] += 1
             self.progress[number] = time.monotonic()
 
-    def during(self, seconds: float, process: int | str = "self") -> Iterator[float]:
+    def during(self, seconds: float, process: int | None = None) -> Iterator[float]:
         """The seconds that have passed, now and then; the memory of the process is noted."""
         while (passed := time.monotonic() - self.began) < seconds:
             time.sleep(min(1.0, seconds / 40))
@@ -83,13 +79,11 @@ class Load:
         return {**speed, "memory_growth_mib": round(last - first, 1), "errors": self.errors[:5]}
 
 
-def resident_mib(process: int | str = "self") -> float:
-    """Memory of a process, default: this one; 0 where the system does not tell."""
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    except OSError:
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def resident_mib(process: int | None = None) -> float:
+    """Memory of a process, default: this one; 0 when it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(process).memory_info().rss / 2**20
+    return 0.0
 
 
 def same(found: list[list[dict]], expected: list[list[dict]]) -> bool:
@@ -122,22 +116,17 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
             return "wrong"
         return "answers" if same(predict(asked, top_k=top_k), [expected[top_k][text] for text in asked]) else "wrong"
 
-    def fork() -> int:
-        """The exit code of a child that asks both predictors."""
-        child = os.fork()
-        if child == 0:
-            try:
-                faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
-                own = [expected[None][text] for text in texts[:9]]
-                os._exit(0 if all(same(predict(texts[:9]), own) for predict in (predictor, batching)) else 1)
-            finally:
-                os._exit(2)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    def ask_in_child() -> None:
+        faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
+        own = [expected[None][text] for text in texts[:9]]
+        os._exit(not all(same(predict(texts[:9]), own) for predict in (predictor, batching)))
 
     load, children = Load(call, threads, seed), []
     for passed in load.during(seconds):
         if len(children) < forks and passed > seconds * (len(children) + 1) / (forks + 1):
-            children.append(fork())
+            children.append(get_context("fork").Process(target=ask_in_child))
+            children[-1].start()
+            children[-1].join()
         if time.monotonic() - min(load.progress) > STUCK_SECONDS:
             faulthandler.dump_traceback(all_threads=True)
             break
@@ -145,18 +134,17 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
     load.join(STUCK_SECONDS)
     batching.close()
     counts = {name: load.counts[name] for name in ("answers", "refused", "wrong")}
-    stuck = sum(worker.is_alive() for worker in load.workers)
-    faults = {"stuck_threads": stuck, "forks": len(children), "failed_forks": sum(code != 0 for code in children)}
-    return {"seconds": round(time.monotonic() - load.began, 1), "threads": threads, **counts, **faults, **load.found()}
+    counts |= {"stuck_threads": sum(worker.is_alive() for worker in load.workers)}
+    counts |= {"forks": len(children), "failed_forks": sum(child.exitcode != 0 for child in children)}
+    return {"seconds": round(time.monotonic() - load.began, 1), "threads": threads, **counts, **load.found()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = options_of(argv, minutes=10.0, threads=16, forks=20, seed=0)
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
-    summary = run(60 * options.pop("minutes"), **options)
-    print(json.dumps(summary))
-    faults = any(summary[name] for name in ("wrong", "stuck_threads", "failed_forks"))
-    sys.exit(1 if faults or summary["memory_growth_mib"] > 20 else 0)
+    found = run(60 * options.pop("minutes"), **options)
+    faults = any(found[name] for name in ("wrong", "stuck_threads", "failed_forks"))
+    end(found, faults or found["memory_growth_mib"] > 20)
 
 
 if __name__ == "__main__":
