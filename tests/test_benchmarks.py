@@ -146,7 +146,7 @@ def test_sides_run_in_turn_and_those_that_fail_are_named(tmp_path, monkeypatch):
         "q": peers.Side("ours", "raise SystemExit(3)", {}, "o"),
     }
     options, shared = SimpleNamespace(threads=1, pairs=2), {"place": str(tmp_path / "log")}
-    rows = peers.compared("bulk", "2 texts", sides, shared, options, at_least=1.1)
+    [row] = peers.compared("bulk", "2 texts", sides, shared, options, at_least=1.1)
     assert (tmp_path / "log").read_text() == "opopop"  # the first round warms up
     assert (row["peer"], row["pairs"], row["largest_difference"], row["target"]) == ("p", 2, 0.25, "≥ 1.1")
     assert peers.FAILED == {"q": "the process ended with 3"}
