@@ -85,9 +85,9 @@ def _runs(entry: dict, encoders: Mapping[str, str], path: Path, output: Path, re
         raise ValueError(f"{path}: `seeds` must be a number of at least 1, got {seeds!r}.")
     if encoder not in encoders:
         raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
-    base_model = f"base_model={json.dumps(encoders[encoder])}"
+    base_model, names = f"base_model={json.dumps(encoders[encoder])}", recipes_of(table, entry.get("recipes"))
     on_record = [record for record in read_records(table, records) if record["encoder"] == encoder]
-    for name in recipes_of(table, entry.get("recipes")):
+    for name in names:
         recipe = load_recipe(name, [*(entry.get("set") or ()), base_model])
         minutes = _minutes(name, recipe, on_record)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):

@@ -514,10 +514,10 @@ class TestFaithfulness:
         exported = predictor("label-aware")
         exported.model.takes_arrays = True  # what an exported model says of itself
         for given, methods, message in (
-            (predictor("gpt2-mod-ln"), None, "models for emotional-response"),
+            (predictor("gpt2-mod-ln"), METHODS, "models for emotional-response"),
             (predictor("label-aware"), ["oclusion"], "names out of .*occlusion"),
-            (predictor("qacg"), None, "and the model reads"),
-            (exported, None, "exported"),
+            (predictor("qacg"), METHODS, "and the model reads"),
+            (exported, METHODS, "exported"),
         ):
             with pytest.raises(ValueError, match=message):
                 faithfulness(given, "files", corpus, methods=methods)

@@ -517,7 +517,8 @@ def test_inverse_frequency_sampling(balanced, aspect_bert, corpora, tmp_path, mo
         assert own.sum() / drawn.sum() == pytest.approx(1 / 3, abs=0.015)  # three deviations: 0.009
         assert own.min() > 0.6 * own.mean() and own.max() < 1.5 * own.mean()
     # The batches are drawn so; the development part is not.
-    labels = torch.cat([batch["labels"] for _ in range(20) for batch in trainer.get_train_dataloader()])
+    loader = trainer.get_train_dataloader()
+    labels = torch.cat([batch["labels"] for _ in range(20) for batch in loader])
     assert (torch.bincount(labels) / len(labels)).tolist() == pytest.approx([1 / 3] * 3, abs=0.04)
     rows = trainer.eval_dataset
     assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
