@@ -115,16 +115,16 @@ def write_jsonl(path: Path, rows: list[dict]) -> Path:
     return path
 
 
-def write_rows(path: Path, rows: list[dict]) -> Path:
-    """A file whose ending tells the format."""
+def write_rows(path: Path, rows: list[dict], separator: str = ",") -> Path:
+    """A file whose ending tells the format; a Parquet file has groups of three rows."""
     if ".jsonl" in path.suffixes:
         return write_jsonl(path, rows)
     if path.suffix == ".parquet":
         path.parent.mkdir(parents=True, exist_ok=True)
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=3)
         return path
-    values = [[str(value) for value in row.values()] for row in rows]
-    return write_csv(path, list(rows[0]), values, "\t" if path.suffix == ".tsv" else ",")
+    separator = "\t" if path.suffix == ".tsv" else separator
+    return write_csv(path, list(rows[0]), [list(row.values()) for row in rows], separator)
 
 
 def predictions_of(run: Path, split: str) -> list[dict]:
@@ -463,8 +463,6 @@ def travelling(*names: str) -> set[str]:
         new = {f"{name}.py" for name in re.findall(r"^ *from \.(\w+) import", code, re.M)} - found
     return found
 
-
-# What `push` and `release` publish
 
 NAME = "somebody/model"
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
 from datasets import Dataset, DatasetDict
-from toolkit_helpers import write_csv, write_jsonl
+from toolkit_helpers import write_rows
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
@@ -58,21 +57,11 @@ ALIKE = [("Joy", "joy"), ("not joy", "not  joy"), ("\u2764", "\u2764\ufe0f"), ("
 FILES = [("csv", ","), ("csv", ";"), ("tsv", "\t"), ("tsv.gz", "|"), ("jsonl.gz", ""), ("jsonl", ""), ("parquet", "")]
 
 
-def write(path: Path, rows: list[dict], separator: str = ",") -> Path:
-    if ".jsonl" in path.suffixes:
-        return write_jsonl(path, rows)
-    if path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    else:
-        write_csv(path, list(rows[0]), [[str(value) for value in row.values()] for row in rows], separator)
-    return path
-
-
 def parts(kind: Kind, folder: Path, ending: str = "jsonl", separator: str = ",", **labels: list) -> Path:
     """Files {train,dev,test}; those whose labels are not given have `TWO`."""
     for number, name in enumerate(("train", "dev", "test")):
         rows = [kind.row(10 * number + i, label) for i, label in enumerate(labels.get(name, TWO))]
-        write(folder / f"{name}.{ending}", rows, separator)
+        write_rows(folder / f"{name}.{ending}", rows, separator)
     return folder
 
 
@@ -130,7 +119,7 @@ class TestLabels:
             rows = [kind.row(number, value) for number, value in enumerate(values)]
             named = {"aspect", "target", "speaker"} & rows[0].keys()
             (tmp_path / f"{part}.jsonl").unlink()
-            write(tmp_path / f"{part}.parquet", [row | dict.fromkeys(named, row[kind.label]) for row in rows])
+            write_rows(tmp_path / f"{part}.parquet", [row | dict.fromkeys(named, row[kind.label]) for row in rows])
         splits = kind.load(tmp_path, on_bad_rows="skip")
         for part, labels in (("train", ["1", "2"]), ("validation", ["1", "2"]), ("test", ["2", "1"])):
             dataset = splits[part]
@@ -145,7 +134,9 @@ class TestLabels:
         if kind.dataset == "files" and column == "label":
             pytest.skip("any value is a label of a text")
         for part in ("train", "dev", "test"):
-            write(tmp_path / f"{part}.parquet", [kind.row(number, "joy") | {column: value} for number in range(2)])
+            write_rows(
+                tmp_path / f"{part}.parquet", [kind.row(number, "joy") | {column: value} for number in range(2)]
+            )
         with pytest.raises(ValueError, match=f"'{column}' must hold one name or number, got {value!r}"):
             kind.load(tmp_path)
 
@@ -154,18 +145,18 @@ class TestValidationPart:
     @pytest.mark.parametrize("drawn", range(2))
     def test_what_alone_has_a_label_stays_in_training(self, kind, drawn, tmp_path):
         labels = [TWO[i % 2] for i in range(40)]
-        path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(labels)])
+        path = write_rows(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(labels)])
         groups = kind.groups(kind.load(path)["validation"])
         assert len(groups) == 4
         number = int(re.search(r"\d+", groups[drawn])[0])
-        write(path, [kind.row(i, "fear" if i == number else label) for i, label in enumerate(labels)])
+        write_rows(path, [kind.row(i, "fear" if i == number else label) for i, label in enumerate(labels)])
         splits = kind.load(path)
         assert "fear" in kind.labels(splits["train"]) and len(splits["validation"]) == 4
         assert {*groups} - {groups[drawn]} < {*kind.groups(splits["validation"])}  # the rest of the draw is as it was
 
     def test_a_validation_part_of_whole_groups(self, kind, tmp_path, caplog):
         rows = [kind.row(i, TWO[i % 2], group=i % 30) for i in range(60)]
-        path = write(tmp_path / "mine.jsonl", rows)
+        path = write_rows(tmp_path / "mine.jsonl", rows)
         splits = kind.load(path, validation_fraction=0.2)
         train, validation = (kind.groups(splits[split]) for split in ("train", "validation"))
         size = 6 if kind.unit == "dialogues" else 12
@@ -182,11 +173,11 @@ class TestValidationPart:
 
     @pytest.mark.parametrize("fraction", [1, -0.5, 0.99, float("nan")])
     def test_validation_parts_that_leave_nothing(self, kind, fraction, tmp_path):
-        path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(TWO)])
+        path = write_rows(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(TWO)])
         with pytest.raises(ValueError, match=f"`validation_fraction` must leave .*got {fraction} of 3"):
             kind.load(path, validation_fraction=fraction)
         with pytest.raises(ValueError, match="`validation_fraction` must leave .*got 0.1 of 1"):
-            kind.load(write(path, [kind.row(0, "joy")]))
+            kind.load(write_rows(path, [kind.row(0, "joy")]))
 
 
 class TestMistakes:

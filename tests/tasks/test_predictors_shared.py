@@ -10,11 +10,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 import torch
 from model_cases import BY_ID, LABEL_NAMES, WORDS
-from toolkit_helpers import assert_close, files_in, write_csv, write_jsonl
+from toolkit_helpers import assert_close, files_in, write_rows
 from transformers import pipeline
 
 import hf_emotion.serving.bulk as bulk
@@ -201,8 +200,6 @@ def test_nothing_to_read(case, predictor, text):
         predictor(items, "joy") if case.predictor is ReplyGenerator else predictor(items)
 
 
-# Files
-
 FORMATS = [("csv", "jsonl", 1), ("tsv", "parquet", 6), ("jsonl", "csv", 4), ("parquet", "tsv", 100)]
 ENDINGS = [("emotions", ending) for ending in ("csv", "jsonl", "parquet", "csv.gz")] + [("dialogues", "jsonl")]
 FILES = ["emotions", "targets", "dialogues"]  # a number of labels, none, one for each of several rows
@@ -213,15 +210,6 @@ def rows_of(case: Case) -> list[dict[str, str]]:
         turns = [(number, n, *turn) for number, item in enumerate(case.items) for n, turn in enumerate(item)]
         return [{"dialogue": f"t{t}", "speaker": who, "utterance": text, "n": f"{t}-{n}"} for t, n, who, text in turns]
     return [{"text": text, "n": f'{number}, "x"\n'} for number, text in enumerate(case.items)]
-
-
-def write(path: Path, rows: list[dict]) -> Path:
-    if path.suffix == ".jsonl":
-        return write_jsonl(path, rows)
-    if path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=3)
-        return path
-    return write_csv(path, list(rows[0]), [list(row.values()) for row in rows], "\t" if path.suffix == ".tsv" else ",")
 
 
 def read(path: Path) -> list[dict]:
@@ -268,7 +256,7 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
 @pytest.mark.parametrize(("source", "to", "rows_per_part"), FORMATS)
 def test_formats_whatever_the_parts(case, predictor, asked, source, to, rows_per_part, tmp_path):
     given = rows_of(case)
-    path = write(tmp_path / f"in.{source}", given)
+    path = write_rows(tmp_path / f"in.{source}", given)
     before = path.read_bytes()
     assert run(predictor, path, tmp_path / f"out.{to}", rows_per_part) == {"rows": len(given), "skipped": 0}
     calls = list(asked.calls)
@@ -281,7 +269,7 @@ def test_formats_whatever_the_parts(case, predictor, asked, source, to, rows_per
 @of_cases("emotions", "dialogues")
 def test_top_k(case, predictor, predictor_of, tmp_path):
     given = rows_of(case)
-    run(predictor, write(tmp_path / "in.csv", given), tmp_path / "out.jsonl", top_k=2)
+    run(predictor, write_rows(tmp_path / "in.csv", given), tmp_path / "out.jsonl", top_k=2)
     check(case, predictor, tmp_path / "out.jsonl", given, top_k=2)
     assert {len(row["predicted_labels"]) for row in read(tmp_path / "out.jsonl")} == {2}
     for top_k in (0, -1):
@@ -296,7 +284,11 @@ def test_top_k(case, predictor, predictor_of, tmp_path):
 @pytest.mark.parametrize("case, ending", [(CASES[name], end) for name, end in ENDINGS], ids=map("-".join, ENDINGS))
 def test_an_interrupted_job_goes_on_behind_its_last_part(case, predictor, asked, tmp_path, ending, caplog):
     given = rows_of(case)
-    source, whole, output = write(tmp_path / "in.csv", given), tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
+    source, whole, output = (
+        write_rows(tmp_path / "in.csv", given),
+        tmp_path / f"whole.{ending}",
+        tmp_path / f"out.{ending}",
+    )
     run(predictor, source, whole)
     asked.calls.clear()
     asked.fail_at = 2
@@ -326,7 +318,7 @@ def test_a_gap_is_filled(case, predictor, asked, tmp_path):
     column = "utterance" if case.predictor is DialoguePredictor else "text"
     for number in (1, 5, 6):
         given[number][column] = " "
-    source = write(tmp_path / "in.csv", given)
+    source = write_rows(tmp_path / "in.csv", given)
     run(predictor, source, tmp_path / "whole.csv", 2, on_bad_rows="skip")
     stop_before_the_parts_are_joined(predictor, source, tmp_path / "out.csv", 2, on_bad_rows="skip")
     (tmp_path / "out.csv.parts" / "000001.parquet").unlink()
@@ -338,7 +330,11 @@ def test_a_gap_is_filled(case, predictor, asked, tmp_path):
 
 @of_cases("emotions", "dialogues")
 def test_parts_of_another_job(case, predictor_of, folder_of, tmp_path):
-    predictor, source, output = predictor_of(case), write(tmp_path / "in.csv", rows_of(case)), tmp_path / "out.csv"
+    predictor, source, output = (
+        predictor_of(case),
+        write_rows(tmp_path / "in.csv", rows_of(case)),
+        tmp_path / "out.csv",
+    )
     stop_before_the_parts_are_joined(predictor, source, output)
     before, content, kept = files_in(tmp_path / "out.csv.parts"), source.read_text("utf-8"), tmp_path / "kept.csv"
     tuned, shorter = case.predictor(folder_of(case), device="cpu"), predictor_of(case, max_length=20)
@@ -365,7 +361,7 @@ def test_rows_without_a_text(case, predictor_of, tmp_path, monkeypatch, ending, 
     bad = [0, 4, 5]
     for number in bad:
         given[number][column] = text
-    source, output = write(tmp_path / f"in.{ending}", given), tmp_path / "out.jsonl"
+    source, output = write_rows(tmp_path / f"in.{ending}", given), tmp_path / "out.jsonl"
     with monkeypatch.context() as patch:
         patch.setattr(predictor, "of_items", None)
         message = rf"in\.{ending}, line {'(2|3)' if ending == 'csv' else 1}: the text is empty or no string.*'skip'"
@@ -377,7 +373,7 @@ def test_rows_without_a_text(case, predictor_of, tmp_path, monkeypatch, ending, 
     for name in ("predicted_labels", "predicted_scores"):
         assert [number for number, row in enumerate(found) if row[name] is None] == bad
     kept = [row for number, row in enumerate(given) if number not in bad]
-    run(predictor, write(tmp_path / "kept.jsonl", kept), tmp_path / "kept-out.jsonl")
+    run(predictor, write_rows(tmp_path / "kept.jsonl", kept), tmp_path / "kept-out.jsonl")
     rows = lambda given: [[row[n] for n in ("n", "predicted_labels", "predicted_scores")] for row in given]  # noqa: E731
     answered = [row for row in found if row["predicted_labels"] is not None]
     assert_close(rows(answered), rows(read(tmp_path / "kept-out.jsonl")))
@@ -386,7 +382,7 @@ def test_rows_without_a_text(case, predictor_of, tmp_path, monkeypatch, ending, 
 @of_cases(*FILES)
 def test_columns_that_are_not_there(case, predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(predictor, "of_items", None)
-    source = write(tmp_path / "in.csv", rows_of(case))
+    source = write_rows(tmp_path / "in.csv", rows_of(case))
     more = ("dialogue_column", "speaker_column") if case.predictor is DialoguePredictor else ()
     for column in ("text_column", *more):
         with pytest.raises(ValueError, match="no column 'nix'"):

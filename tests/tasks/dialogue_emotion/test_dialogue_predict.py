@@ -149,8 +149,6 @@ class TestPredictor:
             summarize(["a day"], predictor)
 
 
-# Files
-
 FLAT = [
     [f"t{number}", speaker, text, str(turn)]
     for number, turns in enumerate(TALKS)
@@ -288,9 +286,6 @@ class TestBadFiles:
         found = [row["predicted_scores"] for row in read_rows(tmp_path / "out.jsonl")]
         assert found[0] is None and found[2] is None
         assert found[1] + found[3] == pytest.approx(plain[:7].max(axis=1), abs=1e-5)
-
-
-# Commands
 
 
 class TestCommand:

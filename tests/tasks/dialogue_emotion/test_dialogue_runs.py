@@ -111,9 +111,6 @@ def encoder_weights(run: Path) -> dict[str, torch.Tensor]:
     return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
 
 
-# Runs
-
-
 @pytest.mark.parametrize("kind", TRAINED)
 def test_a_run_of_a_packaged_recipe(runs, base_bert, meld, kind):
     config = AutoModelForTokenClassification.from_pretrained(runs[kind]).config
@@ -227,9 +224,6 @@ def test_four_classes(base_bert, meld, tmp_path):
     found = evaluate(load_predictor(run), "meld", data_dir=meld)  # finds out by itself
     assert found["labels"] == names
     kit.assert_close(found["metrics"]["argmax"], report["runs"][0]["test"]["argmax"], abs=1e-6)
-
-
-# What the model is given
 
 
 def one_split(utterances: list[list[str]], speakers: list[list[str]] | None = None, labels=None) -> DatasetDict:
@@ -396,9 +390,6 @@ class TestCollator:
         assert batch["input_ids"].tolist() == [[[7, 8, 3], [9, 3, 3]], [[5, 6, 4], [3, 3, 3]]]
         assert batch["attention_mask"].tolist() == [[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [0, 0, 0]]]
         assert batch["utterance_mask"].tolist() == [[1, 1], [1, 0]]
-
-
-# Card and recipes
 
 
 def test_the_card(runs):

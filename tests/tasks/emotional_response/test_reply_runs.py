@@ -164,9 +164,6 @@ def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, 
     return losses
 
 
-# Perplexity
-
-
 class TestPerplexity:
     def test_of_generators(self, run):
         """Over all tokens, also the ends of replies that are not cut; no mean over batches or replies."""
@@ -201,9 +198,6 @@ class TestPerplexity:
         found = kit.report_of(lm_run)["runs"][0][split]["teacher_forcing"]
         assert found["tokens"] == len(losses) > len(stream) * 0.9
         assert found["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
-
-
-# What is read and written
 
 
 class TestEncoding:
@@ -339,9 +333,6 @@ def test_refused_before_anything_is_written(bert, pairs, tmp_path):
         assert not (tmp_path / "run").exists()
 
 
-# Runs
-
-
 def test_the_emotion_counts_where_it_should(run):
     """Trained on replies that tell their emotion, a model finds them most probable in it."""
     generator, rows = hf_emotion.ReplyGenerator(run), rows_of("test")
@@ -385,9 +376,6 @@ def test_classifiers_read_the_replies_and_not_the_contexts(bert, tmp_path, no_pl
     found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
     assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
     assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
-
-
-# Replies
 
 
 def sharp_model(tokenizer, seed: int = 5, **config) -> hf_emotion.GPT2ModLNForConditionalGeneration:
@@ -595,9 +583,6 @@ class TestReplyGenerator:
             hf_emotion.ReplyGenerator(model, sharp.tokenizer)
 
 
-# Measured
-
-
 @pytest.fixture(scope="session")
 def judges(tmp_path_factory, bert) -> dict[str, Path]:
     """Two classifiers that know nothing, a third that is the first with its labels in another order, and one of other labels."""
@@ -792,9 +777,6 @@ class TestEvaluateReplies:
         shutil.copytree(pairs, tmp_path / "own", ignore=shutil.ignore_patterns("dev*", "test*"))
         with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
             evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
-
-
-# Commands
 
 
 class TestEvaluateCommand:

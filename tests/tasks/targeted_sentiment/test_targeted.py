@@ -125,9 +125,6 @@ def plain_outputs(run: Path, asked: list[Question], **options) -> list:
     return found
 
 
-# Runs
-
-
 class TestRunFolder:
     @pytest.mark.parametrize(
         ("run", "model_class", "aspects", "targets", "texts", "auxiliary"),
@@ -192,9 +189,6 @@ class TestLoadedCheckpoint:
             scores = pytest.approx(expected[question.id], abs=1e-5)
             assert list(found[question.id].values()) == scores
             assert (outputs.logits[0] / temperature).softmax(-1).tolist() == scores
-
-
-# What the models read
 
 
 @pytest.fixture(scope="module")
@@ -263,9 +257,6 @@ class TestInputs:
         assert message == told and too_long > 0
 
 
-# Prediction
-
-
 class TestTargetedPredictor:
     def test_given_targets_replace_those_in_the_text(self, qacg):
         classify = pipeline("targeted-sentiment", model=qacg.model, tokenizer=qacg.tokenizer, device="cpu")
@@ -330,9 +321,6 @@ class TestKindsOfModels:
         assert not (tmp_path / "run").exists()
 
 
-# Files
-
-
 class TestItems:
     """What a file gets of each text: what is not none."""
 
@@ -363,9 +351,6 @@ class TestItems:
         found = [[item["label"] for item in items] for items in cg.of_items(texts)[0]]
         named = [[f"{i['aspect']}/{i['label']}" for i in items if i["label"] != "none"] for items in cg(texts)]
         assert found == named and any(found)
-
-
-# The command line
 
 
 class TestPredictCommand:
@@ -483,9 +468,6 @@ def test_a_converted_checkpoint_predicts(tmp_path):
     assert rows[2][2] == f"{label} {outputs.logits[0].softmax(-1)[best]:.2f}"
 
 
-# Sampling by inverse class frequency
-
-
 class Captured(Exception):
     pass
 
@@ -523,9 +505,6 @@ def test_inverse_frequency_sampling(balanced, aspect_bert, corpora, tmp_path, mo
     rows = trainer.eval_dataset
     assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
     assert rows["length"][:] == sorted(rows["length"][:])
-
-
-# One model for each context
 
 
 def contexts_recipe(base: Path, arguments: dict | None = None, **changes):
@@ -696,9 +675,6 @@ class TestOneModelPerContext:
         np.testing.assert_allclose(kit.probabilities_of(tmp_path / "run", "test").sum(axis=1), 1, atol=1e-6)
 
 
-# The model card
-
-
 class TestCard:
     def test_what_was_done(self, qacg_run):
         card = ModelCard.load(qacg_run / "README.md")
@@ -735,9 +711,6 @@ class TestCard:
         assert "value: .nan" not in (tmp_path / "README.md").read_text()
         names = {result.metric_name for result in ModelCard.load(tmp_path / "README.md").data.eval_results}
         assert "recall (argmax)" in names and "precision (argmax)" not in names
-
-
-# What contexts do inside a model
 
 
 def described(values: torch.Tensor) -> dict:
