@@ -351,22 +351,22 @@ def service(place: Path, arguments: argparse.Namespace) -> list[dict]:
                 server.measure(texts, clients, arguments.seconds)
             for name, peer in alive.items():
                 if name.startswith("ours"):
-                    rates, slow = [1 / one for one, _, _ in peer.rounds], [one for _, one, _ in peer.rounds]
-                    about = {"peer": "none", "versions": versions("ours")}
-                    rows += [
-                        result("service", f"{clients} clients: requests per second of {name}", rates, "1/s") | about,
-                        result("service", f"{clients} clients: 95th percentile of {name}", slow, "ms") | about,
-                    ]
+                    request, slow, _ = zip(*peer.rounds, strict=True)
+                    about, rate = {"peer": "none", "versions": versions("ours")}, [1 / one for one in request]
+                    rows.append(
+                        result("service", f"{clients} clients: requests per second of {name}", rate, "1/s") | about
+                    )
+                    rows.append(result("service", f"{clients} clients: 95th percentile of {name}", slow, "ms") | about)
                     continue
                 own = servers["ours, ONNX" if "ONNX" in name else "ours, torch"]
                 rounds = (zip(*server.rounds, strict=True) for server in (own, peer))
                 (request, slow, _), (theirs, their_slow, failures) = rounds
                 more = {"peer": name, "versions": versions(peer.environment), "failures": sum(failures)}
-                work = f"{clients} clients: "
-                rows += [
-                    ratio("service", work + "requests per second", request, theirs, at_least=1.2) | more,
-                    ratio("service", work + "95th percentile", slow, their_slow, "ms", at_most=1) | more,
-                ]
+                rate, wait = (
+                    f"{clients} clients: {what} beside {name}" for what in ("requests per second", "95th percentile")
+                )
+                rows.append(ratio("service", rate, request, theirs, at_least=1.2) | more)
+                rows.append(ratio("service", wait, slow, their_slow, "ms", at_most=1) | more)
         for name, server in alive.items():
             family = [server.process, *server.process.children(recursive=True)]
             about = {"peer": "none", "versions": versions(server.environment)}
