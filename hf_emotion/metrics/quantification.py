@@ -174,7 +174,11 @@ def estimates(
         return seen
     if counts is None:
         raise ValueError("a correction needs the errors of the model on validation rows.")
-    return solve(seen, counts.drawn(method, samples), counts.multi_label)
+    solved = solve(seen, counts.drawn(method, samples), counts.multi_label)
+    # Where the correction ends at 0 or 1, the rows are still a sample: what none of them has may be there (Jeffreys' prior).
+    rare = rows.beta(0.5, count + 0.5, (samples, len(share)))
+    solved[1:] = np.where(solved[1:] <= 0, rare, np.where(solved[1:] >= 1, 1 - rare, solved[1:]))
+    return solved
 
 
 def error_of_mean(mean: np.ndarray, variance: np.ndarray, rows: int | np.ndarray) -> np.ndarray:

@@ -104,6 +104,10 @@ class TestIntervals:
     def test_one_row_tells_hardly_anything(self):
         low, high = interval(estimates(Observed(1, np.array([0, 1])), None, "plain"))
         assert low[0] == 0 and high[0] > 0.5 and low[1] < 0.5 and high[1] == 1
+        # Nor do 23: if none of them has the label, 10 % of all may have it (Jeffreys), however sure the model is.
+        counts = ValidationCounts.of(np.array([[1], [0]] * 500), np.array([[0.9], [0.3]] * 500), ["a"], [0.5])
+        seen = Observed(23, np.zeros(1), np.array([23 * 0.05]), np.array([23 * 0.05**2]))
+        assert interval(estimates(seen, counts, "probabilistic"))[1] == pytest.approx(0.10, abs=0.02)
 
     def test_groups_share_the_validation_errors(self):
         """Two groups of a million rows with 30 and 20 % chosen: their difference is far surer than each share."""
