@@ -183,10 +183,9 @@ def predict(
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:
     """What stands for a predictor where a service has the model."""
     from ..runtime.remote import Client
-    from ..serving.settings import read_key
     from ..tasks import task_of_pipeline
 
-    client = Client(url, model, read_key())
+    client = Client(url, model)
     task = task_of_pipeline(client.about["task"])
     if taxonomy is None:
         return task.remote(client)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ..serving.settings import KEY, Settings, read_key
+from ..io.key import KEY, read_key
+from ..serving.settings import Settings
 from .options import Aggregation, Checkpoints, Dtype, MaxLength, Stride, checked
 from .printing import quiet
 
@@ -72,7 +73,7 @@ def serve(
     check(checkpoints, dtype)
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
-        print(f"warning: {host}:{port} is open to all: set ${KEY} or --api-key-file", file=sys.stderr)
+        print(f"warning: {host} is open to all: set ${KEY} or --api-key-file", file=sys.stderr)
     loading = {
         **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
         **{"aggregation_strategy": aggregation, "dtype": dtype},

@@ -76,7 +76,7 @@ def summarize(
                 f"{page.with_stem(page.stem + '_page')}."
             )
         for path in beside * (not overwrite):
-            refuse_existing(path)
+            refuse_existing(path, "--overwrite")
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []

@@ -62,13 +62,13 @@ def check_file(path: str | Path) -> None:
         raise FileNotFoundError(f"no such file: {shown(path)}")
 
 
-def refuse_existing(path: str | Path | None) -> None:
+def refuse_existing(path: str | Path | None, remedy: str = "remove it") -> None:
     """FileExistsError for an output that is there: nothing is overwritten, and it may be the input. None: no output."""
     if path is None:
         return
     files, inner = filesystem(path)
     if files.lexists(inner):
-        raise FileExistsError(f"the output {shown(path)} exists: choose another name or remove it.")
+        raise FileExistsError(f"the output {shown(path)} exists: choose another name or {remedy}.")
 
 
 def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
+from ..io.key import KEY, read_key
 from ..io.progress import progress_bar
 from .batching import check_top_k
 from .sharing import TOO_MANY_TOKENS
@@ -34,8 +35,9 @@ class Client:
     """Asks one model of a service; `about` is what the service says of it: `name`, `task`, `route`, `max_length` and what its task adds."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None):
-        """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: what the service asks for."""
+        """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: of the service, None: $HF_EMOTION_API_KEY."""
         self.url = url.rstrip("/")
+        key = read_key() if key is None else key
         # It follows no redirects: the key would go to another host.
         self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {})
         self._at_once, self._timeout = AT_ONCE, PATIENCE
@@ -154,7 +156,7 @@ def _failure(url: str, response: httpx.Response) -> Exception:
     except (ValueError, KeyError, TypeError):
         message = response.reason_phrase
     if (status := response.status_code) == 401:
-        return OSError(f"{url}: {message}. Set HF_EMOTION_API_KEY to the key of the service.")
+        return OSError(f"{url}: {message}. Set {KEY} to the key of the service, or in Python give Client `key=`.")
     if status == 404:
         return OSError(NOT_OURS.format(url))
     if response.is_redirect:

@@ -128,7 +128,7 @@ def predict_file(
         """Plan the job; called once, by the first process."""
         exists = parts.fs.lexists(filesystem(output)[1])
         if exists and not overwrite and not parts.fs.exists(parts.manifest):
-            refuse_existing(output)
+            refuse_existing(output, "--overwrite")
         if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
         columns.separator = find_separator(source, columns.needed, separator, encoding)
@@ -165,7 +165,7 @@ def predict_file(
             and not parts.fs.exists(f"{parts.root}/joined{ending(output)}")
         )
         if exists and not complete and not overwrite:
-            refuse_existing(output)
+            refuse_existing(output, "--overwrite")
         if done and not complete:
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
         if counts["skipped"]:

@@ -28,7 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from ..inference import open_checkpoint
 from ..io.version import __version__
-from ..runtime.languages import languages_of
+from ..runtime.languages import identifier, languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.results import Label
@@ -56,6 +56,8 @@ class Model:
         )
         takes = {"max_length"} | self.task.predictor_options
         self.predictor = predictor_with(**{key: value for key, value in loading.items() if key in takes})
+        if languages_of(self.predictor.model.config):
+            identifier()  # else the first text that needs it would wait for a second
         self.route = f"/v1/{self.task.name}"
         self.service: Service = self.task.service(self.predictor)
         self.page = self.service.page
@@ -287,6 +289,9 @@ def _answer_errors(app: FastAPI) -> None:
             return problem(
                 404, f"there is no {request.url.path[:MOST_SHOWN]}, but {', '.join(app.openapi()['paths'])}."
             )
+        if error.status_code == 405 and error.headers:
+            message = f"{request.method} is not allowed here: use {error.headers['Allow']}."
+            return problem(405, message, headers=error.headers)
         return problem(error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a service is told when it starts. Needs no web framework."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-
-KEY = "HF_EMOTION_API_KEY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +46,3 @@ def names_of(checkpoints: Sequence[str | Path]) -> list[str]:
         raise ValueError(f"`checkpoints` must name at least one checkpoint, and each once; got {paths}.")
     names = [Path(path).resolve().name for path in paths]
     return names if len(set(names)) == len(names) else paths
-
-
-def read_key(path: Path | None = None) -> str | None:
-    """The key in a file, else in the environment, if there is one; ValueError unless it is one line that a header can hold."""
-    source = f"${KEY}" if path is None else str(path)
-    key = os.environ.get(KEY, "") if path is None else path.read_text(encoding="utf-8")
-    if path is None and not key:
-        return None
-    key = key.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(f"{source} must hold one key: printable ASCII characters without spaces.")
-    return key

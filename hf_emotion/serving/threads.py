@@ -145,7 +145,9 @@ class BatchingPredictor:
                 self._drop_cancelled()
             # A call larger than the queue goes through when nothing else waits.
             if self._waiting and self._size + len(call.inputs) > self.max_queue_size:
-                raise queue.Full(f"{self._size} inputs wait already, at most {self.max_queue_size}: try again later.")
+                raise queue.Full(
+                    f"{self._size} inputs wait already and {len(call.inputs)} more came, at most {self.max_queue_size} may wait: try again later."
+                )
             if self._thread is None or not self.alive:
                 self.alive = True
                 self._thread = threading.Thread(target=self._work, name="BatchingPredictor", daemon=True)

@@ -75,7 +75,9 @@ class Counters:
         self.registry = CollectorRegistry()
         where: dict[str, Any] = {"registry": self.registry, "namespace": "hf_emotion"}
         self.requests = Counter("requests", "Requests", ["route", "status"], **where)
-        self.seconds = Histogram("request_seconds", "Seconds to the answer", ["route"], buckets=SECONDS, **where)
+        self.seconds = Histogram(
+            "request_seconds", "Seconds to the answer", ["route", "status"], buckets=SECONDS, **where
+        )
         self.queue = Gauge("queue_inputs", "Inputs that wait for the model", ["model"], **where)
         self.sizes = Histogram(
             "batch_inputs",
@@ -174,7 +176,7 @@ class Guard:
             route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - start
             self.counters.requests.labels(route, status).inc()
-            self.counters.seconds.labels(route).observe(seconds)
+            self.counters.seconds.labels(route, status).observe(seconds)
             if self.settings.log != "errors":
                 shown = f" {bytes(read).decode(errors='replace')!r}" if read else ""
                 # A counter for each path that somebody makes up would fill the memory; the log may name it.

@@ -143,7 +143,7 @@ class TestEnds:
             predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         (tmp_path / "out.csv.parts" / "000002.parquet").unlink()
         (tmp_path / "out.csv").write_text("mine")
-        with pytest.raises(FileExistsError, match="the output .* exists"):
+        with pytest.raises(FileExistsError, match="the output .* exists: .*--overwrite"):
             predict_file(predictor, source, tmp_path / "out.csv", **PARTS)
         assert (tmp_path / "out.csv").read_text() == "mine"
 

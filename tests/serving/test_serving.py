@@ -120,7 +120,7 @@ class TestBatches:
     def test_a_full_queue_and_cancelled_calls_which_leave_their_places_to_others(self, recorder, held):
         batching, _ = held
         gone = [batching.submit([n, n]) for n in range(3)]
-        with pytest.raises(queue.Full, match=r"6 inputs wait already, at most 6: try again later\."):
+        with pytest.raises(queue.Full, match=r"6 inputs wait already and 1 more came, at most 6 may wait"):
             batching.submit([1])
         assert all(future.cancel() for future in gone) and batching.waiting == 0
         assert wait(gone, timeout=0).done == set(gone)
