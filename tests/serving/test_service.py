@@ -111,7 +111,7 @@ class TestAnswers:
                 for expected, item in zip(items, one["sentiments"], strict=True):
                     assert item.get("target") == expected.get("target")
                     assert item["scores"] == pytest.approx(expected["scores"], abs=1e-6)
-        target = targets_of(folders)[1]
+        target = TargetedPredictor(folders["targeted"]).model.config.targets[1]
         (asked,) = results(service, "targeted-sentiment", model="targeted", inputs="so happy", targets=[target])
         assert {(item["target"], "scores" in item) for item in asked["sentiments"]} == {(target, False)}
 
@@ -166,10 +166,6 @@ class TestAnswers:
 def assert_best(found, folders, times: int) -> None:
     expected = [own[0]["label"] for own in Predictor(folders["text"])(TEXTS, top_k=1)] * times
     assert [one["labels"][0]["label"] for one in found] == expected
-
-
-def targets_of(folders) -> list[str]:
-    return TargetedPredictor(folders["targeted"]).model.config.targets
 
 
 class TestOthersRoutes:
@@ -615,7 +611,7 @@ class TestPredictUrl:
         assert len(written[0]) == len(rows)
 
     def test_targets_that_no_text_names(self, service, folders):
-        texts = ["so happy", f"{targets_of(folders)[0]} so happy"]
+        texts = ["so happy", f"{TargetedPredictor(folders['targeted']).model.config.targets[0]} so happy"]
         remote = task_of_pipeline("targeted-sentiment").remote(Client(service, "targeted"))
         found, expected = (one.of_items(texts)[0] for one in (remote, TargetedPredictor(folders["targeted"])))
         assert list(map(labels_of, found)) == list(map(labels_of, expected))
