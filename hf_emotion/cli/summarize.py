@@ -124,6 +124,7 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> None:
 def _show(summary: "Summary") -> None:
     """The largest shares, over all periods first, and the clear differences."""
     plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
+    counted = ({"chosen": "with it"} if summary.method == "plain" else {}) | {"rows": "texts"}
     tables = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
     if summary.time:
         tables.insert(0, (summary.together, by))
@@ -131,12 +132,14 @@ def _show(summary: "Summary") -> None:
         cells = [
             [
                 *(one["label"], *(one[key] for key, _ in names), summary.shown(one["share"])),
-                *(summary.interval(one), *(summary.shown(one[name]) for name in plain), str(one["rows"])),
+                *(summary.interval(one), *(summary.shown(one[name]) for name in plain)),
+                *(str(one[name]) for name in counted),
             ]
             for one in shares[:SHOWN]
         ]
         print_table(
-            ["label", *(str(name) for _, name in names), summary.measure, "95 % interval", *plain, "texts"], cells
+            ["label", *(str(name) for _, name in names), summary.measure, "95 % interval", *plain, *counted.values()],
+            cells,
         )
         if len(cells) < len(shares):
             print(f"the first {SHOWN} of {len(shares)}; --output report.html or --json gives all")
@@ -148,4 +151,4 @@ def _show(summary: "Summary") -> None:
             visible(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
         )
     if summary.differences:
-        print(f"tested: {summary.tested}" + ("" if summary.clear else " No difference is significant at 5 %."))
+        print(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))

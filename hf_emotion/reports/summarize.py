@@ -14,6 +14,7 @@ import numpy as np
 
 from ..data.files import ENCODING, all_rows, columns_of, find_separator, format_of
 from ..io.files import finite_or_none
+from ..io.names import did_you_mean
 from ..io.paths import as_path, check_file, open_file, shown
 from ..metrics.quantification import Observed, ValidationCounts, estimates, interval
 from ..run_report import RunReport
@@ -21,7 +22,7 @@ from ..runtime.batching import as_texts
 from ..runtime.names import METRICS
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready, ready_models
-from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, UNREAD, VALUE
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
 
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ MOST_CELLS = 2_000  # groups and periods
 MOST_TERMS = 50
 PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 WORDS_SHOWN, FEWEST_TEXTS = 20, 5
+FEW = 30  # texts of a group or period
 WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
-TERMS, TRUNCATED = PLACES[0], UNREAD[0]
+TERMS, TRUNCATED, LANGUAGE = PLACES[0], UNREAD[0], UNREAD[2]
 NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 
 
@@ -84,6 +86,13 @@ class Summary:
         """The differences with `p_holm` below 0.05, the largest first."""
         found = [one for one in self.differences if one["p_holm"] < 0.05]
         return sorted(found, key=lambda one: -abs(one["difference"]))
+
+    @property
+    def nothing_clear(self) -> str:
+        """What to say where no difference is clear."""
+        few = any(one["rows"] < FEW for one in (self.by and self.overall) or self.shares)
+        hint = f" A group or period of fewer than {FEW} texts could hardly show one." if few else ""
+        return f"No difference is significant at 5 %.{hint}"
 
     @property
     def largest(self) -> list[dict[str, Any]]:
@@ -190,7 +199,7 @@ def summarize(
             groups = groups.astype(str).where(groups.notna() & (groups != ""), "(none)")
         if time is not None:
             periods = _periods(periods, every, time_format, on_bad_rows)
-        whole = frame[[]].assign(group=groups, period=periods, text=texts)
+        whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + LANGUAGE))
         about = whole.loc[rows.chosen.index].dropna(subset=["period"])
         if about.empty:
             raise ValueError("there is no row with a prediction: nothing is summarized.")
@@ -198,9 +207,11 @@ def summarize(
             keys = [frame[prefix + ROW], *(whole[name] for name in whole)]
             first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
             chosen = rows.chosen.loc[about.index].groupby(first[about.index]).any()
-            return _Rows(chosen, None, about=about.loc[chosen.index], skipped=first.nunique() - len(chosen))
+            skipped = list(frame[prefix + ROW][sorted(set(first) - set(chosen.index))])
+            return _Rows(chosen, None, about=about.loc[chosen.index], skipped=skipped)
         scores = None if rows.scores is None else rows.scores.loc[about.index]
-        return _Rows(rows.chosen.loc[about.index], scores, rows.values, about, len(frame) - len(about))
+        skipped = list(frame.index.difference(about.index) + 1)
+        return _Rows(rows.chosen.loc[about.index], scores, rows.values, about, skipped)
 
     from scipy.stats import fisher_exact, norm
 
@@ -216,7 +227,7 @@ def summarize(
     }
     wanted = list(dict.fromkeys(name for label, found in ends.items() for name in found or [label]))
     if unknown := sorted(set(wanted) - set(names)):
-        raise ValueError(f"no label {unknown}; the labels are {names}.")
+        raise ValueError(f"no label {unknown}." + (did_you_mean(unknown[0], names) or f" The labels are {names}."))
     columns = [names.index(label) for label in wanted]
     keys = [rows.about["group"], rows.about["period"]]
     sizes = rows.about.groupby(keys).size()
@@ -229,11 +240,17 @@ def summarize(
     in_groups = sizes.groupby(level="group").sum().sort_values(ascending=False, kind="stable")
     groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
     if rows.skipped:
-        notes.append(f"{rows.skipped} texts are left out: they have no prediction, or no time that can be read.")
+        why = "no prediction" + ", or no time that can be read" * bool(time)
+        notes.append(f"{len(rows.skipped)} texts are left out, the first in row {rows.skipped[0]}: they have {why}.")
+    if foreign := [code for code in rows.about["language"] if isinstance(code, str) and code]:
+        notes.append(
+            f"{len(foreign)} of {len(rows.about)} texts are probably in a language that the model does not read "
+            f"({', '.join(sorted(set(foreign)))}): their labels mean little."
+        )
     pairs_of = f"pairs of group and {every}" if by else f"{every}s"
     for asked, name, texts_in in ((by, "groups", in_groups), (time, pairs_of, sizes)):
-        if asked and (tiny := int((texts_in < 30).sum())):
-            notes.append(f"{tiny} of {len(texts_in)} {name} have fewer than 30 texts: their intervals are wide.")
+        if asked and (tiny := int((texts_in < FEW).sum())):
+            notes.append(f"{tiny} of {len(texts_in)} {name} have fewer than {FEW} texts: their intervals are wide.")
     streams = itertools.count(1)
 
     def observed(cells: Any) -> Observed:
@@ -290,12 +307,12 @@ def summarize(
     if rows.values:
         tested = "z-test, two-sided: whether the mean value of both is the same"
     tested += (
-        f"; p_holm: with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, the test "
+        f", with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, the test "
         "sees that, too."
     )
     of_group, period = sizes.index.get_level_values("group"), every if time else None
     overall = [one for group in groups for one in measured(group, "", of_group == group)] if time else []
-    found = Summary(len(rows.about), rows.skipped, wanted, by, time, period, method, shares, differences, tested)
+    found = Summary(len(rows.about), len(rows.skipped), wanted, by, time, period, method, shares, differences, tested)
     found.typical = _typical(rows, differences, groups, wanted, texts)
     found.drift = None if past is None else _drift(rows, past)
     found.notes, found.overall = notes, overall
@@ -352,7 +369,7 @@ def _table(data: Any, strings: list[str]) -> "pandas.DataFrame":
     check_file(path)
     if format_of(path) == "parquet":
         with open_file(path) as file:
-            return pandas.read_parquet(file)
+            return pandas.read_parquet(file).reset_index(drop=True)
     if format_of(path) != "csv":
         return pandas.DataFrame([row for _, row in all_rows(path)])
     try:  # Only an empty cell is missing: "None" is a label.
@@ -404,15 +421,15 @@ class _Rows:
         chosen: (N, C) bool, a column for each label.
         scores: (N, C) float64; None where only the chosen labels are known.
         values: whether the scores are values of a regression.
-        about: (N, 3) "group", "period", "text".
-        skipped: the number of other rows.
+        about: (N, 4) "group", "period", "text", "language" (of texts that the model does not read).
+        skipped: the numbers of the other rows, from 1.
     """
 
     chosen: "pandas.DataFrame"
     scores: "pandas.DataFrame | None"
     values: bool = False
     about: Any = None
-    skipped: int = 0
+    skipped: Sequence[int] = ()
 
 
 def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series | None", model: Any) -> _Rows:
@@ -488,6 +505,9 @@ def _joined(frame: "pandas.DataFrame", prefix: str) -> _Rows:
         )
     table = pandas.Series(distinct, dtype=object).str.get_dummies(separator).astype(bool)
     table = table.drop(columns=["", text_processing.ABSTAINED], errors="ignore")
+    if prefix + TERMS in frame and prefix + SCORES in frame:  # of equally frequent ones the surer come first
+        sure = pandas.to_numeric(frame[prefix + SCORES].explode(), errors="coerce").groupby(cells).mean()
+        table = table[sorted(table, key=lambda pair: -sure[pair])]
     chosen, scores = table.iloc[codes].set_axis(cells.index), None
     if prefix + ALL_SCORES in frame:
         objects = [json.loads(cell) if isinstance(cell, str) else cell for cell in frame[prefix + ALL_SCORES]]

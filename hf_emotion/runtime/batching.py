@@ -49,7 +49,8 @@ def as_texts(texts: Sequence[str] | str) -> list[str]:
     texts = as_list(texts)
     for row, text in enumerate(texts, 1):
         if not text_processing.is_readable(text):
-            raise ValueError(f"text {row} of {len(texts)} is empty or no string: {text!r}")
+            hint = ": drop such rows (`dropna`)" if str(text) in ("nan", "<NA>") else ""
+            raise ValueError(f"text {row} of {len(texts)} is empty or no string: {text!r}{hint}")
     mended = sum(map(text_processing.has_windows_characters, texts))
     if mended and is_new("windows characters"):
         logger.warning(WINDOWS_CHARACTERS, mended, len(texts))

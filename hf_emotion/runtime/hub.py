@@ -10,21 +10,32 @@ from urllib.parse import urlsplit
 
 from huggingface_hub import constants
 
+from ..io.names import did_you_mean
+from .ready import built_models, ready_models
+
 
 WAIT = 5  # seconds
 
 
 @contextmanager
 def asking_once(checkpoint: str | Path) -> Iterator[None]:
-    """Read a model of the Hub from the cache alone if the Hub does not answer; each file would be asked for again for a minute."""
-    if Path(checkpoint).exists() or constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT):
-        yield
-        return
-    constants.HF_HUB_OFFLINE = True
+    """
+    Read a model of the Hub from the cache alone if the Hub does not answer; each file would be asked for again for a minute. An OSError names
+    the ready model that may be meant.
+    """
+    here, name = Path(checkpoint).exists(), str(checkpoint)
+    alone = not (here or constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT))
+    constants.HF_HUB_OFFLINE |= alone
     try:
         yield
+    except OSError as error:
+        known = [*(model.name for model in ready_models()), *(folder.name for folder in built_models())]
+        if not here and "/" not in name and (hint := did_you_mean(name, known)):
+            raise OSError(f"{str(error).splitlines()[0]}{hint}") from error
+        raise
     finally:
-        constants.HF_HUB_OFFLINE = False
+        if alone:
+            constants.HF_HUB_OFFLINE = False
 
 
 def _answers(address: str) -> bool:

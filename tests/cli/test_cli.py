@@ -43,6 +43,7 @@ class TestExitCodes:
         [
             (["train", "goemotions/laa_c"], "no recipe 'goemotions/laa_c'.*Did you mean 'goemotions/laa_c[be]'"),
             (["predict", "nobody/no-such-model", "sun"], "the checkpoint 'nobody/no-such-model' cannot be loaded"),
+            (["predict", "goemotion", "sun"], "the checkpoint 'goemotion' cannot.* Did you mean 'goemotions'"),
             (["evaluate", "{single}", *FILES, "--threshold", "0.9"], "`threshold` 0.9.*one label"),
             (["compare", "{run}", "{folder}"], "is not a finished run folder: it has no metrics.json"),
             (["predict", "{run}", "{folder}", "sun"], ".*folder"),  # a second model

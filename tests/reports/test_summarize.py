@@ -68,8 +68,11 @@ class TestShares:
             assert found.rows == 100 and chosen == {"joy": (40, 0.4), "fear": (50, 0.5)}, path
 
     def test_rows_without_a_prediction_do_not_count(self):
-        found = summarize(pd.DataFrame({"predicted_labels": ["joy", "", None], "truncated": ["false", "false", ""]}))
+        values = {"predicted_labels": ["joy", None, ""], "truncated": ["false", "", "false"]}
+        found = summarize(pd.DataFrame({**values, "predicted_language": ["es", None, ""]}))
         assert (found.rows, found.skipped, found.shares[0]["plain"]) == (2, 1, 0.5)
+        assert "1 texts are left out, the first in row 2: they have no prediction." in found.notes
+        assert "1 of 2 texts are probably in a language that the model does not read (es)" in " ".join(found.notes)
 
     def test_aspects_become_labels_with_their_sentiment(self):
         frame = pd.DataFrame({"decision_food": ["positive", "none", "negative"], "probability_food": [0.9, 0.8, 0.7]})
@@ -77,10 +80,10 @@ class TestShares:
         assert found == {"food/positive": 1, "food/negative": 1}
 
     def test_terms_are_counted_with_their_sentiment(self):
-        labels = ["positive", "negative", "positive", ""]
-        found = summarize(joined(labels, predicted_terms=["Pizza", "pizza", "staff", ""], source_row=[1, 2, 2, 3]))
-        counted = {one["label"]: one["chosen"] for one in found.shares}
-        assert counted == dict.fromkeys(("pizza/positive", "pizza/negative", "staff/positive"), 1)
+        frame = joined(["positive", "negative", "positive", ""], predicted_terms=["Pizza", "pizza", "staff", ""])
+        found = summarize(frame.assign(source_row=[1, 2, 2, 3], predicted_scores=[0.6, 0.7, 0.9, None]))
+        counted = [(one["label"], one["chosen"]) for one in found.largest]  # the surer one of two comes first
+        assert counted == [("pizza/negative", 1), ("staff/positive", 1), ("pizza/positive", 1)]
         assert (found.rows, found.skipped) == (3, 0)  # a text without a term counts, too
 
     def test_a_term_counts_once_for_each_text(self):
@@ -215,7 +218,7 @@ class TestWrongInput:
             (FRAME, {"time": "who"}, UNREAD),
             (FRAME, {"by": "nobody"}, r"no column 'nobody'; the columns are \['text', 'who'\]"),
             (FRAME, {"every": "fortnight"}, "`every` must be one of"),
-            (FRAME, {"labels": ["joyy"]}, "no label"),
+            (FRAME, {"labels": ["joyy"]}, "no label.* Did you mean 'joy'"),
             (many, {"by": "id"}, "20,001 groups and periods"),
             (["a text"], {}, r"no predictions .* only the columns \['text'\]: give the `model`"),
             (joined(["valence|arousal"] * 3), {}, "values of a regression.*--columns wide"),
@@ -261,7 +264,7 @@ class TestWrongInput:
     def test_a_group_of_one_row(self, counts):
         found = summarize(FRAME.assign(who=["a"] + ["b"] * 99), "model", by="who", labels=["joy"])
         (one,) = [share for share in found.shares if share["group"] == "a"]
-        assert one["rows"] == 1 and one["high"] - one["low"] > 0.5
+        assert one["rows"] == 1 and one["high"] - one["low"] > 0.5 and "fewer than 30" in found.nothing_clear
         assert any("fewer than 30 texts" in note for note in found.notes)
 
 
@@ -295,6 +298,6 @@ class TestPageAndCommand:
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)
         done = invoke("summarize", tmp_path / "in.csv", "--by", "who", "--label", "joy")
-        for part in ("80.0%", "tested: Fisher", "note: The shares are plain counts"):
+        for part in ("80.0%", "with it", "tested: Fisher", "note: The shares are plain counts"):
             assert part in done
         assert json.loads(invoke("summarize", tmp_path / "in.csv", "--json"))["rows"] == 100

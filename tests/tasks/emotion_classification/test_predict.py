@@ -255,7 +255,7 @@ class TestAddedLabels:
 
     def test_what_cannot_be_added(self, request):
         for run, names, message in (
-            ("tied_run", ["sun", " "], "`add_labels`.*text 2 of 2 is empty or no string"),
+            ("tied_run", ["sun", np.nan], "`add_labels`.*text 2 of 2 is empty or no string: nan.*dropna"),
             ("tied_run", ["x\udc80"], "`add_labels`"),
             ("tied_run", ["sun", "joy"], "new names.*'joy'"),
             ("tied_run", ["sun", "sun"], "each once.*'sun'"),
