@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
@@ -299,7 +299,7 @@ def recipe_name(path: Path) -> str:
     return path.relative_to(recipe_folder()).with_suffix("").as_posix()
 
 
-def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+def read_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
     """
     Read a recipe and check it against the schema; `hf_emotion.load_recipe` checks its corpus and model, too.
 
@@ -319,7 +319,12 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
             values.pop("dataset_options", None)
     if (values.get("dataset"), values.get("dataset_options")) != corpus:
         values |= {"table_row": None, "published": {}}
-    return make_recipe(values, source=str(path))
+    return make_recipe(values, source_of(path, overrides))
+
+
+def source_of(path: Path, overrides: Collection[str]) -> str:
+    """What errors of a recipe name: its file, and what changes it."""
+    return " ".join([str(path), *(f"--set {override}" for override in overrides)])
 
 
 def make_recipe(values: Fields, source: str = "recipe") -> Recipe:

@@ -145,7 +145,7 @@ class RunReport(Record):
     Attributes:
         name ... max_eval_rows: those of the recipe; `threshold` and `published`, too.
         rows: split -> number of rows.
-        duplicates: see `duplicates_between_splits`.
+        duplicates: of these rows, see `duplicates_between_splits`.
         class_counts: label -> training rows with it; empty without labels.
         agreement: split -> agreement of the annotators, where there are votes.
         contexts: those of targeted sentiment; None elsewhere.

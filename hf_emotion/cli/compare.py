@@ -28,9 +28,10 @@ def compare(
     for note in result["notes"]:
         print(f"note: {note}")
     for number, row in enumerate(result["tests"]):
+        p_value = f"= {row['p_value']:.3f}" if row["p_value"] >= 0.001 else "< 0.001"
         line = (
             f"{row['second']} vs {row['first']} ({row['title']}): macro-F1 difference {row['difference']:+.4f}, 95 % interval "
-            f"[{row['low']:+.4f}, {row['high']:+.4f}], bootstrap p = {row['p_value']:.3f}"
+            f"[{row['low']:+.4f}, {row['high']:+.4f}], bootstrap p {p_value}"
         )
         if row["mcnemar_p_value"] is not None:
             line += (

@@ -248,5 +248,7 @@ def _in_words(names: tuple[str, str], seeds: tuple[list[int], list[int]], paired
         f"mean macro-F1 over {what}, on {rows}; bootstrap of seeds and rows, {SAMPLES} samples; no McNemar test, which is for one "
         "seed each"
     )
+    if any(len(own) == 2 for own in seeds):
+        text += "; two seeds hardly show a spread"
     unknown = [name for name, own in zip(names, seeds, strict=True) if len(own) == 1]
     return text + "".join(f"; the spread over seeds of {name} is not known" for name in unknown)

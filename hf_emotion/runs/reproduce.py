@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..io.names import did_you_mean
 from ..metrics.significance import mean_std, over_seeds
+from ..recipes import read_recipe
 from ..tasks.base import Table
+from ..tasks.classifier_cards import decision_title
 from ..tasks.published import TABLES, Figure, PublishedTable
 from ..training.recipe_checks import load_recipe
 from .train import train
@@ -44,7 +47,7 @@ def reproduce(
     overrides = [*overrides, *([] if base_model is None else [f"base_model={json.dumps(base_model)}"])]
     # All are checked before the first one is trained.
     checked = {name: load_recipe(name, overrides) for name in recipes_of(table, recipes)}
-    content = TABLES[table]
+    content, limits = TABLES[table], [recipe.threshold for recipe in checked.values()]
     rows = [[title, encoder, "", *cells] for title, encoder, cells in published_rows(content)]
     for name, recipe in checked.items():
         measured = []
@@ -55,15 +58,18 @@ def reproduce(
             report = train(one, folder, data_dir=data_dir, resume=folder.exists())
             measured.append(report.runs[0].figures("test"))
         rows.append([name, encoder_name(recipe.base_model), str(seeds), *figures(content, measured)])
-    return Table(["row", "encoder", "seeds", *column_names(content)], rows)
+    return Table(["row", "encoder", "seeds", *column_names(content, *limits)], rows)
 
 
 def recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
     """Some of a table's recipes, or all; ValueError for another table or recipe."""
-    if table not in TABLES or not set(recipes or ()) <= set(TABLES[table].recipes):
-        known = {name: content.recipes for name, content in TABLES.items()}
-        raise ValueError(f"`table` and `recipes` must be some of {known}, got {table!r} and {recipes}.")
-    return recipes or TABLES[table].recipes
+    if table not in TABLES:
+        raise ValueError(f"unknown `table` {table!r}: one of {list(TABLES)}.{did_you_mean(table, list(TABLES))}")
+    known = TABLES[table].recipes
+    if wrong := [name for name in recipes or () if name not in known]:
+        hint = did_you_mean(wrong[0].rpartition("/")[2], {name.rpartition("/")[2]: name for name in known})
+        raise ValueError(f"{wrong[0]!r} is not in the table {table}: `recipes` are some of {list(known)}.{hint}")
+    return recipes or known
 
 
 def encoder_name(base_model: str) -> str:
@@ -71,9 +77,11 @@ def encoder_name(base_model: str) -> str:
     return Path(base_model).name if Path(base_model).is_dir() else base_model
 
 
-def column_names(content: PublishedTable) -> list[str]:
+def column_names(content: PublishedTable, *thresholds: float) -> list[str]:
+    """Titles of the columns; `thresholds` are fixed ones beside that of the published rows."""
+    thresholds = (read_recipe(content.recipes[0]).threshold, *thresholds)
     many = len({kind for kind, _ in content.columns}) > 1
-    return [f"{metric} ({kind.replace('_', ' ')})" if many else metric for kind, metric in content.columns]
+    return [f"{metric} ({decision_title(kind, *thresholds)})" if many else metric for kind, metric in content.columns]
 
 
 def published_rows(content: PublishedTable) -> list[tuple[str, str, list[str]]]:

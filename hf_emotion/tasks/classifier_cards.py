@@ -181,7 +181,8 @@ def _thresholds(best: SeedRun, split: str) -> dict[str, list[str]]:
         numbers = [best.thresholds[name], values["precision"], values["recall"], values["f1"]]
         rows.append([plain(name), *(f"{number:.3f}" for number in numbers), str(values["support"])])
     header = ["label", "threshold", "precision", "recall", "F1", "rows"]
-    return {f"Thresholds and {split} scores per label": [table(header, rows)]}
+    tuned = "The thresholds were tuned on the validation part."
+    return {f"Thresholds and {split} scores per label": [tuned, table(header, rows)]}
 
 
 def answers(

@@ -72,8 +72,8 @@ def load_dataset_for(
         splits["train"] = oversample_minorities(splits["train"])
     found = duplicates_between_splits(splits)
     if shared := [f"{pair}: {count}" for pair, count in found.items() if "&" in pair and count]:
-        hint = "" if dedupe else " (dedupe=True removes them from train)"
-        logger.warning("%s: distinct texts in two splits: %s%s", name, ", ".join(shared), hint)
+        hint = "" if dedupe else " (dataset_options.dedupe=true removes them from train; in Python dedupe=True)"
+        logger.warning("%s: distinct texts in two splits of the whole corpus: %s%s", name, ", ".join(shared), hint)
     return splits
 
 

@@ -2,7 +2,7 @@
 """Reads recipes and checks their corpus and model, which the schema in `hf_emotion.recipes` cannot check."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from huggingface_hub.dataclasses import type_validator
@@ -10,13 +10,13 @@ from transformers import CONFIG_MAPPING
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..recipes import Recipe, check_key, find_recipe, read_recipe
+from ..recipes import Recipe, check_key, find_recipe, read_recipe, source_of
 from ..runtime.languages import check_languages
 from ..tasks import TASKS, corpus_of, task_of_type
 from ..tasks.loading import check_dataset
 
 
-def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+def load_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
     """
     Read and check a recipe.
 
@@ -27,7 +27,7 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     Raises:
         ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type; an unknown corpus or model.
     """
-    return check_parts(read_recipe(name, overrides), source=str(find_recipe(name)))
+    return check_parts(read_recipe(name, overrides), source=source_of(find_recipe(name), overrides))
 
 
 def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:

@@ -275,7 +275,8 @@ class TestOverrides:
         ("override", "message"),
         [
             ("learning_rat=1", "unknown recipe key `learning_rat`. Did you mean 'training_arguments.learning_rate'"),
-            ("max_length.x=1", "'max_length' expected int"),
+            ("max_length.x=1", "quickstart.yaml --set max_length.x=1: .*'max_length' expected int"),
+            ("model_config.a=1", "quickstart.yaml --set model_config.a=1: unknown recipe key `model_config.a`"),
             ("max_length", "an override has the form key=value.*got 'max_length'"),
             ("=3", "unknown recipe key ``"),
             ("name=[a", r"name=\[a"),  # no YAML

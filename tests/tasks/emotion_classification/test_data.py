@@ -146,7 +146,7 @@ def test_duplicates(tmp_path, caplog):
     report = {"repeated in train": 2, "repeated in validation": 0, "repeated in test": 1}
     report |= {"train & validation": 1, "train & test": 1, "validation & test": 1}
     assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == report
-    assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
+    assert "train & validation: 1, train & test: 1, validation & test: 1 (dataset_options.dedupe=true" in caplog.text
     caplog.clear()
     splits = load_dataset_for("goemotions", folder, dedupe=True)
     assert splits["train"]["text"][:] == ["c", "A"] and splits["train"]["labels"][:] == [[4], [5]]
