@@ -456,6 +456,7 @@ class TestPackage:
             "from hf_emotion.cli import app\n"
             "for command in ([], ['train'], ['evaluate'], ['predict'], ['compare'], ['convert'], ['reproduce']):\n"
             "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
+            "assert 'github.io/hf-emotion' in CliRunner().invoke(app, []).output\n"
             "found['help'] = heavy()\n"
             "assert CliRunner().invoke(app, ['recipes']).exit_code == 0\n"
             "found['recipes'] = heavy()\n"
