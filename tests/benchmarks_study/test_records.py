@@ -176,7 +176,7 @@ def test_runs_what_is_not_on_record_and_goes_on(tmp_path, monkeypatch):
 def test_what_is_wrong_is_named(tmp_path):
     for changes, message in (
         ({"encoder": "large"}, "`encoder` must be one of .*small.*'large'"),
-        ({"table": "goemotion"}, "`table` and `recipes` must be some of"),
+        ({"table": "goemotion"}, "unknown `table` 'goemotion': .*Did you mean 'goemotions'"),
         ({"recipe": "goemotions/laa_ce"}, "`recipe`.*Did you mean 'recipes'"),
         ({"seeds": 0}, "`seeds` must be .* at least 1, got 0"),
         ({"recipes": ["goemotions/laa_ce"] * 2}, "goemotions/laa_ce over small, seed .* twice .*'ahead\\?'"),
