@@ -30,7 +30,6 @@ EMOTIONS = {
     "I got the job!": {"excitement", "joy"},
     "I miss him every day, but his letters still make me laugh.": {"sadness", "amusement", "joy", "love", "grief"},
     "What a lovely day!": {"joy", "admiration", "love"},
-    "Nobody has called in weeks, I feel so alone in this city.": {"sadness"},
     "I am furious about the bill.": {"anger"},
     "I barely slept and can hardly keep my eyes open.": {"sadness", "disappointment", "annoyance", "neutral", None},
     "Those summers at the lake, I wish they came back.": {"desire", "sadness"},
