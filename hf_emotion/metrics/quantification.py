@@ -175,9 +175,9 @@ def estimates(
     if counts is None:
         raise ValueError("a correction needs the errors of the model on validation rows.")
     solved = solve(seen, counts.drawn(method, samples), counts.multi_label)
-    # Where the correction ends at 0 or 1, the rows are still a sample: what none of them has may be there (Jeffreys' prior).
-    rare = rows.beta(0.5, count + 0.5, (samples, len(share)))
-    solved[1:] = np.where(solved[1:] <= 0, rare, np.where(solved[1:] >= 1, 1 - rare, solved[1:]))
+    # An estimate that ends at 0 or 1 is still one of few rows: what none of them has may be there (Jeffreys' prior).
+    first, draws, rare = solved[0], solved[1:], rows.beta(0.5, count + 0.5, (samples, len(share)))
+    draws[:] = np.where((first <= 0) & (draws <= 0), rare, np.where((first >= 1) & (draws >= 1), 1 - rare, draws))
     return solved
 
 
