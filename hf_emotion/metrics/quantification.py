@@ -176,8 +176,10 @@ def estimates(
         raise ValueError("a correction needs the errors of the model on validation rows.")
     solved = solve(seen, counts.drawn(method, samples), counts.multi_label)
     # An estimate that ends at 0 or 1 is still one of few rows: what none of them has may be there (Jeffreys' prior).
-    first, draws, rare = solved[0], solved[1:], rows.beta(0.5, count + 0.5, (samples, len(share)))
-    draws[:] = np.where((first <= 0) & (draws <= 0), rare, np.where((first >= 1) & (draws >= 1), 1 - rare, draws))
+    for label in np.flatnonzero(np.isin(solved[0], (0, 1))):
+        end, draws = solved[0, label], solved[1:, label]
+        cut = draws == end
+        draws[cut] = np.abs(end - rows.beta(0.5, count + 0.5, np.count_nonzero(cut)))
     return solved
 
 
