@@ -5,7 +5,6 @@ import hashlib
 from pathlib import Path
 
 from toolkit_helpers import write_jsonl
-from toolkit_helpers import write_rows as write_own  # noqa: F401
 
 
 JOY, SOB, HEART, FIST, NO = "😂", "😭", "❤", "✋", "🙅"

@@ -124,7 +124,6 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> None:
 def _show(summary: "Summary") -> None:
     """The largest shares, over all periods first, and the clear differences."""
     plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
-    counted = ({"chosen": "with it"} if summary.method == "plain" else {}) | {"rows": "texts"}
     tables = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
     if summary.time:
         tables.insert(0, (summary.together, by))
@@ -133,14 +132,12 @@ def _show(summary: "Summary") -> None:
             [
                 *(one["label"], *(one[key] for key, _ in names), summary.shown(one["share"])),
                 *(summary.interval(one), *(summary.shown(one[name]) for name in plain)),
-                *(str(one[name]) for name in counted),
+                *map(str, summary.counts(one)),
             ]
             for one in shares[:SHOWN]
         ]
-        print_table(
-            ["label", *(str(name) for _, name in names), summary.measure, "95 % interval", *plain, *counted.values()],
-            cells,
-        )
+        heads = [summary.measure, "95 % interval", *plain, *summary.counted.values()]
+        print_table(["label", *(str(name) for _, name in names), *heads], cells)
         if len(cells) < len(shares):
             print(f"the first {SHOWN} of {len(shares)}; --output report.html or --json gives all")
     if summary.complaints:

@@ -88,6 +88,14 @@ class Summary:
         return sorted(found, key=lambda one: -abs(one["difference"]))
 
     @property
+    def counted(self) -> dict[str, str]:
+        """The counts that tables show: keys of a share and their titles."""
+        return ({"chosen": "with it"} if self.method == "plain" else {}) | {"rows": "texts"}
+
+    def counts(self, one: dict[str, Any]) -> list[int]:
+        return [one[key] for key in self.counted]
+
+    @property
     def nothing_clear(self) -> str:
         """What to say where no difference is clear."""
         few = any(one["rows"] < FEW for one in (self.by and self.overall) or self.shares)

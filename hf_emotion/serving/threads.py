@@ -18,9 +18,7 @@ from ..runtime.sharing import NotWanted, shared
 
 
 SHARED = 16_384  # characters of inputs that share a batch: a call with more is computed alone, and others go between its batches
-PATIENCE = (
-    0.1  # seconds that a call has the model for itself, and that a batch waits at most for the callers of the last one
-)
+PATIENCE = 0.1  # seconds that a call has the model for itself; also the most that a batch waits for the callers of the last one
 
 
 @dataclass

@@ -102,7 +102,7 @@ def test_every_block_of_a_page_runs(page, page_folder, folder, caplog):
 
 
 def test_no_block_escapes():
-    """`python tests/documents.py` lists the reasons why blocks are not run."""
+    """A block that is not run says why."""
     found = [(page.name, block) for page in PAGES for block in blocks(page)]
     assert [(name, block.line) for name, block in found if block.language in ESCAPING] == []
     assert [name for name, block in found if block.mark == "not run" and len(block.about) <= 10] == []

@@ -34,8 +34,8 @@ def corpora(tmp_path_factory) -> Path:
     folder = replies.mojitalk_folder(tmp_path_factory.mktemp("conversations"))
     for write in (helpers.write_daily_dialog, helpers.write_emorynlp, helpers.write_meld, replies.empathetic_folder):
         write(folder)
-    replies.write_own(folder / "train.jsonl", replies.OWN)
-    replies.write_own(folder / "dev.jsonl", replies.OWN[:1])
+    helpers.write_rows(folder / "train.jsonl", replies.OWN)
+    helpers.write_rows(folder / "dev.jsonl", replies.OWN[:1])
     return folder
 
 
