@@ -249,7 +249,7 @@ def summarize(
     groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
     if rows.skipped:
         why = "no prediction" + ", or no time that can be read" * bool(time)
-        notes.append(f"{len(rows.skipped)} texts are left out, the first in row {rows.skipped[0]}: they have {why}.")
+        notes.append(f"texts left out: {len(rows.skipped):,}, the first in row {rows.skipped[0]}, because they have {why}.")
     if foreign := [code for code in rows.about["language"] if isinstance(code, str) and code]:
         notes.append(
             f"{len(foreign)} of {len(rows.about)} texts are probably in a language that the model does not read "
@@ -315,7 +315,7 @@ def summarize(
     if rows.values:
         tested = "z-test, two-sided: whether the mean value of both is the same"
     tested += (
-        f", with Holm's correction for {len(differences)} tests. Both are judged by one model: where it errs more in one of them, the test "
+        f", with Holm's correction (tests: {len(differences):,}). Both are judged by one model: where it errs more in one of them, the test "
         "sees that, too."
     )
     of_group, period = sizes.index.get_level_values("group"), every if time else None
@@ -479,7 +479,8 @@ def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> _Rows:
     )
     words = words[~words.isin(["", "nan"]).all(axis=1)]
     if set(pandas.unique(words.to_numpy().ravel())) <= {True, False, "true", "false"}:
-        return _Rows(words.isin([True, "true"]), scores.loc[words.index, list(words)].astype(float))
+        known = set(words) <= set(scores)  # somebody may have left these columns out
+        return _Rows(words.isin([True, "true"]), scores.loc[words.index, list(words)].astype(float) if known else None)
     pairs = pandas.get_dummies(words, prefix_sep="/", dtype=bool)  # of aspects: a label for each aspect and sentiment
     return _Rows(pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import binomtest
-from sklearn.metrics import average_precision_score, f1_score, precision_recall_fscore_support
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from hf_emotion import metrics
 from hf_emotion.tasks.corpus_metrics import single_label
@@ -323,12 +323,20 @@ def noisy(gold, classes, wrong, seeds, draw):
     return np.where(draw.random((seeds, len(gold))) < wrong, (gold + shift) % classes, gold)
 
 
+def plain_macro_f1(gold, own):
+    """Over the class ids that occur, or over all columns; in few rows much faster than scikit-learn's."""
+    if gold.ndim == 1:
+        gold, own = (values[:, None] == np.union1d(gold, own) for values in (gold, own))
+    found = gold.sum(axis=0) + own.sum(axis=0)
+    return np.mean(2 * (gold & own).sum(axis=0) / np.maximum(found, 1))
+
+
 def bootstrap_in_loops(labels, first, second, paired, samples, seed):
     """What the docstring of `bootstrap_over_seeds` says, one sample and one seed at a time."""
     draw = np.random.default_rng(seed)
 
     def mean(system, rows):
-        return np.mean([f1_score(labels[rows], own[rows], average="macro", zero_division=0) for own in system])
+        return np.mean([plain_macro_f1(labels[rows], own[rows]) for own in system])
 
     every = np.arange(len(labels))
     whole = mean(second, every) - mean(first, every)

@@ -210,7 +210,7 @@ def serve():
     def start(folder: Path) -> str:
         handler = functools.partial(_Handler, directory=folder)
         servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}/"
 
     def stop() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from html_page import Page
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from toolkit_helpers import invoke
+from toolkit_helpers import drawn_pictures, invoke
 from typer.testing import CliRunner
 
 from hf_emotion import summarize
@@ -71,13 +71,17 @@ class TestShares:
         values = {"predicted_labels": ["joy", None, ""], "truncated": ["false", "", "false"]}
         found = summarize(pd.DataFrame({**values, "predicted_language": ["es", None, ""]}))
         assert (found.rows, found.skipped, found.shares[0]["plain"]) == (2, 1, 0.5)
-        assert "1 texts are left out, the first in row 2: they have no prediction." in found.notes
+        assert "texts left out: 1, the first in row 2, because they have no prediction." in found.notes
         assert "1 of 2 texts are probably in a language that the model does not read (es)" in " ".join(found.notes)
 
     def test_aspects_become_labels_with_their_sentiment(self):
         frame = pd.DataFrame({"decision_food": ["positive", "none", "negative"], "probability_food": [0.9, 0.8, 0.7]})
         found = {one["label"]: one["chosen"] for one in summarize(frame).shares}
         assert found == {"food/positive": 1, "food/negative": 1}
+
+    def test_decisions_alone(self):
+        found = summarize(FRAME[["decision_joy", "decision_fear"]])
+        assert {one["label"]: one["chosen"] for one in found.shares} == {"joy": 40, "fear": 50} and not found.typical
 
     def test_terms_are_counted_with_their_sentiment(self):
         frame = joined(["positive", "negative", "positive", ""], predicted_terms=["Pizza", "pizza", "staff", ""])
@@ -178,7 +182,9 @@ class TestGroupsAndTime:
         assert "1 of 3 pairs of group and week have fewer than 30 texts" in " ".join(found.notes)
         page = found.to_html()
         assert page.index("Shares over all periods") < page.index("All shares")
-        assert not summarize(FRAME, by="who").overall
+        assert not (found := summarize(FRAME, by="who")).overall
+        with drawn_pictures():
+            assert ">a</text>" in found.to_html()
 
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])

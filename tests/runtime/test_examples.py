@@ -7,9 +7,11 @@ that is new in one of these places belongs into a table here.
 import html
 import importlib.util
 import re
+import shlex
 
 import pytest
 from documents import PAGES, ROOT, blocks
+from toolkit_helpers import invoke
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.tasks.aspect_extraction.loading import CORPORA as TERM_CORPORA
@@ -87,7 +89,7 @@ def shown(name: str) -> set[str]:
     return found
 
 
-def test_the_picture_of_the_readme_shows_what_the_models_answer():
+def test_the_picture_of_the_readme_shows_what_the_models_answer(monkeypatch):
     """docs/pictures/terminal.py makes it; equal but for the last digits of numbers, which other processors round otherwise."""
     picture = ROOT / "docs/pictures/terminal.svg"
     spec = importlib.util.spec_from_file_location("terminal", picture.with_suffix(".py"))
@@ -97,7 +99,10 @@ def test_the_picture_of_the_readme_shows_what_the_models_answer():
     texts = r'<text class="terminal-r\d+" x="[\d.]+" y="([\d.]+)"[^>]*>([^<]*)<'
     for y, text in re.findall(texts, picture.read_text("utf-8")):
         lines[float(y)] = lines.get(float(y), "") + html.unescape(text).replace("\xa0", " ")
-    printed = [line for command in module.COMMANDS for line in (f"$ {command}", *module.printed(command).splitlines())]
+    monkeypatch.setenv("COLUMNS", str(module.WIDTH))
+    printed = []
+    for command in module.COMMANDS:
+        printed += [f"$ {command}", *invoke(*shlex.split(command)[1:], terminal=True).splitlines()]
     plain = (re.sub(r"\x1b\[[\d;]*m", "", line) for line in printed)
     bare = [[re.sub(r"\s+", "", re.sub(r"0\.\d+", "#", line)) for line in each] for each in (lines.values(), plain)]
     assert [line for line in bare[0] if line] == [line for line in bare[1] if line]

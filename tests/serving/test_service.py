@@ -331,11 +331,12 @@ POST = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n
 
 
 class TestHttp:
-    @pytest.mark.parametrize("sent", [b"", HEALTH, HEALTH + b"\r\nGET"])
-    def test_one_on_which_nothing_is_asked_is_closed(self, service, sent):
+    def test_one_on_which_nothing_is_asked_is_closed(self, service):
         begin = time.monotonic()
-        found = answer_of(connect(service, sent))
-        assert time.monotonic() - begin < 15 and found.count(b"200 OK") == sent.count(b"\r\n\r\n")
+        opened = {sent: connect(service, sent) for sent in (b"", HEALTH, HEALTH + b"\r\nGET")}
+        for sent, connection in opened.items():
+            assert answer_of(connection).count(b"200 OK") == sent.count(b"\r\n\r\n")
+        assert time.monotonic() - begin < 15
 
     def test_a_body_that_does_not_come(self, folders):
         with running([folders["text"]], timeout=0.5) as (address, _):
@@ -348,15 +349,17 @@ class TestHttp:
             assert status == 200 and not content and int(headers["Content-Length"]) > 0
 
     def test_a_bad_request_tells_why(self, service):
-        for sent, cause in (
+        causes = (
             (b"hello\r\n\r\n", "request line"),
             (b"GET / HTTP/1.1\r\n\r\n", "Host"),
             (POST % (3, b"\xff\xfe\xff"), "UTF-8"),
             (POST % (200_000, b"[" * 200_000), "JSON"),
             (b"GET /predict HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "use POST"),
             (POST % (5, b"hello"), "the body is not JSON: Expecting value (character 1)"),
-        ):
-            found = answer_of(connect(service, sent))
+        )
+        opened = [connect(service, sent) for sent, _ in causes]
+        for connection, (_, cause) in zip(opened, causes, strict=True):
+            found = answer_of(connection)
             assert found[9:12] in (b"400", b"405", b"422")
             assert cause in json.loads(found.partition(b"\r\n\r\n")[2])["error"]
 
@@ -660,12 +663,12 @@ class TestPredictUrl:
 
     def test_a_slow_service_gets_fewer_texts_at_once(self, folders):
         """A batch of more than five texts takes longer than the service's timeout."""
-        with running([folders["text"]], timeout=1.0, max_batch_size=1) as (address, app):
+        with running([folders["text"]], timeout=0.5, max_batch_size=1) as (address, app):
             model, sizes = next(iter(app.state.models.values())), []
             compute = model.service.compute
 
             def slowly(inputs, **options):
-                time.sleep(0.2 * len(inputs))
+                time.sleep(0.1 * len(inputs))
                 sizes.append(len(inputs))
                 return compute(inputs, **options)
 
@@ -758,7 +761,7 @@ def answering(body: bytes, location: str | None = None):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
