@@ -2,6 +2,7 @@
 """Shared fixtures."""
 
 import copy
+import functools
 import gc
 import io
 import json
@@ -24,6 +25,7 @@ from matplotlib.figure import Figure
 from model_cases import BY_ID, HUB_CASES, make_tokenizer
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, pipeline
+from typer.main import get_command
 
 
 pytest.register_assert_rewrite("pages", "served")  # test modules import them before they are plugins
@@ -57,10 +59,14 @@ def empty_pictures():
 
 @pytest.fixture(scope="session", autouse=True)
 def short_ways():
-    """Changes no result: Accelerate collects no garbage before a training, and `datasets` names no table by a hash of what it holds."""
+    """
+    Changes no result: Accelerate collects no garbage before a training, `datasets` names no table by a hash of what it holds, and Typer
+    reads the signatures of all commands once.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accelerate.utils.memory.gc", SimpleNamespace(collect=lambda: 0))
         patch.setattr("datasets.arrow_dataset.generate_fingerprint", lambda dataset: uuid.uuid4().hex[:16])
+        patch.setattr("typer.testing._get_command", functools.cache(get_command))
         yield
 
 

@@ -249,7 +249,9 @@ def summarize(
     groups, periods = list(in_groups.index), list(sizes.index.unique("period").sort_values())
     if rows.skipped:
         why = "no prediction" + ", or no time that can be read" * bool(time)
-        notes.append(f"texts left out: {len(rows.skipped):,}, the first in row {rows.skipped[0]}, because they have {why}.")
+        notes.append(
+            f"texts left out: {len(rows.skipped):,}, the first in row {rows.skipped[0]}, because they have {why}."
+        )
     if foreign := [code for code in rows.about["language"] if isinstance(code, str) and code]:
         notes.append(
             f"{len(foreign)} of {len(rows.about)} texts are probably in a language that the model does not read "

@@ -28,6 +28,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.publishing import browser as browser_module
 from hf_emotion.publishing.browser import FACTS, RUNTIMES, export_web
 from hf_emotion.runtime.compact import Storage, compact_graph
+from hf_emotion.tasks import exporting
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
@@ -84,6 +85,20 @@ def test_float16_is_rounded_alone(tmp_path):
     _, before, after = stored(tmp_path, Storage("float16", 16, 16))
     for one, other in zip(before, after, strict=True):
         assert np.array_equal(one.astype(np.float16).astype(np.float32), other)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def traced_once(tmp_path_factory):
+    """Tracing takes seconds, and most tests export the same model."""
+    root, write = tmp_path_factory.mktemp("graphs"), exporting.write_graph
+
+    def once(path: Path, model, graph, inputs, outputs) -> Path:
+        kept = root / f"{Path(model.name_or_path).name}-{len(outputs)}.onnx"
+        return shutil.copyfile(kept if kept.exists() else write(kept, model, graph, inputs, outputs), path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exporting, "write_graph", once)
+        yield
 
 
 @pytest.fixture(scope="module")
