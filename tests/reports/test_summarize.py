@@ -147,7 +147,7 @@ class TestGroupsAndTime:
         # Fisher's exact test of 40 of 50 against 0 of 50: both tails of the hypergeometric distribution
         assert joy["p_value"] < 1e-15 and joy["p_holm"] / joy["p_value"] == pytest.approx(1)
         assert fear["p_holm"] / fear["p_value"] == pytest.approx(2)  # the smaller one of two
-        assert "Fisher" in found.tested and "2 tests" in found.tested
+        assert "Fisher" in found.tested and "tests: 2" in found.tested
         sign = 1 if joy["first"] == "a" else -1
         assert sign * joy["low"] > 0 or sign * joy["high"] > 0
 
@@ -234,7 +234,7 @@ class TestWrongInput:
 
     def test_a_label_that_is_named_twice_counts_once(self):
         found = summarize(FRAME, by="who", labels=["joy", "fear", "joy"])
-        assert found.labels == ["joy", "fear"] and len(found.differences) == 2 and "for 2 tests" in found.tested
+        assert found.labels == ["joy", "fear"] and len(found.differences) == 2 and "tests: 2" in found.tested
 
     def test_day_and_month_are_never_guessed(self):
         frame = FRAME.assign(day="03/04/2026")
