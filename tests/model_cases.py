@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models under test. A family joins the shared suite by adding rows: cases, bad configurations, named lists."""
 
+import ast
 import copy
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +15,7 @@ import torch
 import transformers
 from hf_emotion.modeling import CGBertConfig, DialogueBiLSTMConfig, EmotionModulatedConfig, LabelAwareConfig
 from torch import nn
+from torch.testing import assert_close
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -845,3 +848,35 @@ def leaves(results) -> list[str | float | None]:
         return [results]
     parts = [part for item in results.items() for part in item] if isinstance(results, dict) else results
     return [leaf for part in parts for leaf in leaves(part)]
+
+
+def without_labels(inputs: dict) -> dict:
+    return {name: value for name, value in inputs.items() if name != "labels"}
+
+
+def assert_self_contained(folder: Path) -> None:
+    """Every class that config.json names lies in `folder`, and everything that those files import."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    targets = list(config["auto_map"].values())
+    for target in targets:
+        assert "--" not in target
+        assert (folder / f"{target.partition('.')[0]}.py").is_file(), target
+    for path in folder.glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert source == (Path(modeling.__file__).parent / path.name).read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert (folder / f"{node.module}.py").is_file(), f"{path.name} imports {node.module}"
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal but for the order of sums."""
+    assert_close(found, expected, rtol=1e-6, atol=1e-6 * max(1.0, expected.abs().max().item()))
+
+
+def setting(value):
+    """The value; of a configuration within a configuration its type and what differs from its defaults."""
+    if not isinstance(value, PreTrainedConfig):
+        return value
+    ignored = ("transformers_version", "dtype", "_name_or_path")
+    return type(value), {name: one for name, one in value.to_diff_dict().items() if name not in ignored}

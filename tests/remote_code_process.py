@@ -3,7 +3,7 @@
 What somebody without hf-emotion sees: run in a fresh interpreter as `python remote_code_process.py JOBS.json`.
 
 Loads the checkpoints that JOBS.json names with the code beside their weights, while `import hf_emotion` fails, and
-writes the outputs beside them. See `fresh_process` in conftest.py.
+writes the outputs beside them. See `fresh_process` in models/test_remote_code.py.
 """
 
 import importlib

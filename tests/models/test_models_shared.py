@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every model has to be able to do, whatever its equations. The cases are the rows of `model_cases.CASES`."""
 
-import ast
 import copy
 import dataclasses
 import json
 import re
 import typing
 from collections.abc import Collection
-from pathlib import Path
 
-import hf_emotion.modeling
 import model_cases
 import numpy as np
 import pytest
@@ -20,16 +17,27 @@ from accelerate import infer_auto_device_map
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
-from model_cases import BY_ID, CASES, TINY_BERT, UNSUPPORTED, ModelCase, asymmetric_, each_case, label_names, leaves
+from model_cases import (
+    BY_ID,
+    CASES,
+    TINY_BERT,
+    UNSUPPORTED,
+    ModelCase,
+    assert_self_contained,
+    asymmetric_,
+    each_case,
+    label_names,
+    setting,
+    without_labels,
+)
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, pipeline
+from transformers import AutoConfig, AutoModel, Trainer
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_emotion.training.seeds import EmotionTrainer
@@ -38,7 +46,6 @@ from hf_emotion.training.seeds import EmotionTrainer
 # The new names are not in transformers 5.17.
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 
-MODELING = Path(hf_emotion.modeling.__file__).parent
 EACH_FAMILY = each_case("no family")
 EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 OTHER_LABELS = label_names(["calm", "rage", "fear"])
@@ -51,10 +58,6 @@ OF_ALL = ("calibration_temperature", "abstention")  # what no class declares
 # No token twice in a reply: made-up weights would repeat one for ever, whatever the emotion. Nor padding, which some prompts have.
 VARIED = {"do_sample": False, "max_new_tokens": 8, "no_repeat_ngram_size": 1, "suppress_tokens": [0]}
 SETTINGS = ({}, {"num_beams": 4, "num_return_sequences": 2}, {"cache_implementation": "static", "num_beams": 3})
-
-
-def without_labels(inputs: dict) -> dict:
-    return {name: value for name, value in inputs.items() if name != "labels"}
 
 
 def without_replies(inputs: dict) -> dict:
@@ -84,34 +87,6 @@ def gradients(model, inputs: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor
     loss.backward()
     found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     return loss.detach(), found
-
-
-def assert_self_contained(folder: Path) -> None:
-    """Every class that config.json names lies in `folder`, and everything that those files import."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    targets = list(config["auto_map"].values())
-    for target in targets:
-        assert "--" not in target
-        assert (folder / f"{target.partition('.')[0]}.py").is_file(), target
-    for path in folder.glob("*.py"):
-        source = path.read_text(encoding="utf-8")
-        assert source == (MODELING / path.name).read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                assert (folder / f"{node.module}.py").is_file(), f"{path.name} imports {node.module}"
-
-
-def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Equal but for the order of sums."""
-    assert_close(found, expected, rtol=1e-6, atol=1e-6 * max(1.0, expected.abs().max().item()))
-
-
-def setting(value):
-    """The value; of a configuration within a configuration its type and what differs from its defaults."""
-    if not isinstance(value, PreTrainedConfig):
-        return value
-    ignored = ("transformers_version", "dtype", "_name_or_path")
-    return type(value), {name: one for name, one in value.to_diff_dict().items() if name not in ignored}
 
 
 def as_double(inputs: dict) -> dict:
@@ -195,66 +170,6 @@ def test_published_files_name_no_folder_that_they_came_from(case: ModelCase, tmp
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert "here" not in text and not re.search(r'"_name_or_path": "[^"]', text), path.name
-
-
-@EACH_FAMILY
-def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase, fresh_process):
-    report = fresh_process.report
-    assert report["library_is_missing"] and report["imported"] == []
-    classes = report["classes"][case.id]
-    assert all(name.startswith("transformers_modules.") for name in classes)
-    assert [name.rpartition(".")[2] for name in classes] == [
-        cls.__name__ for cls in (case.config_class, case.base_class, case.model_class) if cls is not None
-    ]
-    model = case.build()
-    inputs = case.make_inputs(3, 9, 5)
-    expected = {"head": model(**inputs)}
-    if case.base_class is not None:
-        expected["base"] = getattr(model, model.base_model_prefix)(**without_labels(inputs))
-    outputs = load_file(fresh_process.saved[case.id] / "outputs.safetensors")
-    assert {name for name in outputs if name.startswith("head.")} == {f"head.{name}" for name in case.head_outputs}
-    for name, value in outputs.items():
-        part, _, field = name.partition(".")
-        assert_near(value, expected[part][field].detach())
-
-
-def test_remote_code_finds_the_language_model_of_saved_modulators(fresh_process):
-    folder = fresh_process.saved["modulators"]
-    names = {f"emotion_modulation.{side}_weight" for side in ("input", "output")}
-    assert set(load_file(folder / "model.safetensors")) == names
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    outputs = load_file(folder / "outputs.safetensors")
-    assert_near(outputs["head.logits"], model(**load_file(folder / "inputs.safetensors")).logits.detach())
-
-
-@EACH_FAMILY
-def test_pipeline_without_a_task_and_without_the_library_gives_the_same(case: ModelCase, fresh_process, tokenizer):
-    found = fresh_process.report["pipelines"][case.id]
-    classify = pipeline(case.task, model=case.build(), tokenizer=tokenizer, device="cpu")
-    assert (found["class"], found["task"]) == (type(classify).__name__, case.task)
-    expected = classify(list(case.texts))
-    assert [len(items) for items in found["results"]] == [len(items) for items in expected]
-    values = [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves(expected)]
-    assert leaves(found["results"]) == values
-
-
-@EACH_FAMILY
-def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(case: ModelCase, fresh_process):
-    weights = []
-    for loaded_with in ("library", "remote"):
-        folder = fresh_process.tuned[case.id, loaded_with]
-        assert_self_contained(folder)
-        config = AutoConfig.from_pretrained(folder)
-        for name, value in case.config.items():
-            assert setting(getattr(config, name)) == setting(value), name
-        weights.append(load_file(folder / "model.safetensors"))
-        model = case.auto_class.from_pretrained(folder)
-        found = model(**case.make_inputs(3, 9, 5)).logits.detach()
-        assert_near(found, load_file(folder / "expected.safetensors")["logits"])
-    assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
-    folder = fresh_process.tuned[case.id, "library"]  # which the process without the library has read, too
-    found = load_file(folder / "outputs.safetensors")["head.logits"]
-    assert_near(found, load_file(folder / "expected.safetensors")["logits"])
 
 
 @each_case("check of architecture", slow=True)

@@ -2,7 +2,6 @@
 """Publishing over real HTTP, to a Hub on localhost: what arrives, what is refused, and what others load from it."""
 
 import base64
-import copy
 import json
 import re
 import runpy
@@ -17,10 +16,9 @@ from unittest import mock
 import huggingface_hub
 import pytest
 import yaml
-from conftest import run_without_library
 from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
-from model_cases import BY_ID, HUB_CASES, TINY_BERT, leaves
+from model_cases import BY_ID, HUB_CASES
 from safetensors.torch import load_file, save_file
 from toolkit_helpers import CHECKPOINT, EXAMPLE, NAME, ROOT, files_in, invoke, seed_run, write_run
 from transformers import BertConfig, BertForSequenceClassification, pipeline
@@ -484,59 +482,6 @@ def test_push_of_the_command_line(hub, online, unchecked, run, monkeypatch, argv
     assert result.code == 0, result.err
     assert result.out.splitlines()[-1].startswith("published: ") and "        7  model.safetensors" in result.out
     assert "holds these files already" in argv("push", run, "--repo-id", NAME).out
-
-
-HAPPY, LONG = "so happy in PLACE1 and PLACE2", "fear " * 200
-TURNS = [{"speaker": "Ann", "utterance": HAPPY}, "anger"]
-TOP_2, PLACE = {"top_k": 2}, {"targets": ["PLACE1"]}
-# case -> inputs and parameters, as JSON has them, and what the pipeline is asked for the same
-ASKED = {
-    "stock": [(HAPPY, TOP_2, lambda run: run(HAPPY, top_k=2)), (LONG, {}, lambda run: run(LONG, truncation=True))],
-    "label-aware-pooler-hidden-balanced": [
-        *((HAPPY, TOP_2, lambda run: run(HAPPY, top_k=2)), ([HAPPY, LONG], {}, lambda run: run([HAPPY, LONG]))),
-    ],
-    "qacg-per-head-context-gate-bias": [
-        *((HAPPY, {}, lambda run: run(HAPPY)), ([HAPPY, "rain"], PLACE, lambda run: run([HAPPY, "rain"], **PLACE))),
-    ],
-    "dialogue-model": [
-        *((HAPPY, {}, lambda run: run([HAPPY])), (TURNS, {}, lambda run: run(TURNS))),
-        ([TURNS, [HAPPY]], {}, lambda run: run([TURNS, [HAPPY]])),
-    ],
-    "bert-mod-ln": [
-        (
-            HAPPY,
-            {"emotions": ["joy", {"calm": 0.5}], "num_beams": 2},
-            lambda run: run((HAPPY, "joy"), num_beams=2) + run((HAPPY, {"calm": 0.5}), num_beams=2),
-        ),
-        ([HAPPY, "rain"], {"emotions": "joy"}, lambda run: [run((HAPPY, "joy")), run(("rain", "joy"))]),
-        ("rain", {}, lambda run: [reply for name in run.model.config.emotions for reply in run(("rain", name))]),
-    ],
-}
-
-
-def test_a_handler_answers_where_the_library_is_missing(tmp_path, tokenizer):
-    tokenizer = copy.deepcopy(tokenizer)
-    tokenizer.model_max_length = TINY_BERT["max_position_embeddings"]
-    jobs, expected = [], {}
-    for case_id, asked in ASKED.items():
-        folder = tmp_path / case_id
-        stock = case_id == "stock"
-        model = BertForSequenceClassification(BertConfig(**TINY_BERT)) if stock else BY_ID[case_id].build()
-        task = "text-classification" if stock else BY_ID[case_id].task
-        run = pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
-        run.save_pretrained(folder)
-        write_handler(folder)
-        data = [{"inputs": inputs, "parameters": parameters} for inputs, parameters, _ in asked]
-        jobs.append({"folder": str(folder), "asked": [*data, {"inputs": []}, {"inputs": "joy", "parameters": [1]}]})
-        expected[case_id] = [ask(run) for _, _, ask in asked]
-    report = run_without_library(tmp_path, {"load": [], "pipelines": [], "fine_tune": [], "handlers": jobs})
-    assert report["imported"] == []
-    for case_id, found in expected.items():
-        *answers, no_inputs, no_parameters = report["handlers"][case_id]
-        assert "`inputs`" in no_inputs["error"] and "`parameters`" in no_parameters["error"]
-        assert list(map(len, answers)) == list(map(len, found)), case_id
-        values = [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves(found)]
-        assert leaves(answers) == values, case_id
 
 
 def test_a_handler_is_pushed_beside_the_model(hub, api, run):
