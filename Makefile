@@ -64,11 +64,11 @@ ready: .venv/installed
 # What one runs before a commit. -rs lists what is skipped, and why.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2
 test: lint
-	$(PYTEST) --dist loadfile -m "not slow and not book and not ray"
+	$(PYTEST) --dist loadfile -m "not slow and not book and not ray and not release"
 
-# The pages of the book, in two files, and Ray.
+# The pages of the book, in two files, Ray, and what is released: the wheel, and models that are loaded without the library.
 test-book: .venv/installed
-	$(PYTEST) --dist loadfile -m "(book or ray) and not slow"
+	$(PYTEST) --dist loadfile -m "(book or ray or release) and not slow"
 
 # Also what takes minutes or starts many processes.
 test-full: test test-book

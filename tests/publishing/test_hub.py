@@ -418,6 +418,7 @@ def released(tmp_path_factory, tokenizer) -> Path:
     return root / "out"
 
 
+@pytest.mark.release
 def test_release(released):
     names = {*HUB_CASES, "contexts"}
     assert {path.name for path in released.iterdir()} == {*names, "README.md", SUMS}
@@ -431,12 +432,14 @@ def test_release(released):
     assert "- quickstart: CC0 1.0" in card
 
 
+@pytest.mark.release
 def test_release_of_one_model_per_context(released):
     own = {f"{name}/{file}" for name in ("calm", "price") for file in CHECKPOINT}
     assert set(files_in(released / "contexts")) == {"README.md", "metrics.json"} | own
     assert len(json.loads((released / "contexts" / "calm" / "config.json").read_text())["id2label"]) == 8
 
 
+@pytest.mark.release
 def test_release_refuses(released, run, tmp_path):
     with pytest.raises(FileExistsError, match="is not an empty folder"):
         release([run], released)

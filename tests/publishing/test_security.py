@@ -211,6 +211,7 @@ def run(checkpoint) -> Path:
     return write_run(checkpoint, code=f'{PIPELINE}\nprint(pipeline(model="PATH_OR_REPO")("joy"))')
 
 
+@pytest.mark.release
 def test_other_code_is_not_run_unless_trusted(run, proof, tmp_path, argv):
     code = next(path for path in sorted(run.glob("modeling_*.py")))
     code.write_text(payload(proof) + code.read_text())

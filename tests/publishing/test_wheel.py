@@ -17,6 +17,9 @@ import pytest
 from toolkit_helpers import ROOT
 
 
+pytestmark = pytest.mark.release
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     # A copy of the tracked files, so that building leaves nothing in the checkout.

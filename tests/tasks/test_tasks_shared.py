@@ -390,6 +390,7 @@ def test_an_exported_model_answers_as_its_checkpoint(case, run_of, tmp_path):
         assert scores[0] == pytest.approx(scores[1], abs=1e-5)
 
 
+@pytest.mark.release
 def test_publishing_is_checked_without_sending_anything(run_of, tmp_path, monkeypatch):
     """What is checked of each run is checked together: a process without the library takes seconds to start."""
     staged: list[tuple[Path, str]] = []
