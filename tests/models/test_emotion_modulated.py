@@ -663,5 +663,3 @@ def test_pipeline_answers_what_generate_writes_behind_the_context(prompt, bases,
         new = written(sequences, inputs, model.config)
         assert new.shape == (1, 6)
         assert row["generated_text"] == chat_tokenizer.decode(new[0], skip_special_tokens=True).strip()
-    (long,) = reply(("sun " * 100, "joy"), do_sample=False)  # of more tokens than the model has positions
-    assert long["generated_text"]

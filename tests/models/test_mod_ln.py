@@ -64,10 +64,12 @@ def modulator(modulators: Modulators, index: int) -> dict[str, torch.Tensor]:
 
 
 @EACH_MODULATION
-def test_what_depends_on_the_emotion_has_a_gradient_at_the_start(modulation):
+def test_modulators_start_as_a_plain_norm_that_training_can_leave(modulation):
     modulators = Modulators(["norm"], 8, 5, modulation)
     weights = torch.tensor([[0.0, 1, 0, 0, 0], [0.2, 0.3, 0, 0.4, 0.1], [0, 0, 0, 0, 1.0]])
-    (modulators(weights) * torch.randn(3, 2, 1, 8)).sum().backward()
+    found, start = modulators(weights), torch.tensor([float(modulation == "replace"), 0.0])
+    assert_close(found, start[:, None, None].expand_as(found))
+    (found * torch.randn(3, 2, 1, 8)).sum().backward()
     m = modulator(modulators, 0)
     for part in ("scale_out", "shift_out"):
         assert m[part].grad[:, 1:].abs().max() > 1e-3
