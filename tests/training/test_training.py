@@ -52,7 +52,7 @@ from transformers.integrations import TensorBoardCallback, WandbCallback
 
 import hf_emotion.runs.train as run_module
 import hf_emotion.runtime.base_models as models_module
-from hf_emotion import LabelAwareForSequenceClassification, Predictor, load_dataset_for, load_recipe, metrics, train
+from hf_emotion import LabelAwareForSequenceClassification, load_dataset_for, load_recipe, metrics, train
 from hf_emotion.data.splits import label_names
 from hf_emotion.io import progress
 from hf_emotion.io.files import creating, filling, is_taken, replacing, write_json
@@ -290,7 +290,6 @@ class TestSeeds:
         monkeypatch.setattr(EmotionTrainer, "evaluation_loop", evaluation_loop)
         report = train(dataclasses.replace(recipe, seeds=[3]), tmp_path / "run", data_dir=feelings)
         assert report.best.best_dev_metric is None and "was never a number" in caplog.text
-        assert report_of(tmp_path / "run")["runs"][0]["best_dev_metric"] is None
 
     def test_resume_keeps_finished_seeds(self, two_seeds, recipe, feelings, tmp_path, steps):
         output = shutil.copytree(two_seeds, tmp_path / "run")
@@ -305,10 +304,6 @@ class TestSeeds:
         assert after["runs"][1]["test"] == before["runs"][1]["test"]  # a seed's run depends on nothing but the seed
         assert after["summary"] == before["summary"]
         assert set(files_in(output)) == set(files_in(two_seeds))
-        # Then it is finished: the files of the best seed do not replace those of the run, which may have been changed.
-        (output / "config.json").write_text("{}", encoding="utf-8")
-        assert train(recipe, output, data_dir=feelings, resume=True).to_dict() == after
-        assert (output / "config.json").read_text(encoding="utf-8") == "{}" and len(steps) == 2 * 6
 
 
 class TestRuns:
@@ -321,15 +316,12 @@ class TestRuns:
         return fit(recipe, tmp_path_factory.mktemp("finished") / "run", feelings)
 
     def test_another_recipe(self, finished, recipe, feelings, base_bert, tmp_path):
-        """And none: what is there is left alone."""
         interrupted = shutil.copytree(finished, tmp_path / "run")
         (interrupted / "metrics.json").unlink()
         before = files_in(interrupted)
         other = dataclasses.replace(recipe, max_length=20)
         with pytest.raises(ValueError, match=r"--resume: .*recipe.yaml is not the recipe of this command"):
             train(other, interrupted, data_dir=feelings, resume=True)
-        with pytest.raises(FileExistsError, match="exists and is not empty.*--resume"):
-            train(recipe, interrupted, data_dir=feelings)
         assert files_in(interrupted) == before
 
     def test_a_finished_run_is_left_alone(self, finished, recipe, feelings, tmp_path, steps, caplog):
@@ -363,7 +355,8 @@ class TestRuns:
             write_csv(output if kind == "file" else output / "mine.txt", ["mine"], [])
         before = files_in(tmp_path)
         monkeypatch.setattr(run_module, "load_dataset_for", None)  # refused before any work
-        for resume, message in ((False, "the folder .*run exists and is not empty"), (True, "nothing was begun in")):
+        empty = "the folder .*run exists and is not empty.*--resume"
+        for resume, message in ((False, empty), (True, "nothing was begun in")):
             with pytest.raises(FileExistsError, match=message):
                 train(feelings_recipe(base_bert), output, data_dir=feelings, resume=resume)
         assert files_in(tmp_path) == before
@@ -420,7 +413,6 @@ class TestInputs:
         assert type(model) is LabelAwareForSequenceClassification
         assert model.config.sentence_representation == "first"
         assert model.config.encoder_config.model_type == "distilbert"
-        assert Predictor(tmp_path / "run")(["i am so happy today"])
         # A trained one is a base for other labels, and its encoder for other models.
         again = dataclasses.replace(recipe, base_model=str(tmp_path / "run"), name="again", model_config={})
         train(again, tmp_path / "again", data_dir=feelings)
@@ -431,7 +423,7 @@ class TestInputs:
             fields = {"sentence_representation": "pooler"}
             train(dataclasses.replace(recipe, model_config=fields), tmp_path / "other", data_dir=feelings)
 
-    def test_what_does_not_fit(self, tmp_path, base_bert, feelings, single_label):
+    def test_what_does_not_fit(self, tmp_path, base_bert, feelings):
         """Labels are numbers: in another order the figures would be of other labels."""
         splits, recipe = load_dataset_for("files", feelings, label_separator="|"), feelings_recipe(base_bert)
         names, validation = label_names(splits["train"]), splits["validation"]
@@ -448,9 +440,8 @@ class TestInputs:
                 train(recipe, tmp_path / "run", splits=DatasetDict(given))
         for name in ("train", "dev", "test"):  # all texts of the training part are in the test part, too
             write_csv(tmp_path / "data" / f"{name}.csv", ["text", "label"], feelings_rows(9))
-        unseparated, dedupe = {"validation_fraction": 0.0}, {"label_separator": "|", "dedupe": True}
+        dedupe = {"label_separator": "|", "dedupe": True}
         for data, changes, message in (
-            (single_label, {"dataset_options": unseparated}, "needs rows in the part 'validation'"),
             (tmp_path / "data", {"dataset_options": dedupe}, "`dedupe` leaves no training row"),
             # transformers would leave it out of the loss of several labels with a warning.
             (feelings, {"training_arguments": {"label_smoothing_factor": 0.1}}, "`label_smoothing_factor`"),

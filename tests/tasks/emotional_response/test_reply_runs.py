@@ -26,7 +26,6 @@ from transformers import (
 )
 
 import hf_emotion
-from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import finite_or_none
 from hf_emotion.metrics.generation import words
 from hf_emotion.recipes import Recipe, make_recipe
@@ -135,27 +134,22 @@ def run(request) -> Path:
     return request.getfixturevalue(request.param)
 
 
-def written_by_hand(tokenizer, context: str, reply: str, emotion: str, length: int) -> tuple[list, list, int]:
-    """What the encoder reads, what the decoder writes, and what it starts with, from the special tokens' names."""
+def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, cut: bool = True) -> list[np.ndarray]:
+    """-ln P of each token of each reply, in float64, one row at a time: no padding; the special tokens by their names."""
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).double().eval()
+    tokenizer, losses = AutoTokenizer.from_pretrained(folder), []
     if tokenizer.cls_token is not None:  # BERT
         start, end = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
         separator, before = end, [start]
     else:
         start = end = separator = tokenizer.convert_tokens_to_ids("<|endoftext|>")
         before = []
-    token = f"<emotion {emotion}>"
-    before += [tokenizer.convert_tokens_to_ids(token)] if token in tokenizer.get_vocab() else []
-    ids, reply_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, reply))
-    return [*before, *ids[-(length - len(before) - 1) :], separator], [*reply_ids, end], start
-
-
-def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, cut: bool = True) -> list[np.ndarray]:
-    """-ln P of each token of each reply, in float64, one row at a time: no padding."""
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder).double().eval()
-    tokenizer, losses = AutoTokenizer.from_pretrained(folder), []
     for context, reply, emotion in rows:
-        encoder_ids, reply_ids, start = written_by_hand(tokenizer, context, reply, emotion, length)
-        reply_ids = reply_ids[:length] if cut else reply_ids
+        token = tokenizer.get_vocab().get(f"<emotion {emotion}>")
+        first = before if token is None else [*before, token]
+        ids, reply_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, reply))
+        encoder_ids = [*first, *ids[-(length - len(first) - 1) :], separator]
+        reply_ids = [*reply_ids, end][: length if cut else None]
         with torch.no_grad():
             inputs = {"input_ids": [encoder_ids], "decoder_input_ids": [[start, *reply_ids[:-1]]]}
             inputs |= {"emotion_ids": [EMOTIONS.index(emotion)]}
@@ -173,8 +167,6 @@ class TestPerplexity:
             found = generator.token_losses(*zip(*rows, strict=True), batch_size=batch_size)
             np.testing.assert_allclose(found, np.concatenate(given), rtol=1e-3, atol=1e-5)
         assert len({len(loss) for loss in given}) > 2
-        mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
-        np.testing.assert_allclose(mixed, given[0], rtol=1e-3, atol=1e-5)
         report = kit.report_of(run)
         for split, part in SPLITS.items():
             rows = rows_of(part)
@@ -270,10 +262,7 @@ class TestBuild:
             ("mod_run", {"emotion_tokens": True}, "has other tokens for emotions than `emotion_tokens: True`"),
             ("token_run", {"model_config": VANILLA}, "has other tokens for emotions than `emotion_tokens: False`"),
             ("mod_run", {"model_config": {"modulation": "replace"}}, "has other norms than `model_config`"),
-            *(
-                ("lm_run", {"model_config": {name: value}}, f"`model_config.{name}` comes from the corpus")
-                for name, value in {"num_emotions": 5, "emotions": EMOTIONS, "emotion_token_ids": [1]}.items()
-            ),
+            ("lm_run", {"model_config": {"emotions": EMOTIONS}}, "`model_config.emotions` comes from the corpus"),
         ],
     )
     def test_bases_that_do_not_fit(self, request, base, changes, message):
@@ -371,11 +360,8 @@ def test_classifiers_read_the_replies_and_not_the_contexts(bert, tmp_path, no_pl
     recipe = recipe_of(bert, arguments, model_type="label-aware-bert", name="judge")
     report = hf_emotion.train(recipe, tmp_path / "run", data_dir=tmp_path / "data").to_dict()
     assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
-    predictor = load_predictor(tmp_path / "run")
-    assert predictor.labels == ["joy", "sadness"]
-    found = evaluate(predictor, "reply_files", data_dir=tmp_path / "data")
+    found = evaluate(tmp_path / "run", "reply_files", data_dir=tmp_path / "data")
     assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == 1
-    assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
 
 
 def sharp_model(tokenizer, seed: int = 5, **config) -> hf_emotion.GPT2ModLNForConditionalGeneration:
@@ -406,7 +392,6 @@ def sharp_tokens(lm_run) -> hf_emotion.ReplyGenerator:
 
 CONTEXTS = ["Look at the rain", "the keys, the keys, the keys again", "sun", "so sad", "Look at the cake again!"]
 GREEDY = {"do_sample": False, "max_new_tokens": 6}
-NO_MIXTURES = "takes one emotion of weight 1, neither mixtures nor intensities"
 
 
 def alone(generator: hf_emotion.ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
@@ -445,12 +430,9 @@ class TestReplyGenerator:
         assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS[:3]]
         assert len(set(itertools.chain(*found))) > 5
         assert generator.all_emotions(CONTEXTS[0], **GREEDY) == found[:1]
-        if generator.model.config.emotion_token_ids is not None:
-            with pytest.raises(ValueError, match=NO_MIXTURES):
-                generator.all_emotions(CONTEXTS, 2.5)
-            return
-        strong = [alone(generator, CONTEXTS[0], [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS]
-        assert generator.all_emotions(CONTEXTS[0], 2.5, **GREEDY) == [strong] != found[:1]
+        if generator.model.config.emotion_token_ids is None:
+            strong = [alone(generator, CONTEXTS[0], [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS]
+            assert generator.all_emotions(CONTEXTS[0], 2.5, **GREEDY) == [strong] != found[:1]
 
     def test_several_replies(self, sharp):
         options = {**GREEDY, "num_beams": 3, "num_return_sequences": 2}
@@ -478,19 +460,14 @@ class TestReplyGenerator:
 
     def test_tokens_take_no_mixtures(self, sharp_tokens):
         assert sharp_tokens("the sun", {"joy": 1.0}, **GREEDY) == sharp_tokens("the sun", "joy", **GREEDY)
-        for mixture in ({"joy": 0.5, "fear": 0.5}, {"joy": 2.0}, {"joy": 1.0, "fear": 0.1}, {"joy": 0.0}):
-            for ask in (sharp_tokens, lambda c, e: sharp_tokens.token_losses([c], ["so sad"], [e])):
-                with pytest.raises(ValueError, match=NO_MIXTURES):
-                    ask("the sun", mixture)
+        for ask in (sharp_tokens, lambda c, e: sharp_tokens.token_losses([c], ["so sad"], [e])):
+            with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
+                ask("the sun", {"joy": 2.0})
 
     @pytest.mark.parametrize(
         ("contexts", "emotions", "message"),
         [
-            ("a", "joyy", "unknown emotion 'joyy': did you mean 'joy'.* The model knows 5"),
             (["a", "b"], ["joy", "feer"], "unknown emotion 'feer': did you mean 'fear'"),
-            ("a", {"joy": 0.5, "😂": 0.5}, "unknown emotion '😂': did you mean 'anger' or 'fear' or 'joy'"),
-            ("a", {"joy": math.nan}, "the weight of 'joy' must be a finite number, got nan"),
-            ("a", {}, "an emotion must be a name, or a mixture"),
             (["a", "b"], ["joy"], "`emotions` must be one, or one for each of the 2 contexts, got 1"),
             ("a", None, "`emotions` must be one, or one for each of the 1 contexts, got None"),
         ],
@@ -523,16 +500,15 @@ class TestReplyGenerator:
         asked = []
 
         def generate(input_ids, **options):
-            asked.append({name: options[name] for name in ("max_new_tokens", "max_length") if options.get(name)})
+            asked.append(options.get("max_new_tokens"))
             return torch.zeros(len(input_ids), 2, dtype=torch.long)
 
         monkeypatch.setattr(sharp.model, "generate", generate)
         sharp("the sun", "joy")
         sharp("the sun", "joy", max_new_tokens=64)
-        sharp("the sun", "joy", max_length=9)
         monkeypatch.setattr(sharp.model.generation_config, "max_new_tokens", 5)
         sharp("the sun", "joy")
-        assert asked == [{"max_new_tokens": 40}, {"max_new_tokens": 64}, {"max_length": 9}, {}]
+        assert asked == [40, 64, None]
         with pytest.raises(ValueError, match="`max_new_tokens` must be at most 64, the model's positions"):
             sharp("the sun", "joy", max_new_tokens=65)
 
@@ -573,7 +549,6 @@ class TestReplyGenerator:
     def test_long_replies_end_in_time(self, sharp):
         (ids,) = sharp.token_ids(["again " * 100])
         assert len(ids) == 64 and ids[-1] == 0 and 0 not in ids[:-1]
-        assert sharp.token_ids(["so sad"]) == [[*sharp.tokenizer("so sad")["input_ids"], 0]]
         assert sharp.token_losses(["the sun"], ["again " * 100], ["joy"]).shape == (64,)
 
     def test_a_model_without_names(self, sharp):
@@ -762,18 +737,15 @@ class TestEvaluateReplies:
         result = evaluate_replies(written, "reply_files", data_dir=tmp_path, judges=[judges["a"]])
         assert result["emotions"] == EMOTIONS and {row["emotion"] for row in result["replies"]} <= {"joy", "😭"}
 
-    def test_refused(self, written, mod_run, pairs, judges, tmp_path):
+    def test_refused(self, written, pairs, judges, tmp_path):
         other = r"the judge .* must tell the emotions .* of reply_files, and tells \[.*'sadness'"
         for arguments, message in (
             ({"judges": [judges["other"]]}, other),
             ({"contexts": 0}, "`contexts` must be at least 1, got 0"),
             ({"options": {"labels": EMOTIONS[::-1]}}, "the emotions of reply_files and of the generator differ"),
-            ({"judges": [mod_run]}, "reads replies: use ReplyGenerator"),
         ):
             with pytest.raises(ValueError, match=message):
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
-        with pytest.raises(ValueError, match="`dataset` 'meld' has no contexts and replies"):
-            evaluate_replies(written, "meld", data_dir=kit.write_meld(tmp_path))
         shutil.copytree(pairs, tmp_path / "own", ignore=shutil.ignore_patterns("dev*", "test*"))
         with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
             evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
@@ -920,7 +892,6 @@ class TestGenerateCommand:
     def test_bad_files(self, mod_run, argv, tmp_path):
         good = {"context": "the sun", "emotion": "joy"}
         for rows, message in (
-            ([good, {**good, "context": " "}], "line 2: `context` and `emotion`"),
             ([{"context": "the sun"}], "line 1: `context` and `emotion` must be texts"),
             ([good, {**good, "emotion": "feer"}], "did you mean 'fear'"),
         ):
@@ -959,6 +930,5 @@ class TestRecipes:
 
     def test_the_language_model(self):
         recipe = hf_emotion.load_recipe("pretrain/gpt2_small_dialogue")
-        assert (recipe.base_model, recipe.model_type, recipe.dataset) == ("scratch", "gpt2", "conversations")
         assert recipe.dataset_options == {"dedupe": True} and recipe.max_length <= recipe.model_config["n_positions"]
         assert recipe.model_config["n_embd"] % recipe.model_config["n_head"] == 0
