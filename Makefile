@@ -66,7 +66,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2
 test: lint
 	$(PYTEST) --dist loadfile -m "not slow and not book and not ray and not release"
 
-# The pages of the book, in two files, Ray, and what is released: the wheel, and models that are loaded without the library.
+# The pages of the book, in two files, Ray, and what is published: the wheel, exported models, models without the library.
 test-book: .venv/installed
 	$(PYTEST) --dist loadfile -m "(book or ray or release) and not slow"
 

@@ -168,7 +168,7 @@ class TestClassifiers:
         found = load_predictor(output).model(**arrays(inputs)).logits
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
 
-    @pytest.mark.slow
+    @pytest.mark.release
     def test_targets_and_aspects(self, root):
         targeted = save(root / "targeted", "qacg-per-head-context-gate-bias")
         output = exported(targeted, texts=SEEN, quantize="uint8")
@@ -180,7 +180,7 @@ class TestClassifiers:
             assert theirs["scores"] == pytest.approx(ours["scores"], abs=0.1)
         assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * 6 * len(SEEN)
 
-    @pytest.mark.slow
+    @pytest.mark.release
     def test_dialogues(self, dialogue):
         predictor = load_predictor(exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]]))
         assert type(predictor) is DialoguePredictor
@@ -233,7 +233,7 @@ class TestFolder:
             monkeypatch.setattr(graphs.platform, "machine", lambda f=flag: "x86_64" if "flags" in f else "aarch64")
             assert graphs.saturates() is saturates, flag
 
-    @pytest.mark.slow
+    @pytest.mark.release
     def test_uint8(self, label_aware, label_aware_onnx, labelled, root):
         output = root / "uint8"
         with torch_threads(1):
@@ -368,7 +368,7 @@ class TestErrors:
         assert not (root / "none").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_dialogues_in_a_file(dialogue, root):
     path = root / "turns.txt"
     path.write_text("Ann: so happy\nanger\n\n\nBo: the day\n", encoding="utf-8")

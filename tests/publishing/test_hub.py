@@ -414,7 +414,9 @@ def released(tmp_path_factory, tokenizer) -> Path:
         stock.save_pretrained(contexts / f"seed-{seed}" / name)
         tokenizer.save_pretrained(contexts / f"seed-{seed}" / name)
         (contexts / f"seed-{seed}" / name / "optimizer.pt").write_text("x")
-    release(sorted((root / "runs").iterdir()), root / "out", namespace="somebody")
+    shown = invoke("release", *sorted((root / "runs").iterdir()), "--output", root / "out", "--namespace", "somebody")
+    contexts = root / "out" / "contexts"
+    assert f"{contexts}: {len(files_in(contexts))} files" in shown
     return root / "out"
 
 

@@ -57,7 +57,7 @@ def run_program(*lines: str, arguments: tuple[str, ...] = (), home: Path | None 
 @pytest.mark.parametrize("name", NAMES)
 def test_four_ways(name, tmp_path):
     checkpoint, model = tmp_path / "checkpoint", ready.find_ready(name)
-    write_ready(name, checkpoint)
+    assert f"written to {checkpoint}" in invoke("ready", name, "--output", checkpoint)
     light, heavy = load_predictor(name), load_predictor(checkpoint)
     assert light.model.takes_arrays and isinstance(heavy.model, torch.nn.Module)
     assert np.abs(light.probabilities(TEXTS) - heavy.probabilities(TEXTS)).max() < 1e-5

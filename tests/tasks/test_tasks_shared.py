@@ -373,7 +373,7 @@ def test_explain_gives_finite_maps(case, run_of):
         assert values.shape == (len(heat["rows"]), len(heat["columns"])) and np.isfinite(values).all()
 
 
-@pytest.mark.slow  # tests/publishing/test_export.py exports models of every family
+@pytest.mark.release
 @of_case([case for case in ANSWERING if case.id in ("aspect-extraction", "dummy")])
 def test_an_exported_model_answers_as_its_checkpoint(case, run_of, tmp_path):
     run, folder, lines = shutil.copytree(run_of(case), tmp_path / "run"), tmp_path / "onnx", tmp_path / "lines.txt"
