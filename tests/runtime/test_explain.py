@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations against formulas written by hand, their formats, the command for each family, and faithfulness."""
 
+import dataclasses
 import io
 import json
 import math
@@ -413,6 +414,13 @@ class TestFormats:
         assert [word for word, _ in found] == explanation.maps[0].columns
         np.testing.assert_allclose([float(value) for _, value in found], explanation.maps[0].values[0], atol=0.006)
         assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
+
+    def test_shares_have_no_signs(self, explanation):
+        heat = HeatMap("attention", "share", ("label", "word"), ["joy"], ["so", "sad"], np.array([[0.75, 0.25]]))
+        print_explanation(
+            dataclasses.replace(explanation, maps=[heat]), Console(width=100, file=(file := io.StringIO()))
+        )
+        assert "so:0.75" in file.getvalue()
 
 
 class TestCommand:
