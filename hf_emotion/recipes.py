@@ -165,7 +165,7 @@ class Recipe:
 
 
 def check_answers(abstain: dict[str, float | int], prediction_sets: float | None) -> None:
-    """ValueError unless `abstain` is in range, and at most one of these fields of a recipe is given."""
+    """ValueError unless these fields of a recipe are in range, and at most one of them is given."""
     if len(abstain) + (prediction_sets is not None) > 1 or not set(abstain) <= {"coverage", "accuracy"}:
         raise ValueError(f"`abstain` takes coverage or accuracy, and excludes `prediction_sets`; got {abstain}.")
     for name, value in abstain.items():
