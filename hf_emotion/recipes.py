@@ -170,6 +170,8 @@ def check_answers(abstain: dict[str, float | int], prediction_sets: float | None
         raise ValueError(f"`abstain` takes coverage or accuracy, and excludes `prediction_sets`; got {abstain}.")
     for name, value in abstain.items():
         check_range(f"abstain.{name}", value)
+    if prediction_sets is not None:
+        check_range("prediction_sets", prediction_sets)
 
 
 def check_range(key: str, value: Any) -> None:
