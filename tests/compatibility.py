@@ -19,7 +19,7 @@ from pathlib import Path
 
 OLD = ("transformers==5.17.0", "huggingface_hub==1.33.0", "httpx", "httpcore", "h11", "hf-xet<2")
 TESTS = Path(__file__).parent
-FAMILIES = ("models_shared", "label_aware_bert", "cg_bert", "roberta_esa", "dialogue_bilstm", "mod_ln")
+FAMILIES = ("models_shared", "remote_code", "label_aware_bert", "cg_bert", "roberta_esa", "dialogue_bilstm", "mod_ln")
 FILES = [*(TESTS / "models" / f"test_{name}.py" for name in FAMILIES), TESTS / "publishing" / "test_hub.py"]
 
 

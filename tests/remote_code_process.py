@@ -29,23 +29,20 @@ def main(jobs_file: str) -> None:
 
     torch.set_num_threads(1)
     jobs = json.loads(Path(jobs_file).read_text(encoding="utf-8"))
-    report: dict = {"classes": {}, "pipelines": {}}
+    report: dict = {"classes": {}, "pipelines": {}, "handlers": {}}
     try:
         importlib.import_module("hf_emotion")
     except ImportError:
         report["library_is_missing"] = True
 
-    # {"folder", "auto_class", "base": whether AutoModel has a model}; the inputs lie in inputs.safetensors. With "repository" (and
-    # "revision") the checkpoint comes from the Hub, and the folder has inputs and outputs alone.
+    # {"folder", "auto_class", "base": whether AutoModel has a model}; the inputs lie in inputs.safetensors.
     for job in jobs["load"]:
         folder = Path(job["folder"])
-        source = job.get("repository", folder)
-        options = {"trust_remote_code": True, "revision": job.get("revision", "main")}
         inputs = load_file(folder / "inputs.safetensors")
         without_labels = {name: value for name, value in inputs.items() if name != "labels"}
-        config = AutoConfig.from_pretrained(source, **options)
-        models = {"base": AutoModel.from_pretrained(source, **options)} if job.get("base", True) else {}
-        models["head"] = getattr(transformers, job["auto_class"]).from_pretrained(source, **options)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
+        models = {"base": AutoModel.from_pretrained(folder, trust_remote_code=True)} if job["base"] else {}
+        models["head"] = getattr(transformers, job["auto_class"]).from_pretrained(folder, trust_remote_code=True)
         with torch.no_grad():
             outputs = {part: model(**(inputs if part == "head" else without_labels)) for part, model in models.items()}
         tensors = {
@@ -58,20 +55,17 @@ def main(jobs_file: str) -> None:
         kinds = map(type, (config, *models.values()))
         report["classes"][folder.name] = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]
 
-    # {"folder": ..., "texts": [...]}, also with "repository", "revision", "task", "options" of the call, and "name" in the report
-    for job in jobs["pipelines"]:
-        source = job.get("repository", job["folder"])
-        options = {"trust_remote_code": True, "revision": job.get("revision")}
-        classify = pipeline(job.get("task"), model=source, device="cpu", **options)
-        report["pipelines"][job.get("name", Path(job["folder"]).name)] = {
+    for job in jobs["pipelines"]:  # {"folder": ..., "texts": [...]}
+        classify = pipeline(model=job["folder"], device="cpu", trust_remote_code=True)
+        report["pipelines"][Path(job["folder"]).name] = {
             "class": type(classify).__name__,
             "task": classify.task,
-            "results": classify(job["texts"], **job.get("options", {})),
+            "results": classify(job["texts"]),
         }
 
-    for job in jobs.get("handlers", ()):  # {"folder": ..., "asked": [...]}
+    for job in jobs["handlers"]:  # {"folder": ..., "asked": [...]}
         handler = runpy.run_path(str(Path(job["folder"], "handler.py")))["EndpointHandler"](job["folder"])
-        answers = report.setdefault("handlers", {})[Path(job["folder"]).name] = []
+        answers = report["handlers"][Path(job["folder"]).name] = []
         for data in job["asked"]:
             try:
                 answers.append(handler(data))

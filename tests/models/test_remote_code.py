@@ -84,7 +84,7 @@ def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
     """A checkpoint of each family, loaded in one process that cannot import hf-emotion (starting it takes seconds)."""
     root = tmp_path_factory.mktemp("remote-code")
     cache, saved, tuned = root / "hub-cache", {}, {}
-    jobs: dict[str, list] = {"load": [], "pipelines": [], "fine_tune": []}
+    jobs: dict[str, list] = {"load": [], "pipelines": [], "handlers": [], "fine_tune": []}
     for case in (BY_ID[name] for name in HUB_CASES):
         folder = saved[case.id] = root / "saved" / case.id
         pipeline(case.task, model=case.build(), tokenizer=tokenizer, device="cpu").save_pretrained(folder)
@@ -113,7 +113,6 @@ def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
     saved["modulators"] = folder
     jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__, "base": False})
     answers = {case_id: _give_handler(root / "handlers" / case_id, case_id, tokenizer) for case_id in ASKED}
-    jobs["handlers"] = []
     for case_id, asked in ASKED.items():
         data = [{"inputs": inputs, "parameters": parameters} for inputs, parameters, _ in asked]
         wrong = [{"inputs": []}, {"inputs": "joy", "parameters": [1]}]

@@ -162,6 +162,14 @@ class TestCalibration:
         np.testing.assert_allclose(metrics.temperature_scaled(sure, 2, True), expit(logits), atol=1e-6)
 
 
+def test_right_is_the_top_1_of_one_label_and_the_top_3_of_several():
+    right, predicted = metrics.paper_errors(gold_of(TEST).astype(np.int8), scores_of(TEST))
+    assert right.tolist() == [False, False, False, False, True, True, True, False, False]
+    assert predicted.tolist()[:8] == [1, 1, 2, 3, 0, 2, 1, 1]
+    right, predicted = metrics.paper_errors(np.array([0, 1]), np.array([[0.4, 0.6], [0.1, 0.9]]))  # class ids
+    assert right.tolist() == [False, True] and predicted.tolist() == [1, 1]
+
+
 def test_threshold_curve_against_scikit_learn():
     generator = np.random.default_rng(0)
     gold, scores = generator.random(80) < 0.3, generator.random(80).round(2)

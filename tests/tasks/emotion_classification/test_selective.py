@@ -203,7 +203,7 @@ class TestMistakes:
         for arguments, message in (
             (["--abstain", "coverage=0"], "`abstain.coverage` must lie in (0, 1], got 0.0"),
             (["--abstain", "risk=0.1"], "takes coverage or accuracy"),
-            (["--prediction-sets", "1"], "lie in (0, 1), got 1.0"),
+            (["--prediction-sets", "1"], "`prediction_sets` must be a coverage and lie in (0, 1), got 1.0"),
             (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "excludes `prediction_sets`"),
             (["--abstain", "accuracy=1.0"], "is not reached on the validation rows"),
             *((["--abstain", form], None) for form in ("0.9", "coverage=much")),
