@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..io.names import did_you_mean
+from ..io.names import did_you_mean, listed
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, split_files, valid_rows
 from .lazily import datasets
@@ -45,7 +45,7 @@ def check_columns(
     missing = [name for name in columns if name is not None and name not in row]
     if missing:
         raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}, and the separator of "
+            f"{path}, line {line}: no column {missing[0]!r}; the columns are {listed(row)}. Name yours with {remedy}, and the separator of "
             "a CSV with separator."
         )
 
