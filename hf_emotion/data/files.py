@@ -203,7 +203,7 @@ def _read_rows(
         rows = _sheet(source)
         columns = _named_columns(_as_texts(next(rows, ())), path)
         for number, cells in enumerate(rows, 2):
-            row: Row = dict(zip(columns, [*cells, *[None] * len(columns)], strict=False))
+            row = dict(zip(columns, [*cells, *[None] * len(columns)], strict=False))
             nameless = [place for place, cell in enumerate(_as_texts(cells)) if place >= len(columns) and cell.strip()]
             if nameless:
                 from openpyxl.utils import get_column_letter

@@ -34,7 +34,9 @@ def own_files(
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
     if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
+        raise ValueError(
+            "`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet, .xlsx), or one such file."
+        )
     return split_files(Path(data_dir), others)
 
 
