@@ -4,6 +4,7 @@
 import csv
 import itertools
 import json
+import math
 import re
 import tempfile
 from collections.abc import Iterator
@@ -31,12 +32,8 @@ from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, R
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
-MOST_COLUMNS, MOST_CHARACTERS, MOST_DIGITS, FIRST_YEAR = (
-    2**14,
-    32_767,
-    15,
-    1900,
-)  # of a sheet of Excel, a cell, a number, a date
+MOST_COLUMNS, MOST_CHARACTERS = 2**14, 32_767  # of a sheet of Excel, of a cell
+MOST_DIGITS, FIRST_YEAR = 15, 1900  # of its numbers, of its dates
 NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PREDICTED = (LABELS, SCORES, *UNREAD)
 CSV_SEPARATOR = "|"
@@ -414,8 +411,10 @@ def _for_sheet(value: Any) -> Any:
         holds = Decimal(f"{value:.{MOST_DIGITS}g}") == value
     elif isinstance(value, date | time):
         holds = getattr(value, "tzinfo", None) is None and getattr(value, "year", FIRST_YEAR) >= FIRST_YEAR
+    elif isinstance(value, float):
+        holds = not math.isinf(value)
     else:
-        holds = value is None or isinstance(value, str | float | timedelta)
+        holds = value is None or isinstance(value, str | timedelta)
     if holds:
         return value
     return value.isoformat() if isinstance(value, date | time) else str(value)
