@@ -4,9 +4,11 @@
 import contextlib
 import csv
 import dataclasses
+import io
 import itertools
 import json
 import re
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -112,6 +114,21 @@ def write_jsonl(path: Path, rows: list[dict]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_file(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return path
+
+
+def write_xlsx(path: Path, rows: list[list], *changes: tuple[str, str]) -> Path:
+    """A workbook; the `changes` (pattern, new) are made to the XML of its sheet and of its table of contents."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(content := io.BytesIO())
+    with zipfile.ZipFile(content) as read, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        for name in read.namelist():
+            xml = read.read(name).decode()
+            for pattern, new in changes:
+                xml = re.sub(pattern, new, xml) if name.endswith(("sheet1.xml", "workbook.xml")) else xml
+            written.writestr(name, xml)
     return path
 
 

@@ -94,7 +94,7 @@ def summarize(
             sources.append(source)
         summary = run(sources[0], model, by, time, every, label, sources[1], texts, time_format=time_format, **options)
     if output is not None:
-        write_text(table, summary.to_frame().to_csv(index=False))
+        write_text(table, summary.to_frame().to_csv(index=False, lineterminator="\r\n"))
         write_json(values, summary.to_dict())
         write_text(page, summary.to_html())
     if as_json:
@@ -118,7 +118,7 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> None:
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
     layout: Any = "wide" if hasattr(predictor, "wide_labels") else "joined"
-    predict_file(predictor, source, output, layout=layout, **options)
+    predict_file(predictor, source, output, layout=layout, as_texts=True, **options)
 
 
 def _show(summary: "Summary") -> None:

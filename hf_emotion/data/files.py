@@ -2,16 +2,22 @@
 """Reads rows of CSV, TSV, JSONL, Parquet and Excel files."""
 
 import csv
+import logging
+import threading
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..io.extras import require
-from ..io.paths import as_path, check_file, ending, open_file, shown
+from ..io.paths import as_path, check_file, check_unpacked, ending, open_file, shown
 from .rows import BadRow, Row, Rows, parse_json
 
+
+logger = logging.getLogger(__name__)
 
 SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", "dev"], "test": ["test"]}
 
@@ -20,6 +26,9 @@ FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FORMATS |= {f"{name}.gz": kind for name, kind in FORMATS.items()} | {".parquet": "parquet", ".xlsx": "xlsx"}
 SEPARATORS = (",", ";", "\t", "|")
 ENCODING = "utf-8-sig"  # UTF-8, with or without a byte order mark
+MOST_CHARACTERS = 2**24  # of a cell of CSV: a quote that is not closed makes one cell of all that follows
+MOST_ROWS = 2**20  # of a sheet of Excel
+_FIELD_LIMIT = threading.Lock()
 
 
 def format_of(path: str | Path) -> str:
@@ -35,7 +44,7 @@ def columns_of(path: str | Path, separator: str | None = None, encoding: str | N
     with _reading(shown(path)):
         if kind == "csv":
             with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
-                header = next(csv.reader(file, delimiter=separator or default_separator(path)), [])
+                _, header = next(_csv_lines(file, shown(path), separator or default_separator(path)), (1, []))
                 return _named_columns(header, shown(path))
         if kind == "parquet":
             import pyarrow.parquet
@@ -43,7 +52,7 @@ def columns_of(path: str | Path, separator: str | None = None, encoding: str | N
             with open_file(path) as file:
                 return _named_columns(pyarrow.parquet.read_schema(file).names, shown(path))
         if kind == "xlsx":
-            return _named_columns([str(cell or "") for cell in next(_sheet(path), ())], shown(path))
+            return _named_columns(_as_texts(next(_sheet(path), ())), shown(path))
     return []
 
 
@@ -54,7 +63,7 @@ def _reading(path: str) -> Iterator[None]:
 
     try:
         yield
-    except (UnicodeDecodeError, csv.Error, zlib.error, EOFError, pyarrow.ArrowException, OSError) as error:
+    except (UnicodeDecodeError, zlib.error, EOFError, pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the file system
             raise
         reason = " ".join(str(error).split())
@@ -90,7 +99,7 @@ def find_separator(
     headers = {}
     for separator in dict.fromkeys((default_separator(path), *SEPARATORS)):
         with _reading(shown(path)), open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
-            headers[separator] = next(csv.reader(file, delimiter=separator), [])
+            _, headers[separator] = next(_csv_lines(file, shown(path), separator, strict=False), (1, []))
     fitting = [separator for separator, header in headers.items() if needed and set(needed) <= set(header)]
     if any(headers[separator] != headers[fitting[0]] for separator in fitting):
         raise ValueError(f"{shown(path)} fits several separators, {sorted(fitting)}: name yours (--separator).")
@@ -102,9 +111,13 @@ def _named_columns(header: Sequence[str], path: str) -> list[str]:
     names = list(header)
     while names and not names[-1].strip():
         names.pop()
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{path}: the header names the column {name!r} {names.count(name)} times: rename one.")
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(
+                f"{path}: the header names the column {name!r} {count} times: rename one."
+                if name
+                else f"{path}: the header has {count} columns without a name: name them."
+            )
     return names
 
 
@@ -168,15 +181,12 @@ def _read_rows(
     kind = format_of(source)
     if kind == "csv":
         with open_file(source, "r", encoding=encoding, newline="") as file:
-            reader = csv.reader(file, delimiter=separator, strict=True)
-            try:
-                header = next(reader, [])
-                columns = _named_columns(header, path)
-                for values in filter(None, reader):
-                    yield reader.line_num, _csv_row(columns, len(header), values)
-            except csv.Error as error:
-                message = f"{path}, line {reader.line_num}: malformed CSV (a quote that is not closed?): {error}"
-                raise ValueError(message) from error
+            lines = _csv_lines(file, path, separator)
+            _, header = next(lines, (1, []))
+            columns = _named_columns(header, path)
+            for number, values in lines:
+                if values:
+                    yield number, _csv_row(columns, len(header), values)
     elif kind == "jsonl":
         with open_file(source, "r", encoding=encoding, newline="\n") as file:
             for number, line in enumerate(file, 1):
@@ -191,10 +201,17 @@ def _read_rows(
                 yield number, row
     elif kind == "xlsx":
         rows = _sheet(source)
-        columns = _named_columns([str(cell or "") for cell in next(rows, [])], path)
+        columns = _named_columns(_as_texts(next(rows, ())), path)
         for number, cells in enumerate(rows, 2):
+            row = dict(zip(columns, [*cells, *[None] * len(columns)], strict=False))
+            nameless = [place for place, cell in enumerate(_as_texts(cells)) if place >= len(columns) and cell.strip()]
+            if nameless:
+                from openpyxl.utils import get_column_letter
+
+                cell = f"{get_column_letter(nameless[0] + 1)}{number}"
+                row = MalformedRow(row, f"row 1 names no column for the cell {cell}: name it, or empty the cell.")
             if any(cell is not None for cell in cells):
-                yield number, dict(zip(columns, [*cells, *[None] * len(columns)], strict=False))
+                yield number, row
     else:
         import pyarrow.parquet
 
@@ -207,19 +224,66 @@ def _read_rows(
                     yield number, row
 
 
+def _csv_lines(file: IO, path: str, separator: str, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV as (number of the last line, values); ValueError for one whose end cannot be found."""
+    reader = csv.reader(file, delimiter=separator, strict=strict)
+    while True:
+        with _FIELD_LIMIT:  # of the whole process; other programs count on theirs
+            usual = csv.field_size_limit(MOST_CHARACTERS)
+            try:
+                values = next(reader, None)
+            except csv.Error as error:
+                message = f"{path}, line {reader.line_num}: malformed CSV (a quote that is not closed?): {error}"
+                raise ValueError(message) from error
+            finally:
+                csv.field_size_limit(usual)
+        if values is None:
+            return
+        yield reader.line_num, values
+
+
+def _as_texts(cells: Sequence[Any]) -> list[str]:
+    return ["" if cell is None else str(cell) for cell in cells]
+
+
 def _sheet(source: str | Path) -> Iterator[tuple[Any, ...]]:
-    """The rows of the first sheet of a workbook, as Excel shows their values."""
-    require("openpyxl", "an Excel file", "excel")
+    """The rows of the first visible sheet of a workbook, as Excel shows their values, each as long as its last cell."""
+    for package in ("openpyxl", "defusedxml"):  # openpyxl takes the second, if it is there, against XML that attacks
+        require(package, "an Excel file", "excel")
     import zipfile
 
     import openpyxl
 
+    number = 0
     with open_file(source) as file:
         try:
+            with zipfile.ZipFile(file) as archive:
+                check_unpacked(sum(part.file_size for part in archive.infolist()), file.seek(0, 2))
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        except (zipfile.BadZipFile, KeyError) as error:
-            raise OSError(f"it is no Excel workbook: {error}") from error
-        yield from book.worksheets[0].iter_rows(values_only=True)
+            sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+            if not sheets:
+                raise ValueError("it has no visible sheet")
+            # what a workbook says of the size of a sheet may be wrong
+            if others := [sheet.title for sheet in sheets[1:] if (sheet.max_row or 2) > 1]:
+                _warn_once(f"{shown(source)}: only the sheet {sheets[0].title!r} is read, not {others}.")
+            sheets[0].reset_dimensions()
+            for number, cells in enumerate(sheets[0].iter_rows(values_only=True), 1):
+                if number > MOST_ROWS:
+                    raise ValueError(f"a sheet has at most {MOST_ROWS:,} rows")
+                yield cells
+        except Exception as error:  # openpyxl and its parsers raise errors of many kinds
+            if isinstance(error, OSError) and error.errno is not None:  # of the file system
+                raise
+            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+            reason = " ".join(f"{kind}{error.__cause__ or error}".split())
+            raise ValueError(
+                f"{shown(source)}, row {number + 1} cannot be read ({reason}): save it anew in Excel, as .xlsx without a password."
+            ) from error
+
+
+@cache  # a file is read several times
+def _warn_once(message: str) -> None:
+    logger.warning(message)
 
 
 def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:

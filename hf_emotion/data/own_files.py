@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..io.names import did_you_mean
+from ..io.names import did_you_mean, listed
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, split_files, valid_rows
 from .lazily import datasets
@@ -34,7 +34,9 @@ def own_files(
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
     if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
+        raise ValueError(
+            "`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet, .xlsx), or one such file."
+        )
     return split_files(Path(data_dir), others)
 
 
@@ -45,7 +47,7 @@ def check_columns(
     missing = [name for name in columns if name is not None and name not in row]
     if missing:
         raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}, and the separator of "
+            f"{path}, line {line}: no column {missing[0]!r}; the columns are {listed(row)}. Name yours with {remedy}, and the separator of "
             "a CSV with separator."
         )
 

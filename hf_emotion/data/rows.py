@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 OnBadRows = Literal["error", "skip"]
 Row: TypeAlias = dict[str, Any]  # the values of a row by their columns
 
+MOST_LEVELS = 100  # in JSON: what reads a row must write it, too, and each level takes some of Python's stack
 DOWNLOAD_REMEDY = "download it elsewhere and name its folder with `data_dir` or HF_EMOTION_DATA."
 
 
@@ -91,9 +92,17 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
         value = json.loads(text, object_pairs_hook=_with_each_key_once)
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
+        if text.count("[") + text.count("{") > MOST_LEVELS and _is_deeper(value, MOST_LEVELS):
+            raise ValueError(f"lists and objects stand in one another on more than {MOST_LEVELS} levels")
     except (ValueError, RecursionError) as error:
         raise BadRow(f"no valid JSON: {error}") from error
     return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether more lists and objects than `levels` stand in one another."""
+    items = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list) and (levels == 0 or any(_is_deeper(item, levels - 1) for item in items))
 
 
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> Row:

@@ -122,9 +122,9 @@ def locking(folder: Path, taken: str) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, never half of it."""
+    """Write a text file, never half of it; line ends stay as they are."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

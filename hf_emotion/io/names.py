@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guesses what somebody meant who mistyped a name."""
+"""Names in messages: what somebody meant who mistyped one, and lists of them."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -11,3 +11,9 @@ def did_you_mean(name: Any, known: Iterable[str]) -> str:
     shown = known if isinstance(known, Mapping) else {other: other for other in known}
     near = get_close_matches(str(name), shown, n=1)
     return f" Did you mean {shown[near[0]]!r}?" if near else ""
+
+
+def listed(names: Iterable[str], most: int = 30) -> str:
+    """The names, sorted; of many the first, and how many more there are."""
+    first, rest = sorted(names)[:most], len(set(names)) - most
+    return f"{first} and {rest:,} more" if rest > 0 else str(first)

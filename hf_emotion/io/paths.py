@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files on this machine and, through fsspec, elsewhere: s3://, gs://, hf://, https://, memory://."""
 
+import gzip
+import io
 import os
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -9,6 +12,8 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import fsspec
+
+MOST_UNPACKED, MOST_RATIO = 100 * 2**20, 100  # see `check_unpacked`
 
 
 def is_remote(path: str | Path) -> bool:
@@ -71,14 +76,40 @@ def refuse_existing(path: str | Path | None, remedy: str = "remove it") -> None:
         raise FileExistsError(f"the output {shown(path)} exists: choose another name or {remedy}.")
 
 
+def check_unpacked(unpacked: int, packed: int) -> None:
+    """ValueError if a compressed file of `packed` bytes unpacks to so many that it was made to fill a memory."""
+    if unpacked > max(MOST_UNPACKED, MOST_RATIO * packed):
+        raise ValueError(
+            f"it unpacks to more than {MOST_UNPACKED >> 20} MiB and more than {MOST_RATIO} times its size"
+        )
+
+
+class _Gzip(gzip.GzipFile):
+    """A gzip file that is read within `check_unpacked`."""
+
+    def __init__(self, path: str | Path, packed: IO):
+        super().__init__(fileobj=packed, mode="rb")
+        self.path, self.packed = path, packed
+        self.myfileobj = packed  # type: ignore[assignment]  # which is closed together with this one
+
+    def read1(self, size: int = -1) -> bytes:  # text is read by it
+        content = super().read1(size)
+        try:
+            check_unpacked(self.tell(), self.packed.tell())
+        except ValueError as error:
+            raise ValueError(f"{shown(self.path)} is not read: {error}. If you trust it, unpack it first.") from error
+        return content
+
+
 def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:
-    """As `open`, for a path or URL; a file whose name ends in `.gz` is read and written with gzip."""
+    """As `open`, for a path or URL; a file whose name ends in `.gz` holds text, which is read and written with gzip."""
     compressed = ending(path).endswith(".gz")
+    if compressed and mode != "r":
+        return gzip.open(path, f"{mode}t", **options)  # type: ignore[return-value]
+    opened: Any = Path(path).open
     if is_remote(path):
         files, inner = filesystem(path)
-        return files.open(inner, mode, compression="gzip" if compressed else None, **options)
+        opened = partial(files.open, inner)
     if compressed:
-        import gzip
-
-        return gzip.open(path, mode if "b" in mode else f"{mode}t", **options)  # type: ignore[return-value]
-    return Path(path).open(mode, **options)
+        return io.TextIOWrapper(_Gzip(path, opened("rb")), **options)
+    return opened(mode, **options)

@@ -21,6 +21,7 @@ import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
 from ..io.files import locking, sampled_sha256_of
+from ..io.names import listed
 from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_existing, shown
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
@@ -79,6 +80,7 @@ def predict_file(
     prefix: str = "",
     encoding: str | None = None,
     overwrite: bool = False,
+    as_texts: bool = False,
 ) -> Written:
     """
     Predict every row of a CSV, TSV, JSONL, Parquet or Excel file; the output has its columns, `predicted_labels` and
@@ -109,6 +111,7 @@ def predict_file(
         prefix: stands before the names of the new columns.
         encoding: of the source, such as "cp1252"; default: UTF-8. The output is UTF-8.
         overwrite: replace an `output` that exists, once the new one is whole.
+        as_texts: into Parquet write the columns of a source that is no Parquet as texts: else columns of mixed types are an error.
         state: Accelerate's state, if several processes make the same call: they share the parts, in the same folder.
 
     Raises:
@@ -122,10 +125,12 @@ def predict_file(
     parts = _Parts(output)
     of_task = file_columns(predictor)
     columns = Columns(text_column or of_task.text, encoding=encoding)
-    form = Layout(escaped=escape_formulas)
+    form = Layout(escaped=escape_formulas, as_texts=as_texts)
 
     def start() -> _Plan:
         """Plan the job; called once, by the first process."""
+        if parts.fs.isdir(filesystem(output)[1]):
+            raise IsADirectoryError(f"the output {shown(output)} is a folder: name a file.")
         exists = parts.fs.lexists(filesystem(output)[1])
         if exists and not overwrite and not parts.fs.exists(parts.manifest):
             refuse_existing(output, "--overwrite")
@@ -136,7 +141,7 @@ def predict_file(
             rows = columns.rows(source)
             first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
             if speaker_column not in {"speaker", *first}:
-                raise ValueError(f"{shown(source)}: no column {speaker_column!r}, only {sorted(first)}: name yours.")
+                raise ValueError(f"{shown(source)}: no column {speaker_column!r}, only {listed(first)}: name yours.")
             columns.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError("`top_k` needs one row for each utterance: rows with `turns` have one label a turn.")
@@ -361,13 +366,20 @@ class _Parts:
         self, source: str | Path, output: str | Path, columns: Columns, layout: Layout, overwrite: bool = False
     ) -> None:
         """Join the parts and write the output; FileExistsError if it must not be replaced and another program has written there."""
+
+        def merge(target: Path) -> None:
+            try:
+                _merge(source, columns, self, target, layout)
+            finally:  # it may have been replaced since the first of its rows was read
+                self.check_source(source)
+
         if is_remote(output):
             with writing(output) as temporary:
-                _merge(source, columns, self, temporary, layout)
+                merge(temporary)
             return
         # Written in the folder of parts, so that a killed process leaves nothing elsewhere.
         temporary = Path(self.folder) / f"joined{ending(output)}"
-        _merge(source, columns, self, temporary, layout)
+        merge(temporary)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # on disk before the parts are removed
         if os.path.lexists(output) and not overwrite:

@@ -4,10 +4,14 @@
 import csv
 import itertools
 import json
+import math
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict
@@ -17,9 +21,10 @@ import pyarrow.parquet
 from pyarrow import compute
 
 from ..data import own_files
-from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator
+from ..data.files import FORMATS, MOST_ROWS, MalformedRow, all_rows, columns_of, default_separator
 from ..io.extras import require
 from ..io.files import as_text, finite_or_none, replacing
+from ..io.names import listed
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
 from ..runtime.unread import LARGE_SHARE, Counts, Readable
@@ -27,7 +32,9 @@ from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, R
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
-MOST_ROWS, MOST_CHARACTERS = 2**20 - 1, 32_767  # of a sheet of Excel, of a cell
+MOST_COLUMNS, MOST_CHARACTERS = 2**14, 32_767  # of a sheet of Excel, of a cell
+MOST_DIGITS, FIRST_YEAR = 15, 1900  # of its numbers, of its dates
+NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PREDICTED = (LABELS, SCORES, *UNREAD)
 CSV_SEPARATOR = "|"
 TURNS = "turns"
@@ -162,6 +169,7 @@ class Layout:
     added: Added = Added()
     separator: str | None = None  # for CSV; None: the usual one for the ending
     escaped: bool = False  # in CSV, what a spreadsheet would take for a formula
+    as_texts: bool = False  # columns of Parquet whose types are not known
 
 
 def check_labels(predictor: Any, output: str | Path, wide: bool = False) -> None:
@@ -204,6 +212,8 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
         with open_file(source) as file:
             layout.schema = pyarrow.parquet.read_schema(file)
     infer = to == "parquet" and layout.schema is None
+    layout.as_texts &= infer
+    known = set(layout.columns)
     total = texts = skipped = 0
     first_skipped: int | None = None
     large: set[str] = set()  # columns with whole numbers that a float cannot hold
@@ -228,24 +238,42 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
                     )
                 finished.add(hash(dialogue))
                 last = dialogue
-            new = [column for column in row if column not in layout.columns]
+            new = [column for column in row if column not in known]
             differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
             if to in ("csv", "xlsx") and layout.columns and differs:
-                different = sorted(set(row) ^ set(layout.columns))
+                different = listed(set(row) ^ set(layout.columns))
                 raise ValueError(f"{where}: the rows have different columns ({different}): write .jsonl.")
             layout.columns += new
+            known.update(new)
             total += 1
+            if to == "xlsx":
+                _check_sheet(row, total, len(known) + len(layout.added.written), where)
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
         if to == "parquet":
             try:
-                if infer:
+                if layout.as_texts:
+                    layout.schema = pyarrow.schema([(column, pyarrow.string()) for column in layout.columns])
+                elif infer:
                     _widen(layout, large, [row for _, row in chunk])
                 elif total == len(chunk):  # the first chunk, on trial
                     table = _as_table([row for _, row in chunk], layout.schema)
                     pyarrow.parquet.write_table(table, pyarrow.BufferOutputStream())
-            except (pyarrow.ArrowException, NotImplementedError, OverflowError) as error:
+            except (pyarrow.ArrowException, NotImplementedError, OverflowError, UnicodeEncodeError) as error:
                 raise ValueError(f"{name}: Parquet cannot hold it ({error}): write .jsonl.") from error
     return {"rows": total, "texts": texts, "skipped": skipped, "first_skipped": first_skipped}
+
+
+def _check_sheet(row: dict, number: int, columns: int, where: str) -> None:
+    """ValueError for a row, with its number from 1, that no sheet of Excel holds."""
+    most = None
+    if number >= MOST_ROWS:
+        most = f"{MOST_ROWS - 1:,} rows below the header"
+    elif columns > MOST_COLUMNS:
+        most = f"{MOST_COLUMNS:,} columns"
+    elif any(len(str(_as_json(value))) > MOST_CHARACTERS for value in row.values()):
+        most = f"{MOST_CHARACTERS:,} characters in a cell"
+    if most is not None:
+        raise ValueError(f"{where}: a sheet of Excel holds at most {most}: write .csv or .parquet.")
 
 
 def _widen(layout: Layout, large: set[str], rows: list[dict]) -> None:
@@ -276,7 +304,7 @@ def check_columns(
                 if columns.nested
                 else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
             )
-            raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}")
+            raise ValueError(f"{where}: no column {name!r}; the columns are {listed(row)}.{named}")
     if taken := [name for name in added.written if name in row]:
         raise ValueError(
             f"{where}: the file has a column {taken[0]!r} already: rename it, or put a `prefix` (--prefix) before new ones."
@@ -345,6 +373,8 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     else:
         schema = layout.schema
         assert schema is not None  # from `check_rows`
+        if layout.as_texts:
+            rows = (row | {name: _text(row.get(name)) for name in layout.columns} for row in rows)
         if layout.added.places:
             schema = schema.append(pyarrow.field(layout.added.prefix + ROW, pyarrow.int64()))
         for name, prediction in zip(layout.added.names, layout.added.schema, strict=True):
@@ -365,28 +395,51 @@ def _as_json(value: Any) -> Any:
     )
 
 
+def _text(value: Any) -> str | None:
+    """A value as UTF-8 text; None if it is missing."""
+    if value is None or value != value:  # NaN
+        return None
+    return str(_as_json(value)).encode("utf-8", "backslashreplace").decode()
+
+
+def _for_sheet(value: Any) -> Any:
+    """What a cell of Excel holds without loss, or the value as text."""
+    value = _as_json(value)
+    if isinstance(value, int):
+        holds = abs(value) < 10**MOST_DIGITS
+    elif isinstance(value, Decimal):
+        holds = Decimal(f"{value:.{MOST_DIGITS}g}") == value
+    elif isinstance(value, date | time):
+        holds = getattr(value, "tzinfo", None) is None and getattr(value, "year", FIRST_YEAR) >= FIRST_YEAR
+    elif isinstance(value, float):
+        holds = not math.isinf(value)
+    else:
+        holds = value is None or isinstance(value, str | timedelta)
+    if holds:
+        return value
+    return value.isoformat() if isinstance(value, date | time) else str(value)
+
+
 def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     """Write rows into a workbook with one sheet. Texts that begin with "=" stay texts."""
     require("openpyxl", "an Excel file", "excel")
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
     book = Workbook(write_only=True)
     sheet = book.create_sheet()
 
     def cell(value: Any) -> Any:
-        value = _as_json(value)
+        value = _for_sheet(value)
         if isinstance(value, str):
-            value = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value)[:MOST_CHARACTERS])
+            value = WriteOnlyCell(sheet, NOT_IN_XML.sub("\ufffd", value))
             value.data_type = "s"
         return value
 
     names = [*layout.columns, *layout.added.written]
     sheet.append([cell(name) for name in names])
     for number, row in enumerate(rows, 1):
-        if number > MOST_ROWS:
-            raise ValueError(f"a sheet of Excel holds at most {MOST_ROWS:,} rows: write .csv or .parquet.")
+        _check_sheet(row, number, len(names), shown(target))
         joined = {name: _csv_cell(row[name]) for name in layout.added.names if isinstance(row[name], list)}
         sheet.append([cell((row | joined).get(name)) for name in names])
     book.save(target)

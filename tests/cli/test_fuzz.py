@@ -63,7 +63,8 @@ def test_files_that_cannot_be_read(tmp_path):
             for content in (b'{\n"text": "a"\n}', b'{"text": "a"}\r{"text": "b"}\r')
         ),
         ("x.parquet", b"PAR1 no parquet PAR1", "Parquet"),
-        ("x.csv", b'text\n"' + b"a" * 200_000 + b'"\n', "a quote that is not closed"),
+        ("x.csv", b'text\n"' + b"a" * 2**24 + b'!"\n', "line 2: .*a quote that is not closed"),
+        ("x.jsonl", b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}", "line 1: no valid JSON: .* on more than 100 levels"),
         ("x.csv", b"text\n\xff\n", "UTF-8"),
         ("x.csv", gzip.compress(b"text,label\na,joy\n", mtime=0), "cannot be read"),
         ("x.xlsx", b"text\nhello\n", "cannot be read"),
@@ -76,11 +77,30 @@ def test_files_that_cannot_be_read(tmp_path):
             assert type(caught.value) is ValueError
 
 
-def test_a_megabyte_in_jsonl(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_text(json.dumps({"text": "😀" * 2**20}))
-    assert [len(row["text"]) for _, row in read_rows(path)] == [2**20]
+def test_a_megabyte_in_a_cell(tmp_path):
+    (tmp_path / "x.jsonl").write_text(json.dumps({"text": "😀" * 2**20}))
+    (tmp_path / "x.csv").write_text("text,n\n" + "😀" * 2**20 + ",1\n")
+    for name in ("x.jsonl", "x.csv"):
+        assert [len(row["text"]) for _, row in read_rows(tmp_path / name)] == [2**20]
     assert csv.field_size_limit() == 131072  # which other programs count on
+
+
+def test_thousands_of_columns(tmp_path):
+    """With a wrong separator the header is one cell of many characters."""
+    names = ["text", *(f"the column with the number {i}" for i in range(6500))]
+    for separator in ",;":
+        (tmp_path / "x.csv").write_text("\n".join([separator.join(names), separator.join(["sun"] * len(names))]))
+        assert list(read_rows(tmp_path / "x.csv", ["text"])) == [(2, dict.fromkeys(names, "sun"))]
+
+
+def test_a_gzip_bomb(tmp_path):
+    path = tmp_path / "x.csv.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"text\n")
+        for _ in range(101):
+            file.write(b"a" * 2**20)
+    with pytest.raises(ValueError, match=f"{path} is not read: it unpacks to more than 100 MiB"):
+        list(read_rows(path))
 
 
 def test_options_of_another_type():

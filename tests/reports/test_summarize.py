@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from html_page import Page
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from toolkit_helpers import drawn_pictures, invoke
+from toolkit_helpers import drawn_pictures, invoke, write_jsonl
 from typer.testing import CliRunner
 
 from hf_emotion import summarize
@@ -300,6 +300,19 @@ class TestPageAndCommand:
         arguments[-1] = str(tmp_path / "in.html")  # its table would replace the file that is read
         done = CliRunner().invoke(app, [*arguments, "--overwrite"])
         assert done.exit_code == 2 and "in_page.html" in done.output
+
+    def test_a_group_with_a_carriage_return(self, tmp_path):
+        """Unquoted it ends a line of the CSV."""
+        FRAME.replace("a", "one\rtwo").to_csv(tmp_path / "in.csv", index=False, lineterminator="\r\n")
+        invoke("summarize", tmp_path / "in.csv", "--by", "who", "--output", tmp_path / "out.html")
+        assert set(pd.read_csv(tmp_path / "out.csv")["group"]) == {"one\rtwo", "b"}
+
+    def test_columns_of_mixed_types(self, tmp_path):
+        """Parquet, in which the predictions are kept meanwhile, has one type for each column."""
+        rows = [{"text": "I love it", "shop": 1, "n": [2]}, {"text": "so sad", "shop": "A", "n": "x"}, {"text": "ok"}]
+        source = write_jsonl(tmp_path / "in.jsonl", rows)
+        found = json.loads(invoke("summarize", source, "--model", "goemotions", "--by", "shop", "--json"))
+        assert {one["group"] for one in found["shares"]} == {"1", "A", "(none)"}
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)

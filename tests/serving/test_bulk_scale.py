@@ -5,6 +5,7 @@ programs want them: wide columns, all scores, Excel, other encodings, and result
 """
 
 import contextlib
+import datetime
 import errno
 import gzip
 import json
@@ -21,6 +22,7 @@ from unittest import mock
 import fsspec
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 from endurance import bulk as endurance
 from endurance.small_model import draw_texts, save_small_classifier
@@ -214,6 +216,37 @@ class TestOutputs:
         assert [json.loads(found[0][name]) for name in ("tags", "by")] == [["a", None], {"name": "Zoë", "old": True}]
         assert [found[1][name] for name in ("tags", "by")] == ["[]", ""]
 
+    def test_excel_loses_nothing(self, predictor, tmp_path):
+        """Ids of 19 digits became equal; zones, bytes and half characters ended the job after all predictions."""
+        zoned = datetime.datetime(2026, 11, 2, 0, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
+        rows = [
+            {"text": "sun", "id": 2**62, "at": zoned, "day": datetime.date(1850, 1, 2), "raw": b"\xff"},
+            {"text": "day\uffff", "id": 2**62 + 1, "at": None, "day": datetime.date(2026, 1, 2), "raw": None},
+        ]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet")
+        predict_file(predictor, tmp_path / "in.parquet", tmp_path / "out.xlsx")
+        found = [[*row.values()][:5] for _, row in read_rows(tmp_path / "out.xlsx")]
+        assert found == [
+            ["sun", str(2**62), "2026-11-02T00:30:00+01:00", "1850-01-02", "b'\\xff'"],
+            ["day\ufffd", str(2**62 + 1), None, datetime.datetime(2026, 1, 2), None],
+        ]
+
+    def test_what_excel_does_not_hold(self, predictor, tmp_path, monkeypatch):
+        monkeypatch.setattr(predictor, "of_items", lambda *arguments: 1 / 0)
+        monkeypatch.setattr("hf_emotion.serving.file_rows.MOST_ROWS", 3)
+        long, many = [{"text": "sun", "note": "x" * 32_768}], [{"text": "sun"}] * 3
+        wide = [{"text": "sun", **dict.fromkeys(map(str, range(2**14 - 1)))}]
+        for rows, message in ((long, "line 1: .*32,767 characters"), (many, "line 3: .*2 rows"), (wide, "16,384 col")):
+            with pytest.raises(ValueError, match=message):
+                predict_file(predictor, write_jsonl(tmp_path / "in.jsonl", rows), tmp_path / "out.xlsx")
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_a_folder(self, predictor, source, tmp_path, monkeypatch, overwrite):
+        monkeypatch.setattr(predictor, "of_items", lambda *arguments: 1 / 0)
+        (tmp_path / "out.csv").mkdir()
+        with pytest.raises(IsADirectoryError, match="the output .*out.csv is a folder: name a file"):
+            predict_file(predictor, source, tmp_path / "out.csv", overwrite=overwrite)
+
 
 class TestSurrogates:
     ROWS = ['{"text": "sun"}', '{"text": "\\ud800"}', '{"text": "day", "note": "\\ud800"}']
@@ -235,7 +268,7 @@ class TestSurrogates:
 
     @pytest.mark.parametrize("ending", ["csv", "parquet"])
     def test_in_what_the_output_cannot_hold(self, predictor, source, tmp_path, ending):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="in.jsonl"):
             predict_file(predictor, source, tmp_path / f"out.{ending}", on_bad_rows="skip")
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
@@ -312,6 +345,15 @@ class TestRemote:
         with pytest.raises(ValueError, match="in.csv changed while it was predicted"):
             predict_file(predictor, source, output)
         assert not (memory.exists("/out.csv") if remote else Path(output).exists())
+
+    @pytest.mark.parametrize("content", [b"text\nday\nsun\n", b"text\nday\n"])
+    def test_a_source_that_changes_while_parts_are_joined(self, predictor, tmp_path, monkeypatch, content):
+        source, output, merge = tmp_path / "in.csv", tmp_path / "out.csv", bulk._merge
+        source.write_bytes(b"text\nsun\nday\n")
+        monkeypatch.setattr(bulk, "_merge", lambda *arguments: (source.write_bytes(content), merge(*arguments)))
+        with pytest.raises(ValueError, match="in.csv changed while it was predicted"):
+            predict_file(predictor, source, output)
+        assert not output.exists()
 
     @pytest.mark.parametrize("name", ["~/out.csv", "a::b.csv"])
     def test_names_that_mean_something_elsewhere(self, predictor, tmp_path, monkeypatch, name):

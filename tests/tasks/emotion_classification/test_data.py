@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
-from toolkit_helpers import feelings_rows, write_csv, write_jsonl, write_meld
+from toolkit_helpers import feelings_rows, write_csv, write_jsonl, write_meld, write_xlsx
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.files import columns_of, read_rows
@@ -246,6 +246,64 @@ class TestFormats:
         ):
             with pytest.raises(error, match=message):
                 list(read_rows(tmp_path / name))
+
+
+class TestExcel:
+    ROWS = [["text", "label"], *([f"x {i}", ("joy", "anger")[i % 2]] for i in range(40))]
+
+    @pytest.mark.parametrize("claimed", ["A1:A3", "A1:XFD99", ""])
+    def test_the_whole_sheet_whatever_size_it_claims(self, tmp_path, claimed):
+        change = f'<dimension ref="{claimed}"/>' if claimed else ""
+        path = write_xlsx(tmp_path / "train.xlsx", self.ROWS, ("<dimension [^>]*>", change))
+        assert [(number, list(row.values())) for number, row in read_rows(path)] == [*enumerate(self.ROWS[1:], 2)]
+        assert columns_of(path) == ["text", "label"]
+        assert sum(map(len, load(tmp_path).values())) == 40
+
+    def test_names_of_columns(self, tmp_path):
+        """pandas writes an index without a name, and columns that are numbers."""
+        path = write_xlsx(
+            tmp_path / "a.xlsx", [[None, "text", 0, 2024, None], [1, "a", 2, 3], [4, "b", 5, 6, None, 7]]
+        )
+        rows = read_rows(path)
+        assert next(rows) == (2, {"": 1, "text": "a", "0": 2, "2024": 3})
+        with pytest.raises(ValueError, match="a.xlsx, line 3: row 1 names no column for the cell F3: name it"):
+            next(rows)
+        with pytest.raises(ValueError, match="the header has 2 columns without a name"):
+            columns_of(write_xlsx(path, [["text", None, None, "n"]]))
+
+    def test_the_first_sheet_that_is_shown(self, tmp_path, caplog):
+        book = pytest.importorskip("openpyxl").Workbook()
+        book.active.sheet_state = "hidden"
+        for name, cells in (("Answers", ["text", "a"]), ("More", ["text", "b"]), ("Empty", [])):
+            sheet = book.create_sheet(name)
+            for cell in cells:
+                sheet.append([cell])
+        book.save(tmp_path / "a.xlsx")
+        for _ in range(2):
+            assert list(read_rows(tmp_path / "a.xlsx")) == [(2, {"text": "a"})]
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{tmp_path / 'a.xlsx'}: only the sheet 'Answers' is read, not ['More']."
+        ]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (('<row r="3"', '<row r="3" <'), r"row 3 cannot be read \(ParseError: not well-formed"),
+            (('r="(A?)3"', r'r="\g<1>1000000000"'), "a sheet has at most 1,048,576 rows"),
+            (("<sheets>.*</sheets>", "<sheets/>"), "row 1 cannot be read .*no visible sheet"),
+            (("^", '<!DOCTYPE x [<!ENTITY a "ha">]>'), "row 1 cannot be read .*EntitiesForbidden"),
+            (
+                ('<row r="3">', '<row r="3">' + " " * (101 << 20)),
+                "unpacks to more than 100 MiB and more than 100 times",
+            ),
+        ],
+        ids=["xml", "row", "sheets", "entities", "bomb"],
+    )
+    def test_what_cannot_be_read(self, tmp_path, change, message):
+        path = write_xlsx(tmp_path / "a.xlsx", [["text"], ["a"], ["b"]], change)
+        with pytest.raises(ValueError, match=f"{path}, .*{message}.*save it anew in Excel") as caught:
+            list(read_rows(path))
+        assert type(caught.value) is ValueError
 
 
 class TestOwnFiles:
