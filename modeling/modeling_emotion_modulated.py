@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationConfig, GenerationMixin
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, Cache, GenerationConfig, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_utils import PreTrainedModel, load_state_dict
 from transformers.models.auto import modeling_auto
@@ -177,7 +177,7 @@ class EmotionModulatedModel(PreTrainedModel):
     # The language model itself says whether it supports these.
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = _supports_attention_backend = True
     _can_compile_fullgraph = True
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["past_key_values", "cache"]
 
     def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
         """Over `language_model`, or a new one. ValueError if its layers, or the `modulated_norms`, are not found."""
@@ -276,7 +276,6 @@ class EmotionModulatedModel(PreTrainedModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
-        past_key_values=None,
         inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
@@ -304,7 +303,9 @@ class EmotionModulatedModel(PreTrainedModel):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
         rows: Any = input_ids if inputs_embeds is None else inputs_embeds
         batch_size, length = rows.shape[:2]
-        if input_ids is not None and past_key_values is None and not input_ids.is_meta:
+        # The cache has the name that the language model gives it, which depends on the model and on the version of transformers.
+        cached = any(isinstance(value, Cache) for value in kwargs.values())
+        if input_ids is not None and not cached and not input_ids.is_meta:
             self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
@@ -323,9 +324,8 @@ class EmotionModulatedModel(PreTrainedModel):
             "attention_mask": attention_mask,
             "labels": labels,
         }
-        given |= {"position_ids": position_ids, "past_key_values": past_key_values}
-        given |= {"use_cache": use_cache, "logits_to_keep": logits_to_keep}
-        kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes all
+        given |= {"position_ids": position_ids, "use_cache": use_cache, "logits_to_keep": logits_to_keep, **kwargs}
+        kwargs = {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name) and kwargs.get(name) is None:
                 kwargs[name] = True

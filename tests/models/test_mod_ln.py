@@ -18,7 +18,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import AutoModelForSeq2SeqLM, BertConfig, GPT2Config, Seq2SeqTrainingArguments, pipeline
+from transformers import AutoModelForSeq2SeqLM, BertConfig, DynamicCache, EncoderDecoderCache, GPT2Config
+from transformers import Seq2SeqTrainingArguments, pipeline
 
 from hf_emotion import modeling
 
@@ -327,6 +328,27 @@ def test_guidance_is_refused_before_anything_runs(family):
     model.generation_config.guidance_scale = 3.0
     with pytest.raises(ValueError, match="`guidance_scale` .*got 3.0"):
         model.generate(**asked)
+
+
+@EACH_FAMILY
+@pytest.mark.filterwarnings("ignore:.*past_key_values.*deprecated:FutureWarning")
+def test_a_cache_is_read_and_returned_under_any_name(family):
+    """transformers 5.24 calls `cache` what 5.23 calls `past_key_values`."""
+    model, inputs = build(family), {"input_ids": tokens(2, 6), "emotion_ids": torch.tensor([1, 2])}
+    reply = tokens(2, 5, seed=1)
+    expected = model(**inputs, decoder_input_ids=reply, use_cache=False).logits
+    for name in ("past_key_values", "cache"):
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        for step in range(5):
+            outputs = model(**inputs, decoder_input_ids=reply[:, step : step + 1], use_cache=True, **{name: cache})
+            assert_close(outputs.logits[:, 0], expected[:, step])
+            assert outputs[1] is cache  # behind the logits
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    model.generate(**inputs, past_key_values=cache, do_sample=False, max_new_tokens=4, min_new_tokens=4)
+    assert cache.get_seq_length() == 4
+    model.gradient_checkpointing_enable()
+    with pytest.raises(ValueError, match="no cache with gradient checkpointing"):
+        model.train()(**inputs, decoder_input_ids=reply[:, :1], cache=cache)
 
 
 @pytest.mark.slow
