@@ -18,8 +18,15 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import AutoModelForSeq2SeqLM, BertConfig, DynamicCache, EncoderDecoderCache, GPT2Config
-from transformers import Seq2SeqTrainingArguments, pipeline
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    DynamicCache,
+    EncoderDecoderCache,
+    GPT2Config,
+    Seq2SeqTrainingArguments,
+    pipeline,
+)
 
 from hf_emotion import modeling
 
@@ -647,9 +654,7 @@ def test_lora_over_a_model_that_was_never_trained_or_for_new_emotions_is_refused
     wrapped.save_pretrained(tmp_path / "saved")
     load = FAMILIES[family][1].from_pretrained
     assert refused_modules(load(tmp_path / "saved"), lora(family, modules_to_save=["wte"])) == ["modulation"]
-    model = load(tmp_path / "saved")
-    model.add_adapter(lora(family, modules_to_save=["modulation"]))
-    model.train()
+    get_peft_model(load(tmp_path / "saved"), lora(family, modules_to_save=["modulation"])).train()
     build(family).save_pretrained(tmp_path / "trained")
     get_peft_model(load(tmp_path / "trained"), lora(family)).train()
     model = load(tmp_path / "trained", num_emotions=7, emotions=None, ignore_mismatched_sizes=True)

@@ -96,6 +96,10 @@ def test_what_does_not_fit_is_refused(base_bert, tiny_run, tmp_path):
         with pytest.raises(ValueError, match=words):
             train(adapter_recipe(base_bert, adapter), tmp_path / "run")
         assert not (tmp_path / "run").exists()
+    lora = peft.LoraConfig(r=2, target_modules=["dense"])
+    peft.get_peft_model(AutoModelForSequenceClassification.from_pretrained(other), lora).save_pretrained(other)
+    with pytest.raises(ValueError, match="adapter beside its weights: merge it"):
+        train(recipe_for(other, {"max_steps": 4}), tmp_path / "run")
 
 
 def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
