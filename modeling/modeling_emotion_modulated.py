@@ -24,6 +24,7 @@ from transformers.utils import cached_file
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_emotion_modulated import EmotionModulatedConfig
+from .tested_versions import warn_if_untested
 
 
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
@@ -182,6 +183,7 @@ class EmotionModulatedModel(PreTrainedModel):
     def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
         """Over `language_model`, or a new one. ValueError if its layers, or the `modulated_norms`, are not found."""
         super().__init__(config)
+        warn_if_untested()
         given = language_model is not None
         if not given:
             # The dtype of the whole model, not the one that the configuration of the language model's checkpoint records.

@@ -26,6 +26,7 @@ from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_w
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig, nested_config
+from .tested_versions import warn_if_untested
 
 
 logger = logging.get_logger(__name__)
@@ -688,6 +689,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__(config)
+        warn_if_untested()
         self.embeddings = bert.BertEmbeddings(config)
         self.encoder = bert.BertEncoder(config)
         self.pooler = bert.BertPooler(config) if config.sentence_representation == "pooler" else None

@@ -29,6 +29,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
+from .tested_versions import warn_if_untested
 
 
 # Children with weights that a plain checkpoint lacks. The last is the head's of BERT.
@@ -248,6 +249,7 @@ class ModulatedStack(ModLNPreTrainedModel):
 
     def __init__(self, config):
         super().__init__(config)
+        warn_if_untested()
         modulated = config.modulate_decoder if self.is_decoder else config.modulate_encoder
         self.modulated = config.modulated_norms if modulated else []  # names of those that follow the emotion
         self.gradient_checkpointing = False

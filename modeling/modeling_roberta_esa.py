@@ -20,6 +20,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_roberta_esa import RobertaESAConfig
+from .tested_versions import warn_if_untested
 
 
 @dataclass
@@ -267,6 +268,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
 
     def __init__(self, config: RobertaESAConfig):
         super().__init__(config)
+        warn_if_untested()
         self.embeddings = roberta.RobertaEmbeddings(config)
         self.encoder = roberta.RobertaEncoder(config)
         self.score = EmotionSpecificAttention(config)

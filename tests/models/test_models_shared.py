@@ -15,11 +15,13 @@ import torch
 import transformers
 from accelerate import infer_auto_device_map
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+from hf_emotion.modeling import tested_versions
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
     BY_ID,
     CASES,
+    HUB_CASES,
     NATIVE_ADAPTERS,
     TINY_BERT,
     UNSUPPORTED,
@@ -598,6 +600,25 @@ def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
     assert isinstance(prediction.predictions, np.ndarray)
     assert_close(torch.from_numpy(prediction.predictions), model(**inputs).logits.detach(), rtol=1e-5, atol=1e-5)
     assert_close(torch.from_numpy(prediction.label_ids), inputs["labels"])
+
+
+def test_code_over_internals_of_transformers_says_once_that_a_version_is_untested(monkeypatch, caplog):
+    """Where the bounds of the package do not hold: the code beside the weights of a checkpoint."""
+    (oldest, newest), said = (tested_versions.OLDEST, tested_versions.NEWEST), {}
+    major, minor = newest.split(".")
+    following = f"{major}.{int(minor) + 1}"
+    for patch, case_id in enumerate(HUB_CASES):
+        caplog.clear()
+        for installed in (f"{newest}.9", f"{following}.{patch}", f"{following}.{patch}"):
+            monkeypatch.setattr(transformers, "__version__", installed)
+            BY_ID[case_id].build()
+        said[BY_ID[case_id].model_class.__name__] = [record.getMessage() for record in caplog.records]
+        wanted = f"was tested with transformers {oldest} to {newest}, and {following}.{patch} is installed"
+        assert all(wanted in message for message in said[BY_ID[case_id].model_class.__name__])
+    assert {name: len(messages) for name, messages in said.items()} == dict.fromkeys(said, 1) | {
+        "LabelAwareForSequenceClassification": 0,  # over encoders, through `AutoModel` alone
+        "DialogueBiLSTMForEmotionRecognition": 0,
+    }
 
 
 @OLD_CHECKPOINTING_NAMES
