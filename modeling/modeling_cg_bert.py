@@ -8,7 +8,7 @@ is the embedding of a row's context, and C the context matrix (B, L, d).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -396,7 +396,7 @@ class CGBertPreTrainedModel(bert.BertPreTrainedModel):
                 else:
                     init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -246,7 +247,7 @@ class EmotionModulatedModel(PreTrainedModel):
             kwargs["gradient_checkpointing_func"] = partial(self.running.checkpoint, function)
         super()._set_gradient_checkpointing(enable, **kwargs)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         """As in every model; ValueError if an adapter of PEFT would leave new modulators untrained."""
         if mode:
             refuse_untrained(self)
@@ -350,7 +351,9 @@ class EmotionModulatedModel(PreTrainedModel):
         return outputs
 
     @classmethod
-    def from_language_model_pretrained(cls, language_model, dtype: torch.dtype | str = torch.float32, **arguments):
+    def from_language_model_pretrained(
+        cls, language_model: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
+    ) -> Self:
         """
         A new model over a pretrained language model, a Hub id or folder that `AutoModelForCausalLM` loads, with all weights in one dtype.
         Until it is trained it computes what the language model computes. `arguments`: fields of [`EmotionModulatedConfig`], and what
@@ -447,7 +450,9 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
     language_model_class = AutoModelForCausalLM
 
     @torch.no_grad()
-    def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
+    def generate(
+        self, inputs: torch.Tensor | None = None, generation_config: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """
         [`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); the modulation is computed once, or at each
         step if an `assistant_model` drafts in this emotion (a stock model drafts without one). A `guidance_scale` above 1 guides away
@@ -501,7 +506,9 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
                 raise ValueError(f"`{name}` must not be given to `generate_batch`: pass the rows to `generate`.")
         return super().generate_batch(*args, **kwargs)
 
-    def generate_all_emotions(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
+    def generate_all_emotions(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> torch.Tensor:
         """As [`in_every_emotion`]; contexts are padded on the left, and come back with the replies."""
         return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 

@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 
 import torch
 import transformers
@@ -224,7 +224,7 @@ class ModLNPreTrainedModel(transformers.PreTrainedModel):
         else:
             module.is_new = True
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
@@ -481,7 +481,9 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
         return Seq2SeqLMOutput(loss=loss, logits=logits, **rest)
 
     @torch.no_grad()
-    def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
+    def generate(
+        self, inputs: torch.Tensor | None = None, generation_config: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E), whose γ and β are computed once."""
         settings = (generation_config, self.generation_config)
         scales = [kwargs.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in settings)]
@@ -511,8 +513,8 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
         return super().prepare_inputs_for_generation(input_ids, *args, **kwargs)
 
     def generate_all_emotions(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
-    ) -> torch.LongTensor:
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> torch.Tensor:
         """Replies in every emotion, see [`in_every_emotion`]. An encoder that is not modulated runs once for each context."""
         encoder = self.get_encoder()
         if not self.get_decoder().is_modulated and not encoder.is_modulated:
@@ -527,7 +529,13 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
 
     @classmethod
     def from_encoder_decoder_pretrained(
-        cls, base: str, *, tokenizer=None, output_loading_info: bool = False, attn_implementation=None, **kwargs
+        cls,
+        base: str,
+        *,
+        tokenizer: Any = None,
+        output_loading_info: bool = False,
+        attn_implementation: str | None = None,
+        **kwargs: Any,
     ) -> Any:
         """
         Make an encoder-decoder. Both sides start as the plain checkpoint `base`, a folder or Hub id. New are the weights that it

@@ -5,6 +5,7 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import nn
@@ -255,7 +256,7 @@ class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
             if module.position_embeddings is not None:
                 init.normal_(module.position_embeddings, mean=0.0, std=0.02)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
