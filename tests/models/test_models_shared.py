@@ -34,6 +34,7 @@ from model_cases import (
     without_labels,
 )
 from peft import LoraConfig, PeftModel, get_peft_model
+from toolkit_helpers import ROOT
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
@@ -607,6 +608,7 @@ def test_code_over_internals_of_transformers_says_once_that_a_version_is_unteste
     (oldest, newest), said = (tested_versions.OLDEST, tested_versions.NEWEST), {}
     major, minor = newest.split(".")
     following = f"{major}.{int(minor) + 1}"
+    assert f'"transformers>={oldest},<{following}",' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for patch, case_id in enumerate(HUB_CASES):
         caplog.clear()
         for installed in (f"{newest}.9", f"{following}.{patch}", f"{following}.{patch}"):
