@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A run of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
-.PHONY: quickstart ready test test-book test-full endurance nightly lint format docs bench bench-full study release
+.PHONY: quickstart ready test test-book test-full compatibility endurance nightly lint format docs bench bench-full study release
 # Labels of one's own, in a minute: what the ready model says of five support tickets, a model trained on 300 labelled ones and measured on
 # 120 others, and what that says of the five. Each step prints its seconds.
 TICKETS := examples/tickets
@@ -79,10 +79,13 @@ test-full: test test-book
 endurance: .venv/installed
 	$(BIN)/python -m tests.endurance
 
-# Runs in full what `make test` runs in its smallest form: the faults, the oldest supported transformers beside the installed one (fetched
-# once into build/), the record of behaviour, and the benchmarks in their small sizes. benchmarks/RESULTS.md does not change.
-nightly: endurance
+# The models and replies with the oldest and the newest transformers that pyproject.toml allows, beside the installed one.
+compatibility: .venv/installed
 	$(BIN)/python tests/compatibility.py build/compatibility
+
+# Runs in full what `make test` runs in its smallest form: the faults, the record of behaviour, and the benchmarks in their small sizes.
+# benchmarks/RESULTS.md does not change.
+nightly: endurance compatibility
 	mkdir -p build/nightly
 	$(BIN)/python tests/behaviour_record.py record build/nightly/behaviour.json
 	$(BIN)/python -m benchmarks.run_all --results build/nightly/results.json

@@ -55,7 +55,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
 
     model_type = "emotion-modulated"
     sub_configs = {"text_config": AutoConfig}
-    keys_to_ignore_at_inference = ["past_key_values", "hidden_states", "attentions", "cross_attentions"]
+    keys_to_ignore_at_inference = ["past_key_values", "cache", "hidden_states", "attentions", "cross_attentions"]
 
     text_config: dict[str, Any] | PreTrainedConfig | None = None
     num_emotions: int = 32

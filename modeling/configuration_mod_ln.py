@@ -34,7 +34,7 @@ class EmotionFields:
     base_model_type: ClassVar[str]  # the model type of checkpoints that can be wrapped
     norm_names: ClassVar[tuple[str, ...]]  # the norms of a layer that can be modulated
     keys_to_ignore_at_inference = [
-        *("past_key_values", "decoder_hidden_states", "decoder_attentions", "cross_attentions"),
+        *("past_key_values", "cache", "decoder_hidden_states", "decoder_attentions", "cross_attentions"),
         *("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions"),
     ]
 

@@ -8,7 +8,7 @@ is the embedding of a row's context, and C the context matrix (B, L, d).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_cg_bert import CGBertConfig, QACGBertConfig
+from .tested_versions import warn_if_untested
 
 
 @dataclass
@@ -395,7 +396,7 @@ class CGBertPreTrainedModel(bert.BertPreTrainedModel):
                 else:
                     init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
@@ -411,6 +412,7 @@ class CGBertModel(CGBertPreTrainedModel):
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
+        warn_if_untested()
         self.embeddings = bert.BertEmbeddings(config)
         self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)  # E_c, in `NEW_MODULES` by this name
         self.encoder = CGBertEncoder(config, self.attention_class)

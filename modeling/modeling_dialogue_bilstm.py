@@ -6,7 +6,8 @@ Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -262,7 +263,7 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 # Copied from modeling_label_aware.over_encoder
-def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
+def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: dict[str, Any]) -> Any:
     """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
     names = {*cls.config_class.__dataclass_fields__, "num_labels"}
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
@@ -314,13 +315,15 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
                     init.normal_(parameter, std=self.config.initializer_range)
 
     @classmethod
-    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+    def from_encoder_pretrained(
+        cls, encoder: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
+    ) -> Self:
         """A new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`]."""
         if arguments.setdefault("utterance_encoder", "model") != "model":
             raise ValueError(f"`utterance_encoder` must be 'model', got {arguments['utterance_encoder']!r}.")
         return over_encoder(cls, encoder, dtype, arguments)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
@@ -343,7 +346,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         self.post_init()
         self.train()
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         """As in torch. Also freezes the encoder: loaded weights require gradients again, and `from_pretrained` ends with `eval`."""
         super().train(mode)
         encoder = self.utterance_encoder

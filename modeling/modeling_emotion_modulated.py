@@ -11,12 +11,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationConfig, GenerationMixin
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, Cache, GenerationConfig, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_utils import PreTrainedModel, load_state_dict
 from transformers.models.auto import modeling_auto
@@ -24,6 +25,7 @@ from transformers.utils import cached_file
 from transformers.utils.generic import can_return_tuple
 
 from .configuration_emotion_modulated import EmotionModulatedConfig
+from .tested_versions import warn_if_untested
 
 
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
@@ -177,11 +179,12 @@ class EmotionModulatedModel(PreTrainedModel):
     # The language model itself says whether it supports these.
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = _supports_attention_backend = True
     _can_compile_fullgraph = True
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["past_key_values", "cache"]
 
     def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
         """Over `language_model`, or a new one. ValueError if its layers, or the `modulated_norms`, are not found."""
         super().__init__(config)
+        warn_if_untested()
         given = language_model is not None
         if not given:
             # The dtype of the whole model, not the one that the configuration of the language model's checkpoint records.
@@ -244,7 +247,7 @@ class EmotionModulatedModel(PreTrainedModel):
             kwargs["gradient_checkpointing_func"] = partial(self.running.checkpoint, function)
         super()._set_gradient_checkpointing(enable, **kwargs)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         """As in every model; ValueError if an adapter of PEFT would leave new modulators untrained."""
         if mode:
             refuse_untrained(self)
@@ -276,7 +279,6 @@ class EmotionModulatedModel(PreTrainedModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
-        past_key_values=None,
         inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
@@ -304,7 +306,9 @@ class EmotionModulatedModel(PreTrainedModel):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
         rows: Any = input_ids if inputs_embeds is None else inputs_embeds
         batch_size, length = rows.shape[:2]
-        if input_ids is not None and past_key_values is None and not input_ids.is_meta:
+        # The cache has the name that the language model gives it, which depends on the model and on the version of transformers.
+        cached = any(isinstance(value, Cache) for value in kwargs.values())
+        if input_ids is not None and not cached and not input_ids.is_meta:
             self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
@@ -323,9 +327,8 @@ class EmotionModulatedModel(PreTrainedModel):
             "attention_mask": attention_mask,
             "labels": labels,
         }
-        given |= {"position_ids": position_ids, "past_key_values": past_key_values}
-        given |= {"use_cache": use_cache, "logits_to_keep": logits_to_keep}
-        kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes all
+        given |= {"position_ids": position_ids, "use_cache": use_cache, "logits_to_keep": logits_to_keep, **kwargs}
+        kwargs = {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name) and kwargs.get(name) is None:
                 kwargs[name] = True
@@ -348,7 +351,9 @@ class EmotionModulatedModel(PreTrainedModel):
         return outputs
 
     @classmethod
-    def from_language_model_pretrained(cls, language_model, dtype: torch.dtype | str = torch.float32, **arguments):
+    def from_language_model_pretrained(
+        cls, language_model: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
+    ) -> Self:
         """
         A new model over a pretrained language model, a Hub id or folder that `AutoModelForCausalLM` loads, with all weights in one dtype.
         Until it is trained it computes what the language model computes. `arguments`: fields of [`EmotionModulatedConfig`], and what
@@ -445,7 +450,9 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
     language_model_class = AutoModelForCausalLM
 
     @torch.no_grad()
-    def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
+    def generate(
+        self, inputs: torch.Tensor | None = None, generation_config: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """
         [`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); the modulation is computed once, or at each
         step if an `assistant_model` drafts in this emotion (a stock model drafts without one). A `guidance_scale` above 1 guides away
@@ -499,7 +506,9 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
                 raise ValueError(f"`{name}` must not be given to `generate_batch`: pass the rows to `generate`.")
         return super().generate_batch(*args, **kwargs)
 
-    def generate_all_emotions(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
+    def generate_all_emotions(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> torch.Tensor:
         """As [`in_every_emotion`]; contexts are padded on the left, and come back with the replies."""
         return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 

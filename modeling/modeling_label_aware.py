@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -26,6 +28,7 @@ from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_w
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig, nested_config
+from .tested_versions import warn_if_untested
 
 
 logger = logging.get_logger(__name__)
@@ -421,13 +424,15 @@ class LabelAwareBase(PreTrainedModel):
             init.zeros_(module.bias)
             init.ones_(module.scale)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
 
     @torch.no_grad()
-    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
+    def init_label_embeddings(
+        self, tokenizer: Any, label_texts: Sequence[str] | Mapping[str, str] | None = None
+    ) -> Self:
         """
         Start every label vector from the label's name, or from `label_texts`: texts in label order, or a mapping from name to text.
 
@@ -539,7 +544,7 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     return encoder
 
 
-def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
+def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: dict[str, Any]) -> Any:
     """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
     names = {*cls.config_class.__dataclass_fields__, "num_labels"}
     fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
@@ -569,7 +574,9 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
     _supports_attention_backend = True
 
     @classmethod
-    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+    def from_encoder_pretrained(
+        cls, encoder: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
+    ) -> Self:
         """
         A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks start anew.
         `dtype` is that of all weights, "auto" the checkpoint's. `arguments`: fields of the model's configuration, for a classifier
@@ -688,6 +695,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
 
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__(config)
+        warn_if_untested()
         self.embeddings = bert.BertEmbeddings(config)
         self.encoder = bert.BertEncoder(config)
         self.pooler = bert.BertPooler(config) if config.sentence_representation == "pooler" else None
@@ -783,7 +791,7 @@ class LabelAwareClassifier(LabelAwareBase):
         return LabelAwareClassifierOutput(loss, logits, *seen)
 
     @torch.no_grad()
-    def init_head_bias(self, frequencies: Sequence[float]):
+    def init_head_bias(self, frequencies: Sequence[float]) -> Self:
         """
         Start the head's bias at the log odds of `frequencies`, the share of the training rows that have each label (Lin et al. 2017,
         section 4.1), so that the first steps are not spent on learning that most labels are absent. A head shared by all labels starts
@@ -801,8 +809,8 @@ class LabelAwareClassifier(LabelAwareBase):
 
     @torch.no_grad()
     def add_labels(
-        self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
-    ):
+        self, names: Sequence[str], tokenizer: Any, label_texts: Sequence[str] | Mapping[str, str] | None = None
+    ) -> Self:
         """
         Add labels after training, by their names, placed among the present labels. `label_texts` are read instead of the `names`: texts
         in their order, or a mapping from name to text. Labels are vectors and share the head, so a new label has a logit at once, and

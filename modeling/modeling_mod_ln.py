@@ -9,13 +9,14 @@ Shapes: B batch, L tokens of the context, T tokens of the reply, E emotions, d h
 import copy
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import wraps
+from typing import Any, Self
 
 import torch
 import transformers
 from torch import nn
 from torch.nn import functional as F
-from transformers import DynamicCache, EncoderDecoderCache, PreTrainedConfig
+from transformers import Cache, DynamicCache, EncoderDecoderCache, PreTrainedConfig
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -28,6 +29,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
+from .tested_versions import warn_if_untested
 
 
 # Children with weights that a plain checkpoint lacks. The last is the head's of BERT.
@@ -182,6 +184,11 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
     return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
 
 
+def cache_among(values: Iterable[Any]) -> Any:
+    """The cache among arguments or outputs, None if there is none. `past_key_values` is called `cache` since transformers 5.24."""
+    return next((value for value in values if isinstance(value, Cache)), None)
+
+
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
     """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
@@ -205,6 +212,7 @@ class ModLNPreTrainedModel(transformers.PreTrainedModel):
 
     base_model_prefix = "model"
     _can_record_outputs: dict[str, Any] = {}
+    _skip_keys_device_placement = ["past_key_values", "cache"]
     _no_weight_decay_parameters = ("modulation.",)
 
     @torch.no_grad()
@@ -216,7 +224,7 @@ class ModLNPreTrainedModel(transformers.PreTrainedModel):
         else:
             module.is_new = True
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
@@ -241,6 +249,7 @@ class ModulatedStack(ModLNPreTrainedModel):
 
     def __init__(self, config):
         super().__init__(config)
+        warn_if_untested()
         modulated = config.modulate_decoder if self.is_decoder else config.modulate_encoder
         self.modulated = config.modulated_norms if modulated else []  # names of those that follow the emotion
         self.gradient_checkpointing = False
@@ -268,7 +277,7 @@ class ModulatedStack(ModLNPreTrainedModel):
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
         modulation: torch.FloatTensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
         position_ids: torch.LongTensor | None = None,
         use_cache: bool | None = None,
         **kwargs,
@@ -285,18 +294,20 @@ class ModulatedStack(ModLNPreTrainedModel):
             raise ValueError(f"there must be emotions for each of the {batch_size} rows, got {modulation.shape[0]}.")
 
         if not self.is_decoder:
-            past_key_values = None
-        elif use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past = 0 if past_key_values is None else past_key_values.get_seq_length()
+            cache = None
+        elif use_cache and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        elif cache is not None and self.gradient_checkpointing and self.training and torch.is_grad_enabled():
+            raise ValueError("there must be no cache with gradient checkpointing: layers that run twice write twice.")
+        past = 0 if cache is None else cache.get_seq_length()
         if position_ids is None:
             given: Any = input_ids if inputs_embeds is None else inputs_embeds
             position_ids = positions_of(attention_mask, length, past, given.device)
         states = self.embed(input_ids, inputs_embeds, position_ids)
 
         if self.is_decoder or self.one_way:
-            own_cache = None if past_key_values is None else past_key_values.self_attention_cache
-            mask = create_causal_mask(self.config, states, attention_mask, past_key_values=own_cache)
+            own_cache = None if cache is None else cache.self_attention_cache
+            mask = create_causal_mask(self.config, states, attention_mask, own_cache)
         else:
             mask = create_bidirectional_mask(self.config, states, attention_mask)
         if self.is_decoder:
@@ -306,8 +317,8 @@ class ModulatedStack(ModLNPreTrainedModel):
         kwargs |= {"attention_mask": mask, "encoder_attention_mask": encoder_attention_mask}
         for index, layer in enumerate(getattr(self, self.layers_name)):
             own = parts[self.parts_per_layer * index : self.parts_per_layer * (index + 1)]
-            states = layer(states, encoder_hidden_states, *own, past_key_values=past_key_values, **kwargs)
-        return StackOutput(self.last_norm(states, parts[-2:]), past_key_values if use_cache else None)
+            states = layer(states, encoder_hidden_states, *own, cache=cache, **kwargs)
+        return StackOutput(self.last_norm(states, parts[-2:]), cache if use_cache else None)
 
     def last_norm(self, states, modulation):
         """(B, T, d), and scale and shift of the last norm -> (B, T, d); BERT has none here."""
@@ -340,7 +351,6 @@ class EncoderDecoder(ModLNPreTrainedModel):
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
         encoder_outputs: Any = None,
-        past_key_values: EncoderDecoderCache | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
         decoder_inputs_embeds: torch.FloatTensor | None = None,
         decoder_position_ids: torch.LongTensor | None = None,
@@ -357,6 +367,7 @@ class EncoderDecoder(ModLNPreTrainedModel):
             encoder_outputs: the encoder's outputs of an earlier call, instead of the context.
             decoder_position_ids: (B, T); default: from the mask.
             decoder_modulation: (B, 2M, 1, d), the result of `decoder.modulation`, instead of the emotions for this side.
+            kwargs: the cache, an [`EncoderDecoderCache`] under any name, and what attention takes.
 
         Raises:
             ValueError: both or neither of ids and embeddings, or of `emotion_ids` and `emotion_weights`; a shape that does not fit.
@@ -373,6 +384,8 @@ class EncoderDecoder(ModLNPreTrainedModel):
         if reads or (self.decoder.is_modulated and decoder_modulation is None):  # before anything runs
             rows = shape[0] if encoder_outputs is None else len(encoder_outputs[0])
             emotion_weights = check_emotions(self.config, emotion_ids, emotion_weights, rows)
+        cache = cache_among(kwargs.values())
+        kwargs = {name: value for name, value in kwargs.items() if value is not None and value is not cache}
         kwargs |= {"emotion_weights": emotion_weights, "return_dict": True}
         if encoder_outputs is None:
             context = {"input_ids": input_ids, "attention_mask": attention_mask, "inputs_embeds": inputs_embeds}
@@ -387,14 +400,14 @@ class EncoderDecoder(ModLNPreTrainedModel):
             encoder_attention_mask=attention_mask,
             inputs_embeds=decoder_inputs_embeds,
             modulation=decoder_modulation,
-            past_key_values=past_key_values,
+            cache=cache,
             position_ids=decoder_position_ids,
             use_cache=use_cache,
             **kwargs,
         )
         return Seq2SeqModelOutput(
-            last_hidden_state=outputs.last_hidden_state,
-            past_key_values=outputs.past_key_values,
+            outputs.last_hidden_state,
+            cache_among(outputs.values()),
             decoder_hidden_states=outputs.hidden_states,
             decoder_attentions=outputs.attentions,
             cross_attentions=outputs.cross_attentions,
@@ -468,7 +481,9 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
         return Seq2SeqLMOutput(loss=loss, logits=logits, **rest)
 
     @torch.no_grad()
-    def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
+    def generate(
+        self, inputs: torch.Tensor | None = None, generation_config: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E), whose γ and β are computed once."""
         settings = (generation_config, self.generation_config)
         scales = [kwargs.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in settings)]
@@ -489,6 +504,7 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
             kwargs["decoder_modulation"] = decoder.modulation(weights)
         return super().generate(inputs, generation_config, *args, **kwargs)
 
+    @wraps(transformers.GenerationMixin.prepare_inputs_for_generation)  # whose arguments `generate` takes
     def prepare_inputs_for_generation(self, input_ids, *args, **kwargs):
         # Done before a static cache turns the mask into a four-dimensional one, from which positions cannot be read.
         mask = kwargs.get("decoder_attention_mask")
@@ -497,8 +513,8 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
         return super().prepare_inputs_for_generation(input_ids, *args, **kwargs)
 
     def generate_all_emotions(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
-    ) -> torch.LongTensor:
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> torch.Tensor:
         """Replies in every emotion, see [`in_every_emotion`]. An encoder that is not modulated runs once for each context."""
         encoder = self.get_encoder()
         if not self.get_decoder().is_modulated and not encoder.is_modulated:
@@ -513,7 +529,13 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
 
     @classmethod
     def from_encoder_decoder_pretrained(
-        cls, base: str, *, tokenizer=None, output_loading_info: bool = False, attn_implementation=None, **kwargs
+        cls,
+        base: str,
+        *,
+        tokenizer: Any = None,
+        output_loading_info: bool = False,
+        attn_implementation: str | None = None,
+        **kwargs: Any,
     ) -> Any:
         """
         Make an encoder-decoder. Both sides start as the plain checkpoint `base`, a folder or Hub id. New are the weights that it
@@ -577,18 +599,26 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
         self.ln_2 = layer_norm(config, eps, "ln_2" in modulated)
         self.mlp = gpt2.GPT2MLP(4 * config.hidden_size if config.n_inner is None else config.n_inner, config)
 
-    # The modulation as positional arguments: gradient checkpointing ignores named ones.
+    # The modulation as positional arguments: gradient checkpointing ignores named ones. Attention takes the cache by its position, which
+    # has not changed, not by its name, which has.
     def forward(
-        self, hidden_states, encoder_hidden_states, *modulation, attention_mask, encoder_attention_mask, **kwargs
+        self,
+        hidden_states,
+        encoder_hidden_states,
+        *modulation,
+        attention_mask,
+        encoder_attention_mask,
+        cache,
+        **kwargs,
     ):
         """(B, T, d), (B, L, d), and scale and shift (B, 1, d) of each modulated norm -> (B, T, d)."""
         parts = iter(modulation)
         context = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
         states = normalise(self, "ln_1", hidden_states, parts)
-        hidden_states = hidden_states + self.attn(states, attention_mask=attention_mask, **kwargs)[0]
+        hidden_states = hidden_states + self.attn(states, cache, attention_mask=attention_mask, **kwargs)[0]
         if self.crossattention is not None:
             states = normalise(self, "ln_cross_attn", hidden_states, parts)
-            hidden_states = hidden_states + self.crossattention(states, **context, **kwargs)[0]
+            hidden_states = hidden_states + self.crossattention(states, cache, **context, **kwargs)[0]
         return hidden_states + self.mlp(normalise(self, "ln_2", hidden_states, parts))
 
 
@@ -699,15 +729,23 @@ class BertModLNLayer(GradientCheckpointingLayer):
         self.intermediate = bert.BertIntermediate(config)
         self.output = BertModLNOutput(config, config.intermediate_size, "output" in modulated)
 
-    # The modulation as positional arguments: gradient checkpointing ignores named ones.
+    # The modulation as positional arguments: gradient checkpointing ignores named ones. Attention takes the cache by its position, which
+    # has not changed, not by its name, which has.
     def forward(
-        self, hidden_states, encoder_hidden_states, *modulation, attention_mask, encoder_attention_mask, **kwargs
+        self,
+        hidden_states,
+        encoder_hidden_states,
+        *modulation,
+        attention_mask,
+        encoder_attention_mask,
+        cache,
+        **kwargs,
     ):
         """(B, T, d), (B, L, d), and scale and shift (B, 1, d) of each modulated norm -> (B, T, d)."""
         parts = iter(modulation)
-        hidden_states = self.attention(hidden_states, attention_mask, modulation=parts, **kwargs)
+        hidden_states = self.attention(hidden_states, attention_mask, cache, modulation=parts, **kwargs)
         if self.crossattention is not None:
-            context = (encoder_hidden_states, encoder_attention_mask)
+            context = (encoder_hidden_states, encoder_attention_mask, cache)
             hidden_states = self.crossattention(hidden_states, *context, modulation=parts, **kwargs)
         return self.output(self.intermediate(hidden_states), hidden_states, parts)
 
@@ -717,7 +755,6 @@ class BertModLNPreTrainedModel(ModLNPreTrainedModel, bert.BertPreTrainedModel):
     _can_compile_fullgraph = True
     # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
     _no_split_modules = ["BertEmbeddings", "BertModLNLayer", "BertOnlyMLMHead"]
-    _skip_keys_device_placement = ["past_key_values"]
 
 
 class BertModLNEncoder(ModulatedStack, BertModLNPreTrainedModel):

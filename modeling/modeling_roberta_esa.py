@@ -5,6 +5,7 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import nn
@@ -20,6 +21,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_roberta_esa import RobertaESAConfig
+from .tested_versions import warn_if_untested
 
 
 @dataclass
@@ -254,7 +256,7 @@ class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
             if module.position_embeddings is not None:
                 init.normal_(module.position_embeddings, mean=0.0, std=0.02)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         if mode:
             refuse_untrained(self)
         return super().train(mode)
@@ -267,6 +269,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
 
     def __init__(self, config: RobertaESAConfig):
         super().__init__(config)
+        warn_if_untested()
         self.embeddings = roberta.RobertaEmbeddings(config)
         self.encoder = roberta.RobertaEncoder(config)
         self.score = EmotionSpecificAttention(config)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 import transformers
 from hf_emotion.modeling import CGBertConfig, DialogueBiLSTMConfig, EmotionModulatedConfig, LabelAwareConfig
+from packaging.version import Version
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
@@ -25,10 +27,16 @@ from transformers import (
     GPT2Config,
     PreTrainedConfig,
 )
+from transformers.integrations.peft import MIN_PEFT_VERSION
 
 from hf_emotion import modeling
 
 
+# `add_adapter` of transformers; PEFT's own `get_peft_model` works with every version.
+NATIVE_ADAPTERS = pytest.mark.skipif(
+    Version(version("peft")) < Version(MIN_PEFT_VERSION),
+    reason=f"transformers {transformers.__version__} adds adapters with peft >= {MIN_PEFT_VERSION}, not {version('peft')}",
+)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = tuple(
     "i am so feel feeling of the a day today this is not very rain sun joy anger nervous opt neutral happy sad calm fear "

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..io.key import KEY, read_key
 from ..io.progress import progress_bar
@@ -116,7 +116,10 @@ class Client:
             pause = min(2 * pause, 2.0)
 
 
-class Remote:
+Answer = TypeVar("Answer")
+
+
+class Remote(Generic[Answer]):
     """A model behind a service as a predictor. A subclass has `task`, `predict_quietly` and `of_items`; `units`: what it reads."""
 
     multi_label = False
@@ -129,7 +132,7 @@ class Remote:
         self.max_length: int = client.about["max_length"]
         self.identity = client.identity
 
-    def predict(self, *args: Any, **options: Any) -> tuple[list[list[Result]], Unread]:
+    def predict(self, *args: Any, **options: Any) -> tuple[list[Answer], Unread]:
         """As `predict_quietly`, with warnings."""
         results, unread = self.predict_quietly(*args, **options)  # type: ignore[attr-defined]
         self.warn_unread(unread.counts)

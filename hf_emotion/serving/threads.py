@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..runtime.batching import as_list
 from ..runtime.sharing import NotWanted, shared
@@ -21,13 +21,16 @@ SHARED = 16_384  # characters of inputs that share a batch: a call with more is 
 PATIENCE = 0.1  # seconds that a call has the model for itself; also the most that a batch waits for the callers of the last one
 
 
+Answer = TypeVar("Answer")
+
+
 @dataclass
 class _Call:
-    inputs: list
+    inputs: list[Any]
     options: dict[str, Any]
     deadline: float | None
     characters: int
-    future: Future = field(default_factory=Future)
+    future: Future[list[Any]] = field(default_factory=Future)
     ended: bool = False
 
     def expired(self) -> bool:
@@ -63,7 +66,7 @@ def _characters(value: Any) -> int:
     return sum(map(_characters, value)) if isinstance(value, list | tuple) else 0
 
 
-class BatchingPredictor:
+class BatchingPredictor(Generic[Answer]):
     """
     Batches concurrent calls of a predictor: one thread runs the model over what has come in while it was busy.
 
@@ -79,7 +82,7 @@ class BatchingPredictor:
 
     def __init__(
         self,
-        predictor: Callable[..., Sequence],
+        predictor: Callable[..., Sequence[Answer]],
         max_batch_size: int = 64,
         batch_wait_timeout: float = 0.0,
         max_queue_size: int = 1024,
@@ -110,7 +113,7 @@ class BatchingPredictor:
         self._thread: threading.Thread | None = None
         self.alive = True  # until the thread ends by an error; the next call begins a new one
 
-    def __call__(self, inputs: Sequence | str, timeout: float | None = None, **options: Any) -> list:
+    def __call__(self, inputs: Sequence[Any] | str, timeout: float | None = None, **options: Any) -> list[Answer]:
         """
         The predictor's result for each input.
 
@@ -131,7 +134,9 @@ class BatchingPredictor:
             future.cancel()
             raise TimeoutError(f"no answer within {timeout} s") from None
 
-    def submit(self, inputs: Sequence | str, timeout: float | None = None, **options: Any) -> Future:
+    def submit(
+        self, inputs: Sequence[Any] | str, timeout: float | None = None, **options: Any
+    ) -> Future[list[Answer]]:
         """As a call, but at once: a future of its result, which may be cancelled until it is there."""
         deadline = None if timeout is None else time.monotonic() + timeout
         listed = as_list(inputs)
@@ -182,10 +187,10 @@ class BatchingPredictor:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def __enter__(self) -> "BatchingPredictor":
+    def __enter__(self) -> "BatchingPredictor[Answer]":
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _work(self) -> None:
@@ -289,7 +294,7 @@ class BatchingPredictor:
             start += len(call.inputs)
 
 
-_predictors: "weakref.WeakSet[BatchingPredictor]" = weakref.WeakSet()
+_predictors: "weakref.WeakSet[BatchingPredictor[Any]]" = weakref.WeakSet()
 
 
 def _start_all_empty() -> None:

@@ -5,7 +5,7 @@ show it, and the service takes its schema from it. They are dictionaries, so tha
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
@@ -54,13 +54,16 @@ class Scored(NamedTuple):
         return cls(probabilities, decisions)
 
 
-class Results(list):
+Answer = TypeVar("Answer")
+
+
+class Results(list[Answer]):
     """The results of texts in their order, a list that is ready for JSON; None stands for a text that was skipped."""
 
     index: Any = None  # of the Series that the texts came in
 
     @classmethod
-    def of(cls, results: Sequence[Any], texts: Any) -> "Results":
+    def of(cls, results: Sequence[Answer], texts: Any) -> "Results[Answer]":
         found, index = cls(results), getattr(texts, "index", None)
         if not callable(index):  # as that of a list, which finds an item
             found.index = index
@@ -72,8 +75,9 @@ class Results(list):
 
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        parts = any(isinstance(result, list) and result and set(result[0]) != {"label", "score"} for result in self)
-        for number, result in enumerate(self):
+        found: list[Any] = self
+        parts = any(isinstance(result, list) and result and set(result[0]) != {"label", "score"} for result in found)
+        for number, result in enumerate(found):
             entries, more = result, {}
             if parts:
                 rows += [{name: value for name, value in entry.items() if name != "scores"} for entry in result]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import transformers
 from transformers import PreTrainedModel
+from transformers.utils.versions import require_version
 
 from ..io.extras import require
 from ..io.files import creating, write_json
@@ -38,6 +39,7 @@ def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: 
         auto_class: the class of transformers that loads the model.
     """
     require("peft", "`adapter` in a recipe", "peft")
+    require_version("peft>=0.21.2", "Older ones do not fit transformers 5.24: pip install 'hf-emotion[peft]'")
     import peft
 
     fields = dict(fields)

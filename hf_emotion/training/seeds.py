@@ -112,6 +112,9 @@ def fit_model(
 
     patience = recipe.early_stopping_patience
     model = prepared.model
+    if any(getattr(module, "peft_config", None) for module in model.modules()):
+        wanted = "merge it with PEFT (`merge_and_unload`), and save the model anew"
+        raise ValueError(f"the base model {recipe.base_model!r} has an adapter beside its weights: {wanted}.")
     if recipe.adapter:
         model = with_adapter(model, recipe.adapter, auto_class_of(model.config, task.auto_class))
     data = fingerprint(splits)  # takes time: the Trainer makes the folder, and soon after that the recipe lies in it

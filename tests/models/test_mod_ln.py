@@ -18,7 +18,15 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import AutoModelForSeq2SeqLM, BertConfig, GPT2Config, Seq2SeqTrainingArguments, pipeline
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    DynamicCache,
+    EncoderDecoderCache,
+    GPT2Config,
+    Seq2SeqTrainingArguments,
+    pipeline,
+)
 
 from hf_emotion import modeling
 
@@ -329,6 +337,27 @@ def test_guidance_is_refused_before_anything_runs(family):
         model.generate(**asked)
 
 
+@EACH_FAMILY
+@pytest.mark.filterwarnings("ignore:.*past_key_values.*deprecated:FutureWarning")
+def test_a_cache_is_read_and_returned_under_any_name(family):
+    """transformers 5.24 calls `cache` what 5.23 calls `past_key_values`."""
+    model, inputs = build(family), {"input_ids": tokens(2, 6), "emotion_ids": torch.tensor([1, 2])}
+    reply = tokens(2, 5, seed=1)
+    expected = model(**inputs, decoder_input_ids=reply, use_cache=False).logits
+    for name in ("past_key_values", "cache"):
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        for step in range(5):
+            outputs = model(**inputs, decoder_input_ids=reply[:, step : step + 1], use_cache=True, **{name: cache})
+            assert_close(outputs.logits[:, 0], expected[:, step])
+            assert outputs[1] is cache  # behind the logits
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    model.generate(**inputs, past_key_values=cache, do_sample=False, max_new_tokens=4, min_new_tokens=4)
+    assert cache.get_seq_length() == 4
+    model.gradient_checkpointing_enable()
+    with pytest.raises(ValueError, match="no cache with gradient checkpointing"):
+        model.train()(**inputs, decoder_input_ids=reply[:, :1], cache=cache)
+
+
 @pytest.mark.slow
 @EACH_FAMILY
 def test_generation_over_a_static_cache_compiles_whole(family):
@@ -625,9 +654,7 @@ def test_lora_over_a_model_that_was_never_trained_or_for_new_emotions_is_refused
     wrapped.save_pretrained(tmp_path / "saved")
     load = FAMILIES[family][1].from_pretrained
     assert refused_modules(load(tmp_path / "saved"), lora(family, modules_to_save=["wte"])) == ["modulation"]
-    model = load(tmp_path / "saved")
-    model.add_adapter(lora(family, modules_to_save=["modulation"]))
-    model.train()
+    get_peft_model(load(tmp_path / "saved"), lora(family, modules_to_save=["modulation"])).train()
     build(family).save_pretrained(tmp_path / "trained")
     get_peft_model(load(tmp_path / "trained"), lora(family)).train()
     model = load(tmp_path / "trained", num_emotions=7, emotions=None, ignore_mismatched_sizes=True)

@@ -15,11 +15,14 @@ import torch
 import transformers
 from accelerate import infer_auto_device_map
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+from hf_emotion.modeling import tested_versions
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
     BY_ID,
     CASES,
+    HUB_CASES,
+    NATIVE_ADAPTERS,
     TINY_BERT,
     UNSUPPORTED,
     ModelCase,
@@ -31,6 +34,7 @@ from model_cases import (
     without_labels,
 )
 from peft import LoraConfig, PeftModel, get_peft_model
+from toolkit_helpers import ROOT
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
@@ -599,6 +603,26 @@ def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
     assert_close(torch.from_numpy(prediction.label_ids), inputs["labels"])
 
 
+def test_code_over_internals_of_transformers_says_once_that_a_version_is_untested(monkeypatch, caplog):
+    """Where the bounds of the package do not hold: the code beside the weights of a checkpoint."""
+    (oldest, newest), said = (tested_versions.OLDEST, tested_versions.NEWEST), {}
+    major, minor = newest.split(".")
+    following = f"{major}.{int(minor) + 1}"
+    assert f'"transformers>={oldest},<{following}",' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for patch, case_id in enumerate(HUB_CASES):
+        caplog.clear()
+        for installed in (f"{newest}.9", f"{following}.{patch}", f"{following}.{patch}"):
+            monkeypatch.setattr(transformers, "__version__", installed)
+            BY_ID[case_id].build()
+        said[BY_ID[case_id].model_class.__name__] = [record.getMessage() for record in caplog.records]
+        wanted = f"was tested with transformers {oldest} to {newest}, and {following}.{patch} is installed"
+        assert all(wanted in message for message in said[BY_ID[case_id].model_class.__name__])
+    assert {name: len(messages) for name, messages in said.items()} == dict.fromkeys(said, 1) | {
+        "LabelAwareForSequenceClassification": 0,  # over encoders, through `AutoModel` alone
+        "DialogueBiLSTMForEmotionRecognition": 0,
+    }
+
+
 @OLD_CHECKPOINTING_NAMES
 @each_case("peft", slow=True)
 def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
@@ -628,7 +652,7 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
 
 @OLD_CHECKPOINTING_NAMES
 @each_case("peft", "labels", slow=True)
-@pytest.mark.parametrize("attached", ["alone", "natively", "second"])
+@pytest.mark.parametrize("attached", ["alone", pytest.param("natively", marks=NATIVE_ADAPTERS), "second"])
 def test_adapter_that_leaves_new_weights_untrained_is_refused(case: ModelCase, attached, tmp_path):
     model, inputs = case.build(), case.make_inputs(4, 9, 15)
     model.save_pretrained(tmp_path)
@@ -646,8 +670,7 @@ def test_adapter_that_leaves_new_weights_untrained_is_refused(case: ModelCase, a
     model.eval()(**inputs)
     with pytest.raises(ValueError, match=re.escape(f"name {new} in the `modules_to_save`")):
         model.train()(**inputs)
-    loaded = case.model_class.from_pretrained(tmp_path)  # whose weights are not new
-    loaded.add_adapter(LoraConfig(**plain))
+    loaded = get_peft_model(case.model_class.from_pretrained(tmp_path), LoraConfig(**plain))  # no weights are new
     assert loaded.train()(**inputs).loss.requires_grad
 
 

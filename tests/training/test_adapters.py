@@ -2,12 +2,13 @@
 """LoRA adapters in recipes."""
 
 import shutil
+import tomllib
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toolkit_helpers import files_in, recipe_for, write_csv
+from toolkit_helpers import ROOT, files_in, recipe_for, write_csv
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion import train
@@ -96,6 +97,18 @@ def test_what_does_not_fit_is_refused(base_bert, tiny_run, tmp_path):
         with pytest.raises(ValueError, match=words):
             train(adapter_recipe(base_bert, adapter), tmp_path / "run")
         assert not (tmp_path / "run").exists()
+    lora = peft.LoraConfig(r=2, target_modules=["dense"])
+    peft.get_peft_model(AutoModelForSequenceClassification.from_pretrained(other), lora).save_pretrained(other)
+    with pytest.raises(ValueError, match="adapter beside its weights: merge it"):
+        train(recipe_for(other, {"max_steps": 4}), tmp_path / "run")
+
+
+def test_an_older_peft_is_refused_with_the_versions_that_fit(base_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.20.0")
+    with pytest.raises(ImportError, match=r"peft>=0.21.2 .* found peft==0.20.0") as caught:
+        train(adapter_recipe(base_bert, {"r": 2}), tmp_path / "run")
+    (bounds,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["peft"]
+    assert bounds.partition(",")[0] in str(caught.value)
 
 
 def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):

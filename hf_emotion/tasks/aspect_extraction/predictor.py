@@ -91,7 +91,7 @@ class AspectPredictor:
     def __repr__(self) -> str:
         return shown_predictor(self)
 
-    def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> Results:
+    def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> Results[list[AspectTerm]]:
         """
         The terms of each text, in its order: {"term", "start", "end", "label", "score"}, where `text[start:end]` is the term. `to_frame()`
         of the result has one row for each term.

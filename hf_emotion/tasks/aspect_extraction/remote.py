@@ -10,7 +10,7 @@ from .predictor import AspectPredictor, readable
 from .results import AspectTerm
 
 
-class RemotePredictor(Remote):
+class RemotePredictor(Remote[list[AspectTerm]]):
     """A model behind a service, with the methods of `AspectPredictor` that `predict` calls."""
 
     task = TASK

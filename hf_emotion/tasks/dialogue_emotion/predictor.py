@@ -81,7 +81,7 @@ class DialoguePredictor:
     def __repr__(self) -> str:
         return shown_predictor(self)
 
-    def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[Turn]]:
+    def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> Results[list[Turn]]:
         """
         The most probable emotion of every turn of every dialogue.
 

@@ -12,7 +12,7 @@ from .predictor import read_dialogues
 from .results import Turn
 
 
-class RemotePredictor(Remote):
+class RemotePredictor(Remote[list[Turn]]):
     """A model behind a service, with the methods of `DialoguePredictor` that `predict` calls."""
 
     task = TASK

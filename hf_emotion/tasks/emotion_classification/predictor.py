@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from ...runtime.onnx import OnnxClassifier
 
+Texts: TypeAlias = Sequence[str | None] | str
 logger = logging.getLogger(__name__)
 
 
@@ -144,14 +145,35 @@ class Predictor:
     def __repr__(self) -> str:
         return shown_predictor(self)
 
+    @overload
+    def __call__(
+        self, texts: Texts, top_k: int | None = ..., progress: bool = ..., on_bad: Literal["error"] = ...
+    ) -> Results[list[Label]]: ...
+    @overload
+    def __call__(
+        self, texts: Texts, top_k: int | None = ..., progress: bool = ..., *, on_bad: Literal["skip"]
+    ) -> Results[list[Label] | None]: ...
+    @overload
+    def __call__(
+        self, texts: Texts, top_k: int | None = ..., progress: bool = ..., *, all_scores: Literal[True]
+    ) -> Results[EmotionResult]: ...
+    @overload
     def __call__(
         self,
-        texts: Sequence[str | None] | str,
+        texts: Texts,
+        top_k: int | None = ...,
+        progress: bool = ...,
+        on_bad: Literal["error", "skip"] = ...,
+        all_scores: bool = ...,
+    ) -> Results[Any]: ...
+    def __call__(
+        self,
+        texts: Texts,
         top_k: int | None = None,
         progress: bool = False,
         on_bad: Literal["error", "skip"] = "error",
         all_scores: bool = False,
-    ) -> Results:
+    ) -> Results[Any]:
         """
         The labels of each text with their probabilities, the most probable first.
 

@@ -10,7 +10,7 @@ from ..results import Label
 from . import TASK
 
 
-class RemotePredictor(Remote):
+class RemotePredictor(Remote[list[Label]]):
     """A model behind a service, with the methods of `Predictor` that `predict` calls."""
 
     task = TASK

@@ -95,7 +95,7 @@ def write_graphs(model, folder: Path) -> list[Path]:
             encoder_hidden_states=states,
             encoder_attention_mask=inputs["attention_mask"],
             modulation=scales[0] if scales else None,
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         )
         return (*scales, *_tensors(cache.cross_attention_cache))
@@ -112,7 +112,7 @@ def write_graphs(model, folder: Path) -> list[Path]:
             ),  # the keys and values of the cross-attention are in the cache
             encoder_attention_mask=mask,
             modulation=inputs.get("modulation"),
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         ).last_hidden_state
         return (getattr(model, model.head_name)(hidden_states[:, -1]), *_tensors(cache.self_attention_cache))

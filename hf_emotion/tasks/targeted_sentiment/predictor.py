@@ -77,7 +77,7 @@ class TargetedPredictor:
         texts: Sequence[str] | str,
         targets: Sequence[str] | None = None,
         progress: bool = False,
-    ) -> list[list[Sentiment]]:
+    ) -> Results[list[Sentiment]]:
         """
         The label of every target and aspect of each text.
 

@@ -14,7 +14,7 @@ from .predictor import TargetedPredictor, as_labels
 from .results import Sentiment
 
 
-class RemotePredictor(Remote):
+class RemotePredictor(Remote[list[Sentiment]]):
     """A model behind a service, with the methods of `TargetedPredictor` that `predict` calls."""
 
     task = TASK
