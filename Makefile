@@ -16,7 +16,7 @@ RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_att
 
 .PHONY: quickstart ready test test-book test-full compatibility endurance nightly lint format docs bench bench-full study release
 # Labels of one's own, in a minute: what the ready model says of five support tickets, a model trained on 300 labelled ones and measured on
-# 120 others, and what that says of the five. Each step prints its seconds.
+# 120 others, what that says of the five, and the same from a process that imports transformers alone. Each step prints its seconds.
 TICKETS := examples/tickets
 SENTENCES := "I have paid twice for May." \
   "The link to reset my password never reaches me." \
@@ -37,6 +37,8 @@ quickstart: .venv/installed
 	$(call TOOK,trained and measured)
 	$(BIN)/hf-emotion predict runs/tickets $(SENTENCES)
 	$(call TOOK,after)
+	$(BIN)/python $(TICKETS)/transformers_alone.py runs/tickets "I have paid twice for May."
+	$(call TOOK,without hf-emotion)
 
 # Trains the packaged ready models anew. Also trains, only for this user, the models of corpora whose terms do not let us ship a model.
 # DATA names the folder with the corpora.

@@ -89,7 +89,8 @@ class SeedRun(Record):
         class_weights, positive_weights: label -> weight, where the recipe asks for them.
         contexts: one entry for each model, where each target and aspect has its own.
         parameters: of models that write.
-        temperature: what logits are divided by, fitted on the validation part.
+        temperature: what logits are divided by, fitted on the validation part; 1 if none made the probabilities better.
+        temperature_at_bound: true if it is a bound of the search: the best one lies beyond it.
         thresholds: label -> threshold, tuned on the validation part, if a row may have several labels.
         one_answer: one for nearly all rows.
         answers: split -> figures of the rule of `abstain` or `prediction_sets`.
@@ -112,6 +113,7 @@ class SeedRun(Record):
     contexts: list[SeedRun] | None = None
     parameters: int | None = None
     temperature: float | None = None
+    temperature_at_bound: bool | None = None
     thresholds: dict[str, float] | None = None
     one_answer: OneAnswer | None = None
     answers: dict[str, Any] | None = None

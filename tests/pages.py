@@ -53,6 +53,7 @@ STUDY = ["python", "-m", "benchmarks.study"]
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
 MADE = subprocess.run(["make", "-n", "quickstart"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
 QUICKSTART = [shlex.split(line) for line in re.findall(r"^\S+/(hf-emotion .*)", MADE, re.MULTILINE)]
+(ALONE,) = re.findall(r"^\S+/(python \S+transformers_alone.py .*)", MADE, re.MULTILINE)
 # The run that several pages go on with; Get started trains it.
 QUICKSTART_RUN = (
     "hf-emotion train quickstart --base-model goemotions --set learning_rate=1e-4 --set num_train_epochs=3"

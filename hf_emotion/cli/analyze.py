@@ -90,6 +90,8 @@ def _print_analysis(result: "Analysis") -> None:
             f"expected calibration error: {mean_std(calibration['before']['ece_over_seeds'])}, at temperature "
             f"{calibration['temperature']:.3f} {mean_std(calibration['after']['ece_over_seeds'])}"
         )
+        if calibration["note"]:
+            print(calibration["note"])
     _print_selective(result)
 
 

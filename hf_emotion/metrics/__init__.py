@@ -5,7 +5,7 @@ Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN.
 """
 
 from .aspect import semeval2014, sentihood
-from .calibration import fit_temperature, reliability, scaled_threshold, temperature_scaled
+from .calibration import at_bound, fit_temperature, reliability, scaled_threshold, temperature_scaled
 from .dialogue import dialogue
 from .generation import (
     ReplyFigures,

@@ -12,14 +12,16 @@ from .. import metrics
 from ..metrics.calibration import Reliability
 from ..metrics.significance import over_seeds
 from ..run_report import RunReport
+from ..tasks.held_out import AT_BOUND
 from .finished_runs import Predictions, Spread, read_predictions
 
 
 GRID = np.linspace(0, 1, 101)  # thresholds of the curves
+NOT_CALIBRATED = "No temperature lowered the loss on validation rows that it was not fitted on."
 
 
 class Calibration(TypedDict):
-    """`before` and `after` a temperature: what `metrics.reliability` gives, and `ece_over_seeds`."""
+    """`before` and `after` a temperature: what `metrics.reliability` gives, and `ece_over_seeds`; `note`: what is odd about it."""
 
     temperature: float
     temperature_over_seeds: Spread
@@ -27,6 +29,7 @@ class Calibration(TypedDict):
     before: dict
     after: dict
     fitted_on_other_rows: bool
+    note: str | None
 
 
 class Curves(TypedDict):
@@ -83,6 +86,7 @@ def calibrated(report: RunReport, split: str, per_seed: list[Predictions]) -> Ca
         "before": {**before, "ece_over_seeds": over_seeds([own["ece"] for _, own, _ in each])},
         "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
         "fitted_on_other_rows": split != "validation",
+        "note": AT_BOUND if report.best.temperature_at_bound else NOT_CALIBRATED if temperature == 1 else None,
     }
 
 

@@ -14,6 +14,7 @@ from ..metrics.significance import mean_std, over_seeds
 from ..run_report import RunReport
 from ..tasks import headline, task_of_run
 from ..tasks.classifier_cards import decision_title
+from .certainty import Calibration
 
 
 SURE_ERRORS = 20  # in report.html
@@ -38,6 +39,7 @@ def write_report(
     figures: Mapping[str, str] | None = None,
     groups: Sequence[Mapping[str, Any]] = (),
     examples: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    calibration: Calibration | None = None,
 ) -> None:
     """
     Write `report.html` into a run folder.
@@ -47,6 +49,7 @@ def write_report(
         report: content of metrics.json.
         analysis, figures, groups: the result of `analyze`, SVG by name, the errors by (gold, predicted); None: a page without them.
         examples: right and wrong rows, from `finished_runs.examples`.
+        calibration: from `certainty.calibrated`; default: that of `analysis`.
     """
     pictures = {path.stem: _data_uri(path.read_bytes(), "png") for path in folder.glob("*.png")}
     pictures |= {name: _data_uri(svg.encode(), "svg+xml") for name, svg in (figures or {}).items()}
@@ -65,6 +68,7 @@ def write_report(
         labels=_labels(report, splits[0]),
         split=splits[0],
         analysis=analysis,
+        calibration=(analysis or {}).get("calibration", calibration),
         pictures=pictures,
         sure=sure[:SURE_ERRORS],
     )

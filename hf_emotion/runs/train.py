@@ -20,6 +20,7 @@ from ..metrics.significance import over_seeds
 from ..recipes import Recipe
 from ..reports import classification, figures
 from ..reports.card import write_card
+from ..reports.certainty import calibrated
 from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
 from ..run_report import Environment, RunReport, SeedRun, best_run
@@ -271,10 +272,11 @@ def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: RunR
                     shutil.rmtree(output / path.name, ignore_errors=True)  # left by an interrupted process
                     shutil.copytree(path, temporary / path.name)
     figures.write_plots(output, report, best)
-    split, shown = report.measured_split, None
+    split, shown, calibration = report.measured_split, None, None
     if (output / "predictions.parquet").is_file():
         found = read_predictions(output, split, best.thresholds is not None)
         shown = examples(found, labelled_units(splits[split])[2], best.thresholds)
-    write_report(output, report, examples=shown)
+        calibration = calibrated(report, split, [found])
+    write_report(output, report, examples=shown, calibration=calibration)
     write_card(output, recipe, report, best)
     report.write(output)  # last: its presence says that the run is whole

@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 NEARLY_ALL = 0.95  # share of the rows
 FEWEST_ROWS = 20  # of a validation part that tells something
+AT_BOUND = "The temperature is a bound of the search; the best one lies beyond it. Do not rely on the probabilities."
 
 
 def held_out(
@@ -56,6 +57,9 @@ def held_out(
         run.temperature = temperature = metrics.fit_temperature(
             gold["validation"][labelled], probabilities["validation"][labelled]
         )
+        if metrics.at_bound(temperature):
+            run.temperature_at_bound = True
+            logger.warning("temperature %.3g: %s", temperature, AT_BOUND)
         probabilities = {
             split: metrics.temperature_scaled(scores, temperature, multi_label).astype(np.float32)
             for split, scores in probabilities.items()

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from documents import ESCAPING, PAGES, ROOT, blocks, read_blocks
-from pages import QUICKSTART, cases, check_page, run, run_command
+from pages import ALONE, QUICKSTART, cases, check_page, run, run_command
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -50,6 +50,11 @@ def test_the_quickstart_answers_before_and_after(request, used):
     assert set(labels[:5]) <= {*GOEMOTIONS, "-"} and set(labels[5:]) <= set(tickets("train")[1])
     if used == "real_folder":
         assert labels[5:] == ["billing", "access", "fault", "delivery", "cancellation"]
+    text, found = lines[5]  # the last step loads it with transformers alone, and agrees
+    said = run(ALONE, folder_of_user)
+    assert text in ALONE and said.splitlines() == [
+        f"LabelAwareForSequenceClassification, loaded by transformers without hf-emotion: {text} {found}"
+    ]
     assert {path.name for path in (folder_of_user / "runs/tickets").iterdir()} >= {
         *("config.json", "model.safetensors", "tokenizer.json", "metrics.json", "predictions.parquet", "recipe.yaml"),
         *("README.md", "report.html", "modeling_label_aware.py"),

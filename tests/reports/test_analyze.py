@@ -19,14 +19,14 @@ from scipy.special import expit, softmax
 from sklearn.metrics import f1_score, precision_score, recall_score
 from toolkit_helpers import drawn_pictures, files_in, invoke, run_report, seed_run, write_csv, write_dialogues
 
-from hf_emotion import Predictor, load_dataset_for, metrics
+from hf_emotion import Predictor, load_dataset_for, load_recipe, metrics
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.certainty import calibrated, label_correlation
 from hf_emotion.reports.compare import compare
 from hf_emotion.reports.finished_runs import examples, read_predictions
 from hf_emotion.run_report import RunReport
-from hf_emotion.tasks.held_out import _write_predictions, labelled_units
+from hf_emotion.tasks.held_out import AT_BOUND, _write_predictions, held_out, labelled_units
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.tasks.targeted_sentiment.guidance import histogram
 
@@ -137,7 +137,6 @@ class TestCalibration:
         assert [entry["count"] for entry in found["bins"]] == [2, 1]  # (lower, upper], and 0 in the first
         assert np.isnan(metrics.reliability(np.zeros(0, int), np.zeros((0, 3)))["ece"])
         sure = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-        assert metrics.fit_temperature(np.array([0, 1, 1]), sure) == pytest.approx(20, rel=0.01)  # as far as it goes
         assert np.isfinite(metrics.temperature_scaled(sure, 3.0, True)).all()
 
     @pytest.mark.parametrize("factor", [0.4, 1.0, 3.0])
@@ -160,6 +159,31 @@ class TestCalibration:
         labels, sure = (generator.random(logits.shape) < expit(logits)).astype(np.int8), expit(2 * logits)
         assert metrics.fit_temperature(labels, sure) == pytest.approx(2, rel=0.05)
         np.testing.assert_allclose(metrics.temperature_scaled(sure, 2, True), expit(logits), atol=1e-6)
+
+    def test_few_rows_move_probabilities_little(self):
+        """20 rows count as much as the 20 that agree with the model: it ends halfway between .659 and right in every case."""
+        labels, scores = np.arange(20) % 2, np.where(np.eye(2)[np.arange(20) % 2] > 0, 0.659, 0.341)
+        for several in (False, True):
+            gold = np.eye(2, dtype=int)[labels] if several else labels
+            shown = metrics.temperature_scaled(scores, metrics.fit_temperature(gold, scores), several)
+            np.testing.assert_allclose(shown.max(axis=1), (0.659 + 1) / 2, atol=1e-3)
+        assert metrics.fit_temperature(labels[:1], scores[:1]) == 1  # there is no other row to measure it on
+
+    def test_a_temperature_that_does_not_help_on_other_rows_is_not_kept(self):
+        scores = np.full((20, 2), [0.75, 0.25])
+        assert (
+            metrics.fit_temperature((np.arange(20) % 4 == 0).astype(int), scores) == 1
+        )  # 15 of 20: what four folds fit is wrong for the fifth
+
+    def test_a_bound_of_the_search_is_said(self, tiny_run, tmp_path, caplog):
+        labels = np.arange(2000) % 2
+        wrong_half = np.eye(2)[labels * (np.arange(2000) % 4 > 1)]
+        assert metrics.at_bound(metrics.fit_temperature(labels, wrong_half)) and not metrics.at_bound(19.0)
+        (run,) = RunReport.read(tiny_run).runs
+        splits = load_dataset_for("quickstart")
+        absurd = {part: np.where(label_matrix(splits[part]) > 0, 1e-30, 1 - 1e-7) for part in ("validation", "test")}
+        held_out(load_recipe(tiny_run / "recipe.yaml"), run, absurd, splits, tmp_path / "run")
+        assert run.temperature_at_bound and AT_BOUND in caplog.text
 
 
 def test_right_is_the_top_1_of_one_label_and_the_top_3_of_several():
@@ -585,8 +609,10 @@ def test_a_training_writes_the_report_and_the_temperature(tiny_run, tmp_path):
     stored = json.loads((run / "config.json").read_text())["calibration_temperature"]
     (trained,) = RunReport.read(run).runs
     assert stored == trained.temperature
+    before, after = re.search(r"rows\): (\d\.\d+)\s+without a temperature, (\d\.\d+) at", first.text).groups()
     output = invoke("analyze", run)
-    assert "report: " in output and "expected calibration error" in output
+    assert "report: " in output
+    assert f"expected calibration error: {before}, at temperature {stored:.3f} {after}" in output
     assert Predictor(run).model.config.calibration_temperature == stored  # not taken for an argument of `generate`
     second = page(run / "report.html")
     assert second.tags.count("img") == 8 and "hf-emotion analyze with" not in second.text
