@@ -25,7 +25,10 @@ def summarize(
             help="Run folder, Hub id or ready model: predicts a file of texts; its errors on validation rows correct the shares."
         ),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Column of the groups: product, speaker, conversation.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the groups: product, speaker. Repeatable: their values together are the group."),
+    ] = None,
     time: Annotated[str | None, typer.Option(help="Column of the times, in ISO 8601 unless --time-format.")] = None,
     every: Annotated[
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
@@ -46,7 +49,10 @@ def summarize(
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
     texts: Annotated[int, typer.Option(min=0, help="Typical texts of each group and label; 0: none.")] = 3,
     prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
-    encoding: Annotated[str | None, typer.Option(help="Encoding of a file of texts; default: UTF-8.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"], typer.Option(help="Rows without a text or with a time that cannot be read.")
     ] = "error",
@@ -59,8 +65,8 @@ def summarize(
     from ..io.extras import require
     from ..io.files import write_json, write_text
     from ..io.paths import refuse_existing
-    from ..reports.summarize import has_predictions
     from ..reports.summarize import summarize as run
+    from ..reports.summary_rows import has_predictions
 
     if model is not None:
         checked(model)
@@ -78,21 +84,25 @@ def summarize(
         for path in beside * (not overwrite):
             refuse_existing(path, "--overwrite")
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
+    saved: dict[str, Any] = {"encoding": encoding, "separator": separator}
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []
-        needed = [name for name in (by, time) if name is not None]  # else a long prediction would be in vain
+        needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
-            if source is not None and not has_predictions(source, prefix, encoding, columns):
+            if source is not None and not has_predictions(source, prefix, columns, **saved):
                 if model is None:
                     raise ValueError(
-                        f"{source} has no predictions: name the model that predicts its texts, --model goemotions."
+                        f"{source} has no predictions: name the model that predicts its texts, --model goemotions, or the separator of "
+                        "a CSV that has some (--separator)."
                     )
                 # beside the page, so that an interrupted prediction goes on
                 kept = Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet")
-                _predict(model, source, kept, overwrite=overwrite, encoding=encoding, **options)
+                _predict(model, source, kept, overwrite=overwrite, **saved, **options)
                 beside, source = [*beside, kept], str(kept)
             sources.append(source)
-        summary = run(sources[0], model, by, time, every, label, sources[1], texts, time_format=time_format, **options)
+        groups = tuple(dict.fromkeys(by)) if by else None
+        arguments = (sources[0], model, groups, time, every, label, sources[1], texts)
+        summary = run(*arguments, time_format=time_format, **saved, **options)
     if output is not None:
         write_text(table, summary.to_frame().to_csv(index=False, lineterminator="\r\n"))
         write_json(values, summary.to_dict())
