@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion summarize`."""
 
+import hashlib
+import json
+import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -63,28 +67,22 @@ def summarize(
     test, typical texts, and drift against a reference.
     """
     from ..io.extras import require
-    from ..io.files import write_json, write_text
-    from ..io.paths import refuse_existing
     from ..reports.summarize import summarize as run
     from ..reports.summary_rows import has_predictions
 
     if model is not None:
         checked(model)
-    page, table, values = beside = [(output or Path("page")).with_suffix(kind) for kind in (".html", ".csv", ".json")]
+    given = [Path(source).resolve() for source in (file, reference) if source is not None]
+    beside: list[Path] = []
     if output is not None:
         if output.suffix != ".html":
             raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
         require("matplotlib", "the page of a summary", "plots")
-        read = [Path(source).resolve() for source in (file, reference) if source is not None]
-        if taken := [path for path in beside if path.resolve() in read]:
-            raise typer.BadParameter(
-                f"beside the page {page}, {table.name} and {values.name} are written, and {taken[0]} is read: give the page another name, such as "
-                f"{page.with_stem(page.stem + '_page')}."
-            )
-        for path in beside * (not overwrite):
-            refuse_existing(path, "--overwrite")
+        beside = [output.with_suffix(kind) for kind in (".html", ".csv", ".json")]
+        _check_free(beside, output, given, overwrite)
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
     saved: dict[str, Any] = {"encoding": encoding, "separator": separator}
+    predicted: dict[Path, Path] = {}  # where predictions lie, and what they become with the page
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []
         needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
@@ -95,40 +93,81 @@ def summarize(
                         f"{source} has no predictions: name the model that predicts its texts, --model goemotions, or the separator of "
                         "a CSV that has some (--separator)."
                     )
-                # beside the page, so that an interrupted prediction goes on
-                kept = Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet")
-                _predict(model, source, kept, overwrite=overwrite, **saved, **options)
-                beside, source = [*beside, kept], str(kept)
+                if output is None:
+                    source = str(_predict(model, source, Path(place) / name, **saved, **options))
+                else:
+                    kept = output.with_suffix(f".{name}.parquet")
+                    _check_free([kept], output, given, overwrite)
+                    # beside the page, so that an interrupted prediction goes on
+                    part = _predict(model, source, output.with_name(f".partial-{kept.stem}"), **saved, **options)
+                    predicted[part], source = kept, str(part)
             sources.append(source)
         groups = tuple(dict.fromkeys(by)) if by else None
         arguments = (sources[0], model, groups, time, every, label, sources[1], texts)
         summary = run(*arguments, time_format=time_format, **saved, **options)
     if output is not None:
-        write_text(table, summary.to_frame().to_csv(index=False, lineterminator="\r\n"))
-        write_json(values, summary.to_dict())
-        write_text(page, summary.to_html())
+        _write(summary, beside, predicted)
     if as_json:
         print_json(summary.to_dict())
         return
     if output is not None:
-        print(f"{summary.rows} texts: {', '.join(map(str, beside))}")
+        print(f"{summary.rows} texts: {', '.join(map(str, [*beside, *predicted.values()]))}")
     else:
         _show(summary)
     for note in summary.notes:
         print(f"note: {visible(note)}")
 
 
-def _predict(model: str, source: str, output: Path, **options: Any) -> None:
-    """Predict a file of texts, into wide columns where the model has them."""
+def _check_free(paths: list[Path], page: Path, read: list[Path], overwrite: bool) -> None:
+    """An error if one of these files is read, or must not be replaced."""
+    from ..io.paths import refuse_existing
+
+    for path in paths:
+        if path.resolve() in read:
+            raise typer.BadParameter(
+                f"{path} is read, and would be written beside the page {page}: give the page another name, such as "
+                f"{page.with_stem(page.stem + '_page')}."
+            )
+        if path.is_dir() or not overwrite:
+            refuse_existing(path, "--overwrite" if not path.is_dir() else "move the folder")
+
+
+def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
+    """
+    Predict a file of texts, into wide columns where the model has them; the file with the predictions. Its name, which begins as `output`,
+    tells its source, model and options: what an interrupted command has predicted serves the next one.
+    """
     from ..inference import load_predictor
+    from ..io.paths import as_path, filesystem
     from ..runtime.ready import for_prediction
     from ..serving.bulk import predict_file
+    from ..serving.fingerprint import fingerprint
     from .printing import quiet
 
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
     layout: Any = "wide" if hasattr(predictor, "wide_labels") else "joined"
-    predict_file(predictor, source, output, layout=layout, as_texts=True, **options)
+    files, inner = filesystem(as_path(source))
+    job = [files.ukey(inner), fingerprint(predictor), options]
+    key = hashlib.sha256(json.dumps(job).encode()).hexdigest()[:16]
+    output = output.with_name(f"{output.name}-{key}.parquet")
+    if not output.exists() or Path(f"{output}.parts").exists():
+        predict_file(predictor, source, output, layout=layout, as_texts=True, **options)
+    return output
+
+
+def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path]) -> None:
+    """Write page, CSV and JSON, and give the predictions their name, once all are made: none of them is there without the others."""
+    from ..io.files import replacing, write_csv, write_json, write_text
+
+    with ExitStack() as made:
+        page, table, values = (made.enter_context(replacing(path)) for path in outputs)
+        rows = [["" if cell != cell else cell for cell in one.values()] for one in summary.shares]
+        write_csv(table, list(summary.shares[0]), rows)
+        write_json(values, summary.to_dict())
+        write_text(page, summary.to_html())
+        for part, kept in predicted.items():
+            os.replace(part, kept)
 
 
 def _show(summary: "Summary") -> None:

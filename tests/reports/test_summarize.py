@@ -412,6 +412,32 @@ class TestPageAndCommand:
         found = json.loads(invoke("summarize", source, "--model", "goemotions", "--by", "shop", "--json"))
         assert {one["group"] for one in found["shares"]} == {"1", "A", "(none)"}
 
+    def test_all_files_are_there_or_none(self, counts, tmp_path, monkeypatch):
+        """A full disk while the page is drawn; what was predicted by then serves the same command."""
+        pd.DataFrame({"text": ["a"]}).to_csv(tmp_path / "in.csv", index=False)
+        calls = []
+
+        def predict_file(predictor, source, output, **options):
+            calls.append(source)
+            FRAME.to_parquet(output)
+
+        monkeypatch.setattr("hf_emotion.serving.bulk.predict_file", predict_file)
+        monkeypatch.setattr("hf_emotion.serving.fingerprint.fingerprint", str)
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda place: "a predictor")
+        drawn = module.Summary.to_html
+        monkeypatch.setattr(module.Summary, "to_html", lambda summary: (_ for _ in ()).throw(OSError(28, "full")))
+        (tmp_path / "model").mkdir()
+        arguments = ["summarize", tmp_path / "in.csv", "--model", tmp_path / "model", "-o", tmp_path / "out.html"]
+        done = CliRunner().invoke(app, [*map(str, arguments)])
+        assert done.exit_code == 1 and not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
+        monkeypatch.setattr(module.Summary, "to_html", drawn)
+        invoke(*arguments)
+        names = {"in.csv", "model", *(f"out.{kind}" for kind in ("html", "csv", "json", "texts.parquet"))}
+        assert {path.name for path in tmp_path.iterdir()} == names and len(calls) == 1
+        pd.DataFrame({"text": ["another"]}).to_csv(tmp_path / "in.csv", index=False)
+        invoke(*arguments, "--overwrite")
+        assert len(calls) == 2
+
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)
         done = invoke("summarize", tmp_path / "in.csv", "--by", "who", "--label", "joy")
