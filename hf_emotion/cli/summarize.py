@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .options import AsJson, checked
-from .printing import print_json, print_table, visible
+from .printing import print_json, print_table, say
 
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ def summarize(
     on_bad_rows: Annotated[
         Literal["error", "skip"], typer.Option(help="Rows without a text or with a time that cannot be read.")
     ] = "error",
+    escape_formulas: Annotated[
+        bool,
+        typer.Option("--escape-formulas", help="Put an apostrophe before cells of the CSV that look like formulas."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """
@@ -103,19 +107,19 @@ def summarize(
                     predicted[part], source = kept, str(part)
             sources.append(source)
         groups = tuple(dict.fromkeys(by)) if by else None
-        arguments = (sources[0], model, groups, time, every, label, sources[1], texts)
-        summary = run(*arguments, time_format=time_format, **saved, **options)
+        options |= {**saved, "time_format": time_format}
+        summary = run(sources[0], model, groups, time, every, label, sources[1], texts, **options)
     if output is not None:
-        _write(summary, beside, predicted)
+        _write(summary, beside, predicted, escape_formulas)
     if as_json:
         print_json(summary.to_dict())
         return
     if output is not None:
-        print(f"{summary.rows} texts: {', '.join(map(str, [*beside, *predicted.values()]))}")
+        say(f"{summary.rows} texts: {', '.join(map(str, [*beside, *predicted.values()]))}")
     else:
         _show(summary)
     for note in summary.notes:
-        print(f"note: {visible(note)}")
+        say(f"note: {note}")
 
 
 def _check_free(paths: list[Path], page: Path, read: list[Path], overwrite: bool) -> None:
@@ -156,14 +160,16 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
     return output
 
 
-def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path]) -> None:
+def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path], escaped: bool) -> None:
     """Write page, CSV and JSON, and give the predictions their name, once all are made: none of them is there without the others."""
-    from ..io.files import replacing, write_csv, write_json, write_text
+    from ..io.files import as_text, replacing, write_csv, write_json, write_text
+
+    def cell(value: Any) -> Any:
+        return as_text(value) if escaped and isinstance(value, str) else "" if value != value else value
 
     with ExitStack() as made:
         page, table, values = (made.enter_context(replacing(path)) for path in outputs)
-        rows = [["" if cell != cell else cell for cell in one.values()] for one in summary.shares]
-        write_csv(table, list(summary.shares[0]), rows)
+        write_csv(table, list(summary.shares[0]), [map(cell, one.values()) for one in summary.shares])
         write_json(values, summary.to_dict())
         write_text(page, summary.to_html())
         for part, kept in predicted.items():
@@ -193,8 +199,6 @@ def _show(summary: "Summary") -> None:
         print("The most complained about come first.")
     for one in summary.clear[:8]:
         size = f"{summary.shown(one['difference'], '+')} against {one['second']}"
-        print(
-            visible(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
-        )
+        say(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
     if summary.differences:
-        print(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))
+        say(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))

@@ -185,11 +185,13 @@ def _cells(values: "pandas.Series") -> "pandas.Series":
     import pandas
 
     kind = getattr(values.dtype, "numpy_dtype", values.dtype)
-    whole = 2 ** (1 + (np.finfo(kind).nmant if kind.kind == "f" else 52))  # up to here a float has every whole number
+    whole: int = 2 ** (
+        1 + (np.finfo(kind).nmant if kind.kind == "f" else 52)
+    )  # up to here a float has every whole number
 
     def cell(value: Any) -> str:
         if isinstance(value, float | np.floating):
-            if whole <= abs(value) < np.inf:
+            if whole <= abs(float(value)) < np.inf:
                 raise ValueError(lost(value))
             return str(int(value)) if value == value // 1 else str(value)
         if "+" in (text := str(value)) and ROUNDED.fullmatch(text):

@@ -384,6 +384,28 @@ class TestPageAndCommand:
             assert "&lt;script&gt;alert" in page
             assert 'role="img"' in page
 
+    def test_nothing_from_the_data_reaches_the_terminal_or_a_spreadsheet(self, counts, tmp_path):
+        bell = "\x1b]0;owned\x07"
+        frame = FRAME.rename(columns=lambda name: name.replace("joy", f"joy{bell}"))
+        frame.assign(who=[f"=1{bell}"] * 50 + ["-2"] * 50).to_csv(tmp_path / "in.csv", index=False)
+        output = tmp_path / f"out{bell}.html"
+        arguments = ["summarize", tmp_path / "in.csv", "--by", "who"]
+        for more in ((), ("--output", output), ("--output", output, "--overwrite", "--escape-formulas")):
+            printed = invoke(*arguments, *more)
+            assert "\\x1b]0;owned\\x07" in printed and not {"\x1b", "\x07"} & set(printed)
+            if more:
+                groups = pd.read_csv(output.with_suffix(".csv"))["group"].astype(str)
+                assert set(groups) == {
+                    f"{quote}{one}" for one in (f"=1{bell}", "-2") for quote in ["'" * len(more[3:])]
+                }
+
+    def test_a_group_named_like_a_colour_keeps_its_name(self):
+        """The page replaces a colour of the drawings by that of its text."""
+        with drawn_pictures():
+            page = summarize(FRAME.replace({"who": {"a": "#010203", "b": "'sans-serif'"}}), by="who").to_html()
+        assert ">#010203</text>" in page and ">'sans-serif'</text>" in page
+        assert page.count("#010203") == Page(page).text.count("#010203") and "fill: currentColor" in page
+
     def test_writes_page_csv_and_json(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)
         arguments = ["summarize", str(tmp_path / "in.csv"), "--by", "who", "--output", str(tmp_path / "out.html")]
