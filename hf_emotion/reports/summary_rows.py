@@ -185,9 +185,8 @@ def _cells(values: "pandas.Series") -> "pandas.Series":
     import pandas
 
     kind = getattr(values.dtype, "numpy_dtype", values.dtype)
-    whole: int = 2 ** (
-        1 + (np.finfo(kind).nmant if kind.kind == "f" else 52)
-    )  # up to here a float has every whole number
+    digits = np.finfo(kind).nmant if kind.kind == "f" else 52
+    whole = 2.0 ** (digits + 1)  # up to here a float has every whole number
 
     def cell(value: Any) -> str:
         if isinstance(value, float | np.floating):
