@@ -36,7 +36,7 @@ from . import (
     train,
 )
 from .help import Command, Group
-from .printing import visible
+from .printing import VisibleFormatter, visible
 
 
 # The commands import everything heavier inside their functions: `--help` must not wait for torch.
@@ -64,7 +64,9 @@ Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_
 
 @app.callback()
 def _common(context: typer.Context, debug: Debug = False, version: Version = False) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     if context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .options import AsJson
-from .printing import figure_or_dash, print_json, print_table, quiet
+from .printing import figure_or_dash, print_json, print_table, quiet, say
 
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def analyze(
     if "confusions" in result:
         _print_analysis(result)
     for what, why in result["left_out"].items():
-        print(f"left out, {what}: {why}")
-    print(f"\nreport: {runs[0] / 'report.html'}")
+        say(f"left out, {what}: {why}")
+    say(f"\nreport: {runs[0] / 'report.html'}")
 
 
 def _wanted(option: str, text: str | None, named: bool) -> Any:
@@ -86,7 +86,7 @@ def _print_analysis(result: "Analysis") -> None:
         print(f"rows with several labels right (all in the top 3): {mean_std(result['top3_accuracy'])}")
     _print_background([("", result["background"])])
     if calibration := result["calibration"]:
-        print(
+        say(
             f"expected calibration error: {mean_std(calibration['before']['ece_over_seeds'])}, at temperature "
             f"{calibration['temperature']:.3f} {mean_std(calibration['after']['ece_over_seeds'])}"
         )
@@ -101,11 +101,9 @@ def _print_selective(result: "Analysis") -> None:
     found = result["selective"]
     print(f"AURC {mean_std(found['aurc'])}, E-AURC {mean_std(found['e_aurc'])} (risk: {found['loss']})")
     for row in found["abstention"] or ():
-        print(
-            f"abstention, wanted {row['wanted']:g}: answers {mean_std(row['coverage'])}, risk {mean_std(row['risk'])}"
-        )
+        say(f"abstention, wanted {row['wanted']:g}: answers {mean_std(row['coverage'])}, risk {mean_std(row['risk'])}")
     for row in found["prediction_sets"] or ():
-        print(
+        say(
             f"prediction sets, wanted {row['wanted']:g}: {mean_std(row['coverage'])}, labels in a set {mean_std(row['size'])}"
         )
     for rule, fields in result.get("kept", {}).items():
@@ -121,7 +119,7 @@ def _print_background(runs: "list[tuple[str, dict[str, dict[str, Background]]]]"
                 whose = "" if share["std"] is None else "best seed; mean of all "
                 percent = figure_or_dash(100 * (share["mean"] or 0), ".1f")
                 parts.append(f"{label}: {found['rows']} of {found['of']} ({whose}{percent} %)")
-            print(f"{run}{', '.join(parts)}")
+            say(f"{run}{', '.join(parts)}")
 
 
 def _print_pair(result: "Pair") -> None:
@@ -132,11 +130,11 @@ def _print_pair(result: "Pair") -> None:
         if pairs:
             print_table(["gold", f"{wrong} predicted", "rows"], pairs)
     test = result["mcnemar"]
-    print(
+    say(
         f"{result['rows']} rows; right in only one run: {test['only_second']} vs {test['only_first']}, McNemar p = "
         f"{test['p_value']:.3g}"
     )
     _print_background([(f"{name}: ", found) for name, found in zip(names[::-1], result["background"], strict=True)])
     for what, why in result["left_out"].items():
-        print(f"left out, {what}: {why}")
-    print(f"\nreport: {result['page']}")
+        say(f"left out, {what}: {why}")
+    say(f"\nreport: {result['page']}")

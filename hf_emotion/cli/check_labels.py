@@ -8,7 +8,7 @@ import typer
 
 from ..io.paths import refuse_existing
 from .options import AsJson, DataDir, LoaderOption, Split, checked
-from .printing import print_json, print_table, quiet
+from .printing import print_json, print_table, quiet, say
 from .reading import read_options
 
 
@@ -38,8 +38,8 @@ def check_labels(
     ]
     if pairs:
         print_table([f"{dataset} {split}: given", "suggested", "rows"], pairs)
-    print(
+    say(
         f"{result['flagged']} of {result['rows']} rows are probably wrong; {folds} folds, encoder {result['encoder']} and TF-IDF; "
         f"their most probable label is among the given ones in {result['accuracy']:.1%} of the rows"
     )
-    print(f"\nrows: {output / CSV}\npage: {output / PAGE}")
+    say(f"\nrows: {output / CSV}\npage: {output / PAGE}")

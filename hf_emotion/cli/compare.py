@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from .options import AllFigures, AsJson
-from .printing import print_json, print_table
+from .printing import print_json, print_table, say
 
 
 def compare(
@@ -26,7 +26,7 @@ def compare(
     metrics = [name.replace(" (", "\n(") for name in result["metrics"]]
     print_table(["run", "encoder", "seeds", *metrics], result["table"])
     for note in result["notes"]:
-        print(f"note: {note}")
+        say(f"note: {note}")
     for number, row in enumerate(result["tests"]):
         p_value = f"= {row['p_value']:.3f}" if row["p_value"] >= 0.001 else "< 0.001"
         line = (
@@ -38,7 +38,7 @@ def compare(
                 f"; rows fully right in only one run: {row['only_second']} vs {row['only_first']}, McNemar p = "
                 f"{row['mcnemar_p_value']:.3g}"
             )
-        print(line)
+        say(line)
         following = result["tests"][number + 1 : number + 2]
         if not following or following[0]["second"] != row["second"]:
-            print(f"  tested: {row['tested']}")
+            say(f"  tested: {row['tested']}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .printing import quiet
+from .printing import quiet, say
 from .reading import read_options
 
 
@@ -27,10 +27,10 @@ def convert(
         if config is not None or set_:
             raise typer.BadParameter("--to-roberta takes everything from the model: leave out --config and --set.")
         bert_to_roberta(reference, output)
-        print(f"RobertaModel written to {output}, with the tokenizer of {reference}")
+        say(f"RobertaModel written to {output}, with the tokenizer of {reference}")
         return
     done = convert_checkpoint(reference, output, config, **read_options(set_, "--set"))
     ignored = f", {len(done.ignored)} left out because no output depends on them" if done.ignored else ""
-    print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
+    say(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
     if not done.tokenizer:
         print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from .options import Checkpoint, MaxLength
-from .printing import console, print_json, quiet
+from .printing import console, print_json, quiet, say
 from .reading import emotion_or_mixture, given_or_stdin, refuse_files
 
 
@@ -62,7 +62,7 @@ def explain(
         from ..reports.explain_views import write_explanation
 
         write_explanation(explanation, output)
-        print(f"{explanation.method} written to {output} ({explanation.seconds:.2f} s)")
+        say(f"{explanation.method} written to {output} ({explanation.seconds:.2f} s)")
     elif format_ == "json":
         print_json(explanation.to_dict())
     else:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from .options import Checkpoint, DataDir, LoaderOption, Split
-from .printing import print_json, print_table, quiet
+from .printing import print_json, print_table, quiet, say
 from .reading import read_options
 
 
@@ -30,6 +30,12 @@ def export(
         Path | None,
         typer.Option(help="With --web: a node_modules folder to copy the npm packages from, in place of a CDN."),
     ] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas", help="With --web: apostrophes before cells of its CSV that look like formulas."
+        ),
+    ] = False,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -52,7 +58,16 @@ def export(
             raise typer.BadParameter("--web goes without --output, --quantize and --split.")
         from ..publishing.browser import export_web
 
-        done = export_web(checkpoint, web, vendor, own_texts, dataset, data_dir, read_options(option))
+        done = export_web(
+            checkpoint,
+            web,
+            vendor,
+            own_texts,
+            dataset,
+            data_dir,
+            read_options(option),
+            escape_formulas=escape_formulas,
+        )
         if as_json:
             print_json(done)
             return
@@ -60,16 +75,14 @@ def export(
         print_table(["weights", f"same labels ({done['texts']} texts)"], rows)
         on_disk = sum(count for name, count in done["files"].items() if name.startswith("file/"))
         size = sum(done["files"].values()) - on_disk
-        print(f"{done['storage']}: {size / 1e6:.1f} MB for a web server")
+        say(f"{done['storage']}: {size / 1e6:.1f} MB for a web server")
         if vendor is None:
-            print(f"\npython -m http.server -d {shlex.quote(str(web))}")
+            say(f"\npython -m http.server -d {shlex.quote(str(web))}")
         else:
-            print(
-                f"file/: {on_disk / 1e6:.1f} MB more, to open the page from a disk alone\n\nopen {web / 'index.html'}"
-            )
+            say(f"file/: {on_disk / 1e6:.1f} MB more, to open the page from a disk alone\n\nopen {web / 'index.html'}")
         return
-    if vendor is not None:
-        raise typer.BadParameter("--vendor goes with --web.")
+    if vendor is not None or escape_formulas:
+        raise typer.BadParameter("--vendor and --escape-formulas go with --web.")
     name = checkpoint.rstrip("/") if Path(checkpoint).is_dir() else checkpoint.split("/")[-1]
     output = output or Path(f"{name}-onnx")
     report = export_onnx(
@@ -99,7 +112,7 @@ def export(
         print_table([f"{dataset} {split}", "torch", quantize, "change"], rows)
     speed = report["speed"]
     low, high = speed["quartiles"]
-    print(
+    say(
         f"{speed['times_as_fast_as_torch']:.2f} times as fast as torch (quartiles {low:.2f} and {high:.2f}), "
         f"{speed['threads']} threads\n\nexported to {output}"
     )

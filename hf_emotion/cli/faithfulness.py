@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .options import AsJson, DataDir, LoaderOption, Split, checked
-from .printing import figure_or_dash, print_json, print_table, quiet
+from .printing import figure_or_dash, print_json, print_table, quiet, say
 from .reading import read_options
 
 
@@ -46,6 +46,4 @@ def faithfulness(
     title = f"{dataset} {split} ({result['rows']} texts)"
     print_table([title, "comprehensiveness ↑ (SE)", "sufficiency ↓ (SE)", "above random"], table)
     shares = ", ".join(f"{share:.0%}" for share in result["bins"])
-    print(
-        f"means over rationales of {shares} of the words; random: {result['random_rankings']} rankings for each text"
-    )
+    say(f"means over rationales of {shares} of the words; random: {result['random_rankings']} rankings for each text")

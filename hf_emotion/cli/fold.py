@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .options import checked
-from .printing import quiet
+from .printing import quiet, say
 from .reading import emotion_or_mixture
 
 
@@ -22,7 +22,7 @@ def fold(
     from .. import fold as fold_emotion
 
     report = fold_emotion(checkpoint, emotion_or_mixture(emotion), output, intensity)
-    print(
+    say(
         f"folded to {output}: a {report['model_type']} checkpoint in float32. Its logits differ by at most "
         f"{report['max_logit_difference']:.2g} from those of {checkpoint}, which reach {report['largest_logit']:.0f}, over "
         f"{report['tokens']} tokens."

@@ -8,7 +8,7 @@ import typer
 
 from ..io.paths import refuse_existing
 from .options import checked
-from .printing import print_json_lines, print_table, quiet, with_unread, write_jsonl
+from .printing import print_json_lines, print_table, quiet, say, with_unread, write_jsonl
 from .reading import emotion_or_mixture, given_or_stdin, refuse_files
 
 
@@ -81,7 +81,7 @@ def generate(
             for (context, mixture), reply in zip(rows, replies, strict=True)
         ]
         write_jsonl(output, list(with_unread(answers, unread)))
-        print(f"{len(rows)} replies written to {output}")
+        say(f"{len(rows)} replies written to {output}")
         return
     lines = given_or_stdin(contexts, "context")
     mixtures = [emotion_or_mixture(name) for name in emotion or generator.emotions]
@@ -96,7 +96,7 @@ def generate(
     names = list(emotion or generator.emotions)
     for number, line in enumerate(lines):
         if len(mixtures) == 1 and len(lines) == 1:
-            print(flat[0])
+            say(flat[0])
         else:
             replies = flat[number * len(mixtures) : (number + 1) * len(mixtures)]
             print_table(["emotion", line], [list(row) for row in zip(names, replies, strict=True)])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
-from .printing import in_terminal, print_json_lines, quiet, show, tab_separated
+from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
 from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
 
@@ -169,7 +169,7 @@ def predict(
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.flush()
         elif state is None or state.is_main_process:
-            print(
+            say(
                 f"{done['rows']} rows written to {shown(output)}"
                 + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
             )

@@ -2,12 +2,15 @@
 """Prints tables, figures and JSON for the commands."""
 
 import json
+import logging
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..io.names import visible
 
 
 if TYPE_CHECKING:
@@ -16,9 +19,16 @@ if TYPE_CHECKING:
     from ..tasks.base import Marked, Table
 
 
-def visible(text: str) -> str:
-    """The text with its control characters written out, but for line ends and tabs: a terminal would obey them."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
+def say(text: Any) -> None:
+    """As `print`, for text that holds names, paths or answers."""
+    print(visible(str(text)))
+
+
+class VisibleFormatter(logging.Formatter):
+    """Writes out control characters in lines of the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
@@ -49,7 +59,7 @@ def show(parts: "Iterable[Table | str | Marked]") -> None:
 
     for part in parts:
         if isinstance(part, str):
-            print(visible(part))
+            say(part)
         elif isinstance(part, Marked):
             _print_marked(part)
         else:
@@ -58,7 +68,7 @@ def show(parts: "Iterable[Table | str | Marked]") -> None:
 
 def _print_marked(part: "Marked") -> None:
     if not in_terminal():  # rich would write blanks for tabs
-        print(visible(part.text))
+        say(part.text)
         return
     from rich.text import Text
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .options import TrustRemoteCode
+from .printing import say
 
 
 def push(
@@ -48,12 +49,12 @@ def push(
     if dry_run:
         print("dry run: nothing was sent")
     elif done["changed"]:
-        print(f"published: {done['url']}")
+        say(f"published: {done['url']}")
     else:
-        print(f"nothing to do: {done['url']} holds these files already")
+        say(f"nothing to do: {done['url']} holds these files already")
 
 
 def _print_sizes(files: dict[str, int]) -> None:
     for path, size in files.items():
-        print(f"{size:>14,}  {path}")
+        say(f"{size:>14,}  {path}")
     print(f"{sum(files.values()):>14,}  bytes in {len(files)} files")

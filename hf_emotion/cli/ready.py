@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .printing import print_table
+from .printing import print_table, say
 
 
 def ready(
@@ -25,7 +25,7 @@ def ready(
         raise typer.BadParameter("a name and --output go together; without both the models are listed.")
     if name is not None and output is not None:
         write_ready(name, output)
-        print(f"checkpoint written to {output}")
+        say(f"checkpoint written to {output}")
         return
     rows = []
     for model in ready_models():

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .options import TrustRemoteCode
+from .printing import say
 
 
 def release(
@@ -20,5 +21,5 @@ def release(
     from ..publishing.release import release as run_release
 
     for name, files in run_release(runs, output, namespace, trust_remote_code).items():
-        print(f"{output / name}: {len(files)} files, {sum(files.values()):,} bytes")
-    print(f"check with: cd {output} && sha256sum --check {SUMS}")
+        say(f"{output / name}: {len(files)} files, {sum(files.values()):,} bytes")
+    say(f"check with: cd {output} && sha256sum --check {SUMS}")

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion summarize`."""
 
+import hashlib
+import json
+import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .options import AsJson, checked
-from .printing import print_json, print_table, visible
+from .printing import print_json, print_table, say
 
 
 if TYPE_CHECKING:
@@ -25,7 +29,10 @@ def summarize(
             help="Run folder, Hub id or ready model: predicts a file of texts; its errors on validation rows correct the shares."
         ),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Column of the groups: product, speaker, conversation.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the groups: product, speaker. Repeatable: their values together are the group."),
+    ] = None,
     time: Annotated[str | None, typer.Option(help="Column of the times, in ISO 8601 unless --time-format.")] = None,
     every: Annotated[
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
@@ -46,10 +53,17 @@ def summarize(
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
     texts: Annotated[int, typer.Option(min=0, help="Typical texts of each group and label; 0: none.")] = 3,
     prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
-    encoding: Annotated[str | None, typer.Option(help="Encoding of a file of texts; default: UTF-8.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"], typer.Option(help="Rows without a text or with a time that cannot be read.")
     ] = "error",
+    escape_formulas: Annotated[
+        bool,
+        typer.Option("--escape-formulas", help="Put an apostrophe before cells of the CSV that look like formulas."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """
@@ -57,68 +71,109 @@ def summarize(
     test, typical texts, and drift against a reference.
     """
     from ..io.extras import require
-    from ..io.files import write_json, write_text
-    from ..io.paths import refuse_existing
-    from ..reports.summarize import has_predictions
     from ..reports.summarize import summarize as run
+    from ..reports.summary_rows import has_predictions
 
     if model is not None:
         checked(model)
-    page, table, values = beside = [(output or Path("page")).with_suffix(kind) for kind in (".html", ".csv", ".json")]
+    given = [Path(source).resolve() for source in (file, reference) if source is not None]
+    beside: list[Path] = []
     if output is not None:
         if output.suffix != ".html":
             raise typer.BadParameter(f"--output names a page, NAME.html, got {output}.")
         require("matplotlib", "the page of a summary", "plots")
-        read = [Path(source).resolve() for source in (file, reference) if source is not None]
-        if taken := [path for path in beside if path.resolve() in read]:
-            raise typer.BadParameter(
-                f"beside the page {page}, {table.name} and {values.name} are written, and {taken[0]} is read: give the page another name, such as "
-                f"{page.with_stem(page.stem + '_page')}."
-            )
-        for path in beside * (not overwrite):
-            refuse_existing(path, "--overwrite")
+        beside = [output.with_suffix(kind) for kind in (".html", ".csv", ".json")]
+        _check_free(beside, output, given, overwrite)
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
+    saved: dict[str, Any] = {"encoding": encoding, "separator": separator}
+    predicted: dict[Path, Path] = {}  # where predictions lie, and what they become with the page
     with tempfile.TemporaryDirectory() as place:
         sources: list[str | None] = []
-        needed = [name for name in (by, time) if name is not None]  # else a long prediction would be in vain
+        needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
-            if source is not None and not has_predictions(source, prefix, encoding, columns):
+            if source is not None and not has_predictions(source, prefix, columns, **saved):
                 if model is None:
                     raise ValueError(
-                        f"{source} has no predictions: name the model that predicts its texts, --model goemotions."
+                        f"{source} has no predictions: name the model that predicts its texts, --model goemotions, or the separator of "
+                        "a CSV that has some (--separator)."
                     )
-                # beside the page, so that an interrupted prediction goes on
-                kept = Path(place) / f"{name}.parquet" if output is None else output.with_suffix(f".{name}.parquet")
-                _predict(model, source, kept, overwrite=overwrite, encoding=encoding, **options)
-                beside, source = [*beside, kept], str(kept)
+                if output is None:
+                    source = str(_predict(model, source, Path(place) / name, **saved, **options))
+                else:
+                    kept = output.with_suffix(f".{name}.parquet")
+                    _check_free([kept], output, given, overwrite)
+                    # beside the page, so that an interrupted prediction goes on
+                    part = _predict(model, source, output.with_name(f".partial-{kept.stem}"), **saved, **options)
+                    predicted[part], source = kept, str(part)
             sources.append(source)
-        summary = run(sources[0], model, by, time, every, label, sources[1], texts, time_format=time_format, **options)
+        groups = tuple(dict.fromkeys(by)) if by else None
+        options |= {**saved, "time_format": time_format}
+        summary = run(sources[0], model, groups, time, every, label, sources[1], texts, **options)
     if output is not None:
-        write_text(table, summary.to_frame().to_csv(index=False, lineterminator="\r\n"))
-        write_json(values, summary.to_dict())
-        write_text(page, summary.to_html())
+        _write(summary, beside, predicted, escape_formulas)
     if as_json:
         print_json(summary.to_dict())
         return
     if output is not None:
-        print(f"{summary.rows} texts: {', '.join(map(str, beside))}")
+        say(f"{summary.rows} texts: {', '.join(map(str, [*beside, *predicted.values()]))}")
     else:
         _show(summary)
     for note in summary.notes:
-        print(f"note: {visible(note)}")
+        say(f"note: {note}")
 
 
-def _predict(model: str, source: str, output: Path, **options: Any) -> None:
-    """Predict a file of texts, into wide columns where the model has them."""
+def _check_free(paths: list[Path], page: Path, read: list[Path], overwrite: bool) -> None:
+    """An error if one of these files is read, or must not be replaced."""
+    from ..io.paths import refuse_existing
+
+    for path in paths:
+        if path.resolve() in read:
+            raise typer.BadParameter(
+                f"{path} is read, and would be written beside the page {page}: give the page another name, such as "
+                f"{page.with_stem(page.stem + '_page')}."
+            )
+        if path.is_dir() or not overwrite:
+            refuse_existing(path, "--overwrite" if not path.is_dir() else "move the folder")
+
+
+def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
+    """
+    Predict a file of texts, into wide columns where the model has them; the file with the predictions. Its name, which begins as `output`,
+    tells its source, model and options: what an interrupted command has predicted serves the next one.
+    """
     from ..inference import load_predictor
+    from ..io.paths import as_path, filesystem
     from ..runtime.ready import for_prediction
     from ..serving.bulk import predict_file
+    from ..serving.fingerprint import fingerprint
     from .printing import quiet
 
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
     layout: Any = "wide" if hasattr(predictor, "wide_labels") else "joined"
-    predict_file(predictor, source, output, layout=layout, as_texts=True, **options)
+    files, inner = filesystem(as_path(source))
+    job = [files.ukey(inner), fingerprint(predictor), options]
+    key = hashlib.sha256(json.dumps(job).encode()).hexdigest()[:16]
+    output = output.with_name(f"{output.name}-{key}.parquet")
+    if not output.exists() or Path(f"{output}.parts").exists():
+        predict_file(predictor, source, output, layout=layout, as_texts=True, **options)
+    return output
+
+
+def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path], escaped: bool) -> None:
+    """Write page, CSV and JSON, and give the predictions their name, once all are made: none of them is there without the others."""
+    from ..io.files import as_text, replacing, write_csv, write_json, write_text
+
+    def cell(value: Any) -> Any:
+        return as_text(value) if escaped and isinstance(value, str) else "" if value != value else value
+
+    with ExitStack() as made:
+        page, table, values = (made.enter_context(replacing(path)) for path in outputs)
+        write_csv(table, list(summary.shares[0]), [map(cell, one.values()) for one in summary.shares])
+        write_json(values, summary.to_dict())
+        write_text(page, summary.to_html())
+        for part, kept in predicted.items():
+            os.replace(part, kept)
 
 
 def _show(summary: "Summary") -> None:
@@ -144,8 +199,6 @@ def _show(summary: "Summary") -> None:
         print("The most complained about come first.")
     for one in summary.clear[:8]:
         size = f"{summary.shown(one['difference'], '+')} against {one['second']}"
-        print(
-            visible(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
-        )
+        say(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
     if summary.differences:
-        print(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))
+        say(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))

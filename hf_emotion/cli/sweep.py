@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .options import DataDir, Recipe
-from .printing import print_table, quiet
+from .printing import print_table, quiet, say
 
 
 def sweep(
@@ -51,4 +51,4 @@ def sweep(
         for trial in order
     ]
     print_table(["trial", "state", f"validation {result['metric']}", *order[0]["values"], "seconds"], rows)
-    print(f"\nbest recipe: {output / BEST}\nits run: {result['folder']}\nplot: {output / PLOT}")
+    say(f"\nbest recipe: {output / BEST}\nits run: {result['folder']}\nplot: {output / PLOT}")

@@ -10,7 +10,7 @@ import typer
 
 from ..runtime.names import check_local
 from .options import AllFigures, BaseModel, DataDir, Recipe, TrainFraction
-from .printing import print_report, quiet
+from .printing import print_report, quiet, say
 
 
 def train(
@@ -51,4 +51,4 @@ def train(
     report = run(checked, output, data_dir=data_dir, resume=resume)
     if int(os.environ.get("RANK", "0")) == 0:  # with several processes, only the first one prints
         print_report(report, all_figures)
-        print(f"\nrun folder: {output}")
+        say(f"\nrun folder: {output}")

@@ -127,7 +127,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """Write a CSV for spreadsheets; the byte order mark tells them that it is UTF-8, as emojis need."""
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file)  # its "\r\n" makes it quote a lone carriage return, too

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in messages: what somebody meant who mistyped one, and lists of them."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
+
+
+def visible(text: str) -> str:
+    """The text with its control characters written out, but for line ends and tabs: a terminal would obey them."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:

@@ -59,6 +59,7 @@ def export_web(
     dataset: str | None = None,
     data_dir: str | Path | None = None,
     options: dict[str, Any] | None = None,
+    escape_formulas: bool = False,
 ) -> Exported:
     """
     Write a folder with a page that answers in the browser, for emotions of texts and for aspects. `emotion.js` there is for other pages.
@@ -72,6 +73,7 @@ def export_web(
         vendor: the `node_modules` folder to copy onnxruntime-web and @huggingface/tokenizers from; default: the page loads them from a CDN. With
             them the folder `file` holds all content once more, for a page opened from a disk (file://).
         texts: what to compare on. Default: the first 2,000 texts of the validation part of `dataset`, else packaged texts.
+        escape_formulas: in the CSV that the page gives, write an apostrophe before each cell that a spreadsheet would take for a formula.
 
     Raises:
         ModuleNotFoundError: the extra `onnx` is not installed.
@@ -103,6 +105,7 @@ def export_web(
             "examples": list(exporter.examples),
             "storage": storage,
             "agreement": agreement,
+            "escape_formulas": escape_formulas,
         }
         facts["files"] = {role: _entry(*file) for role, file in files.items()}
         facts["runtimes"] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from ..io.files import write_text
+from ..io.names import visible
 from ..io.version import __version__
 from ..recipes import Recipe
 from ..run_report import RunReport, SeedRun
@@ -40,7 +41,7 @@ def write_card(folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -
     ]
     for title, paragraphs in {**card.sections, "Citation": [*paper, software]}.items():
         blocks += [f"## {title}", *paragraphs]
-    write_text(folder / "README.md", "\n\n".join(blocks) + "\n")
+    write_text(folder / "README.md", visible("\n\n".join(blocks)) + "\n")
 
 
 def renew_section(folder: Path, title: str, paragraphs: Sequence[str], before: str) -> None:

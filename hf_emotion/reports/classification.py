@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from sklearn.metrics import classification_report
 
 from ..io.files import replacing, write_text
+from ..io.names import visible
 
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def write_reports(
         thresholds: C, for multi-label data: a label is predicted where its probability is greater than its threshold.
     """
     gold, probabilities = np.asarray(gold), np.asarray(probabilities)
-    names = [" ".join(name.split()) for name in label_names]  # a line break would break the columns
+    names = [" ".join(visible(name).split()) for name in label_names]  # a line break would break the columns
     labelled = gold >= 0 if gold.ndim == 1 else np.ones(len(gold), dtype=bool)
     rows = len(gold)
     gold, probabilities = gold[labelled].astype(np.int64), probabilities[labelled]

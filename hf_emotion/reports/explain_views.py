@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..io.files import write_json, write_text
+from ..io.names import visible
 from ..runtime.attribution import Explanation, HeatMap
 from .html_report import render
 
@@ -43,8 +44,8 @@ def _subtitle(heat: HeatMap) -> str:
 def print_explanation(explanation: Explanation, console: Console) -> None:
     """Print each row as its words, with its value after each word; the background shows the value, too."""
     for heat in explanation.maps:
-        console.print(Text(heat.title, style="bold"))
-        console.print(Text(_subtitle(heat)))
+        console.print(Text(visible(heat.title), style="bold"))
+        console.print(Text(visible(_subtitle(heat))))
         number = _number(heat)
         table = Table(show_header=False, pad_edge=False, show_lines=True)
         table.add_column(ratio=1, overflow="fold")
@@ -52,13 +53,13 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         for row in range(len(heat.rows)):
             words = Text()
             for word, value in zip(heat.columns, heat.values[row], strict=True):
-                words.append(word, style=_background(value / heat.largest))
+                words.append(visible(word), style=_background(value / heat.largest))
                 # no blank, so that no line breaks between word and value
                 words.append(f":{number(value)}  ", style="dim")
-            table.add_row(Text(_row_name(heat, row)), words)
+            table.add_row(Text(visible(_row_name(heat, row))), words)
         console.print(table)
     for note in explanation.notes:
-        console.print(Text(f"- {note}"))
+        console.print(Text(visible(f"- {note}")))
     console.print(Text(f"{explanation.method}, {explanation.seconds:.2f} s"))
 
 

@@ -2,7 +2,6 @@
 """From predictions to shares of labels (means of values), per group and over time, corrected for the model's errors, with 95 % intervals."""
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,31 +11,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..data.files import ENCODING, all_rows, columns_of, find_separator, format_of
 from ..io.files import finite_or_none
 from ..io.names import did_you_mean
-from ..io.paths import as_path, check_file, open_file, shown
 from ..metrics.quantification import Observed, ValidationCounts, estimates, interval
 from ..run_report import RunReport
-from ..runtime.batching import as_texts
 from ..runtime.names import METRICS
-from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready, ready_models
-from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
+from .summary_rows import PERIODS, Rows, name_of, read_rows
 
 
 if TYPE_CHECKING:
     import pandas
 
 MOST_CELLS = 2_000  # groups and periods
-MOST_TERMS = 50
-PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 FEW = 30  # texts of a group or period
 WORD = re.compile(r"[^\W\d_]{3,}")
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
-TERMS, TRUNCATED, LANGUAGE = PLACES[0], UNREAD[0], UNREAD[2]
 NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 
 
@@ -158,7 +150,7 @@ class Summary:
 def summarize(
     data: Any,
     model: Any = None,
-    by: str | Sequence[Any] | None = None,
+    by: str | tuple[str, ...] | Sequence[Any] | None = None,
     time: str | Sequence[Any] | None = None,
     every: Every = "week",
     labels: Sequence[str] | None = None,
@@ -168,6 +160,8 @@ def summarize(
     time_format: str | None = None,
     prefix: str = "",
     on_bad_rows: Literal["error", "skip"] = "error",
+    encoding: str | None = None,
+    separator: str | None = None,
 ) -> Summary:
     """
     Shares of labels among texts, per group and period, with 95 % intervals; of a regression the means of its values.
@@ -177,8 +171,8 @@ def summarize(
             by the model; a file of texts by `hf-emotion summarize`, or with `predict_file` first.
         model: a run folder, a ready model, a Hub id or a predictor: whose errors on validation rows correct the shares; or the errors on labelled
             rows of your own, `metrics.ValidationCounts.of(...)`. None: plain shares.
-        by: the column of the groups, or one value for each row.
-        time: the column of the times, or one value for each row.
+        by: the column of the groups, a tuple of columns whose values together are the group, or a list of one value for each row.
+        time: the column of the times, or one value for each row. A time belongs to the date that it names, whatever its offset.
         every: the period of time that is one row of the result.
         labels: those to show; default: all. Of aspects and terms also a sentiment for all of them: "negative".
         reference: data of the same form, to find drift.
@@ -187,44 +181,20 @@ def summarize(
         time_format: of times, as in `strptime`; default: ISO 8601.
         prefix: before the names of the prediction's columns.
         on_bad_rows: "skip" leaves out rows whose time cannot be read.
+        encoding: of text files that were saved again, such as "cp1252"; default: UTF-8.
+        separator: of CSV files; default: what separates the header.
 
     Raises:
-        ValueError: times that cannot be read, no such column, no predictions, labels of another model.
+        ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model.
     """
     if every not in PERIODS:
         raise ValueError(f"`every` must be one of {sorted(PERIODS)}, got {every!r}.")
-
-    def read(source: Any, by: Any, time: Any) -> _Rows:
-        strings = [name for name in (by, time, text_column, prefix + LABELS) if isinstance(name, str)]
-        frame = _table(source, strings)
-        usual = ("text", "utterance") if text_column is None else (text_column,)
-        if text_column is not None:
-            _check_column(list(frame), text_column)
-        texts = next((frame[name] for name in usual if name in frame), None)
-        rows = _predictions(frame, prefix, texts, model)
-        groups, periods = (_keys(frame, asked) for asked in (by, time))
-        if by is not None:
-            groups = groups.astype(str).where(groups.notna() & (groups != ""), "(none)")
-        if time is not None:
-            periods = _periods(periods, every, time_format, on_bad_rows)
-        whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + LANGUAGE))
-        about = whole.loc[rows.chosen.index].dropna(subset=["period"])
-        if about.empty:
-            raise ValueError("there is no row with a prediction: nothing is summarized.")
-        if prefix + TERMS in frame:  # rows of one text; files that were joined repeat the numbers
-            keys = [frame[prefix + ROW], *(whole[name] for name in whole)]
-            first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
-            chosen = rows.chosen.loc[about.index].groupby(first[about.index]).any()
-            skipped = list(frame[prefix + ROW][sorted(set(first) - set(chosen.index))])
-            return _Rows(chosen, None, about=about.loc[chosen.index], skipped=skipped)
-        scores = None if rows.scores is None else rows.scores.loc[about.index]
-        skipped = list(frame.index.difference(about.index) + 1)
-        return _Rows(rows.chosen.loc[about.index], scores, rows.values, about, skipped)
-
     from scipy.stats import fisher_exact, norm
 
-    rows, past = read(data, by, time), None if reference is None else read(reference, None, None)
-    by, time = (asked if isinstance(asked, str | None) else name for name, asked in (("group", by), ("time", time)))
+    options = (every, text_column, time_format, prefix, on_bad_rows, encoding, separator)
+    rows = read_rows(data, model, by, time, *options)
+    past = None if reference is None else read_rows(reference, model, None, None, *options)
+    by, time = name_of(by), time if isinstance(time, str | None) else "time"
     notes: list[str] = []
     methods, counts = _methods(rows, model, notes)
     method, names = methods[-1], list(rows.chosen)
@@ -329,19 +299,6 @@ def summarize(
     return found
 
 
-def has_predictions(
-    path: str | Path, prefix: str = "", encoding: str | None = None, needed: Sequence[str] = ()
-) -> bool:
-    """Whether `predict` wrote this file; ValueError if it lacks a needed column."""
-    path = as_path(path)
-    check_file(path)
-    columns = columns_of(path, find_separator(path, needed, encoding=encoding), encoding)
-    columns = columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), [])
-    for name in needed:
-        _check_column(columns, name)
-    return _written(columns, prefix) != ""
-
-
 def validation_counts(model: Any) -> ValidationCounts | None:
     """A model's errors on its validation rows, from its metrics.json; None if it keeps none."""
     if model is None or isinstance(model, ValidationCounts):
@@ -367,182 +324,7 @@ def validation_counts(model: Any) -> ValidationCounts | None:
     return None if counts is None else ValidationCounts.from_dict(counts)
 
 
-def _table(data: Any, strings: list[str]) -> "pandas.DataFrame":
-    """The rows; the columns `strings` of a CSV hold text, even if it looks like numbers."""
-    import pandas
-
-    if isinstance(data, pandas.DataFrame):
-        return data.reset_index(drop=True)
-    if not isinstance(data, str | Path):
-        return pandas.DataFrame({"text": pandas.Series(list(data), dtype=object)})
-    path = as_path(data)
-    check_file(path)
-    if format_of(path) == "parquet":
-        with open_file(path) as file:
-            return pandas.read_parquet(file).reset_index(drop=True)
-    if format_of(path) != "csv":
-        return pandas.DataFrame([row for _, row in all_rows(path)])
-    try:  # Only an empty cell is missing: "None" is a label.
-        with open_file(path, "r", encoding=ENCODING, newline="") as file:
-            kinds = dict.fromkeys(strings, str)
-            return pandas.read_csv(
-                file, sep=find_separator(path, []), keep_default_na=False, na_values=[""], dtype=kinds
-            )
-    except (pandas.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from error
-
-
-def _check_column(columns: Sequence[Any], name: str) -> None:
-    """ValueError if there is no such column."""
-    if name not in columns:
-        raise ValueError(f"no column {name!r}; the columns are {_own(columns)}.")
-
-
-def _keys(frame: "pandas.DataFrame", asked: str | Sequence[Any] | None) -> "pandas.Series":
-    """The values of a column, or the given ones."""
-    if isinstance(asked, str):
-        _check_column(list(frame), asked)
-        return frame[asked]
-    return frame.assign(key="" if asked is None else list(asked))["key"]
-
-
-def _own(columns: Sequence[Any]) -> list[str]:
-    """The columns that no prediction added, for messages."""
-    return [name for name in map(str, columns) if not re.search("(probability|decision|predicted)_", name)]
-
-
-def _written(columns: Sequence[Any], prefix: str) -> str:
-    """How the columns of predictions begin: `DECISION`, `LABELS` or `VALUE`; "" if there are none."""
-    for begin in (DECISION, LABELS, VALUE):
-        # a file may have a column `value_...` of its own
-        if any(str(name).startswith(prefix + begin) for name in columns) and (
-            begin != VALUE or prefix + TRUNCATED in columns
-        ):
-            return begin
-    return ""
-
-
-@dataclass
-class _Rows:
-    """
-    N rows with a prediction.
-
-    Attributes:
-        chosen: (N, C) bool, a column for each label.
-        scores: (N, C) float64; None where only the chosen labels are known.
-        values: whether the scores are values of a regression.
-        about: (N, 4) "group", "period", "text", "language" (of texts that the model does not read).
-        skipped: the numbers of the other rows, from 1.
-    """
-
-    chosen: "pandas.DataFrame"
-    scores: "pandas.DataFrame | None"
-    values: bool = False
-    about: Any = None
-    skipped: Sequence[int] = ()
-
-
-def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series | None", model: Any) -> _Rows:
-    """The predictions in a frame, or those of the model for its texts; without the rows that have none."""
-    import pandas
-
-    def part(begin: str) -> "pandas.DataFrame":
-        begin = prefix + begin
-        names = [name for name in map(str, frame) if name.startswith(begin)]
-        return frame[names].rename(columns=lambda name: name.removeprefix(begin))
-
-    written = _written(list(frame), prefix)
-    if written == LABELS:
-        return _joined(frame, prefix)
-    if written:
-        return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
-    if texts is None or not hasattr(model, "scored_items") or model.task.file_columns.grouped:
-        raise ValueError(
-            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
-            "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
-        )
-    texts = texts[texts.map(text_processing.is_readable).astype(bool)]
-    _, unread, found = model.scored_items(as_texts(texts.tolist()))
-    model.warn_unread(unread.counts)
-    scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
-    return _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
-
-
-def _values(scores: "pandas.DataFrame") -> _Rows:
-    scores = scores.astype(float).dropna()
-    return _Rows(scores.notna(), scores, values=True)
-
-
-def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> _Rows:
-    import pandas
-
-    words = decisions.apply(
-        lambda own: own if own.dtype == bool else own.where(own.notna(), "").astype(str).str.lower()
-    )
-    words = words[~words.isin(["", "nan"]).all(axis=1)]
-    if set(pandas.unique(words.to_numpy().ravel())) <= {True, False, "true", "false"}:
-        known = set(words) <= set(scores)  # somebody may have left these columns out
-        return _Rows(words.isin([True, "true"]), scores.loc[words.index, list(words)].astype(float) if known else None)
-    pairs = pandas.get_dummies(words, prefix_sep="/", dtype=bool)  # of aspects: a label for each aspect and sentiment
-    return _Rows(pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None)
-
-
-def _joined(frame: "pandas.DataFrame", prefix: str) -> _Rows:
-    import pandas
-
-    def joined(cell: Any) -> str:
-        if cell is None or isinstance(cell, str | float):  # NaN
-            return cell if isinstance(cell, str) else ""
-        if any(not isinstance(label, str) for label in cell):
-            raise ValueError("the rows hold whole dialogues: predict a file with one row for each turn.")
-        return "|".join(cell)
-
-    if prefix + TRUNCATED in frame:  # it is empty in rows without a prediction
-        frame = frame[~frame[prefix + TRUNCATED].astype(str).str.lower().fillna("").isin(["", "nan", "none"])]
-    cells = frame[prefix + LABELS].map(joined)
-    if prefix + TRUNCATED not in frame:
-        cells = cells[cells != ""]
-    separator = "|"
-    if prefix + TERMS in frame:  # a row for each term, or for a text without a term
-        _check_column(list(frame), prefix + ROW)
-        separator = "\0"
-        cells = (frame[prefix + TERMS].map(joined).str.lower() + "/" + cells).where(cells != "", "")
-        once = cells[(cells != "") & ~frame[[prefix + ROW]].assign(pair=cells).duplicated()]
-        cells = cells.where(cells.isin(once.value_counts().index[:MOST_TERMS]), "")
-    codes, distinct = pandas.factorize(cells)
-    if len(distinct) == 1 < len(cells) and "|" in distinct[0]:
-        raise ValueError(
-            "all rows have the same labels (values of a regression, or all labels by `top_k`): predict with --columns wide."
-        )
-    table = pandas.Series(distinct, dtype=object).str.get_dummies(separator).astype(bool)
-    table = table.drop(columns=["", text_processing.ABSTAINED], errors="ignore")
-    if prefix + TERMS in frame and prefix + SCORES in frame:  # of equally frequent ones the surer come first
-        sure = pandas.to_numeric(frame[prefix + SCORES].explode(), errors="coerce").groupby(cells).mean()
-        table = table[sorted(table, key=lambda pair: -sure[pair])]
-    chosen, scores = table.iloc[codes].set_axis(cells.index), None
-    if prefix + ALL_SCORES in frame:
-        objects = [json.loads(cell) if isinstance(cell, str) else cell for cell in frame[prefix + ALL_SCORES]]
-        scores = pandas.DataFrame(objects, cells.index, dtype=float)
-        chosen = chosen.reindex(columns=scores.columns, fill_value=False)
-    return _Rows(chosen, scores)
-
-
-def _periods(values: "pandas.Series", every: str, time_format: str | None, on_bad_rows: str) -> "pandas.Series":
-    """The first day (hour) of the period of each time; missing for a time that cannot be read, where that is allowed."""
-    import pandas
-
-    times = pandas.to_datetime(values.astype(str), format=time_format or "ISO8601", errors="coerce", utc=True)
-    if (bad := times.isna()).any() and on_bad_rows == "error":
-        first = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"{int(bad.sum())} of {len(values)} times cannot be read, first in row {first + 1}: {values.iloc[first]!r}. Write 2026-11-27 or "
-            "2026-11-27T15:30, name the form (--time-format %d/%m/%Y), or leave such rows out (--on-bad-rows skip)."
-        )
-    starts = times.dt.tz_localize(None).dt.to_period(PERIODS[every]).dt.start_time
-    return starts.dt.strftime("%Y-%m-%d %H:00" if every == "hour" else "%Y-%m-%d")
-
-
-def _methods(rows: _Rows, model: Any, notes: list[str]) -> tuple[list[str], ValidationCounts | None]:
+def _methods(rows: Rows, model: Any, notes: list[str]) -> tuple[list[str], ValidationCounts | None]:
     """The methods that these rows allow, the last is the one to show, and the model's errors, whose labels the rows get in their order."""
     if rows.values:
         return ["mean"], None
@@ -580,7 +362,7 @@ def _methods(rows: _Rows, model: Any, notes: list[str]) -> tuple[list[str], Vali
 
 
 def _typical(
-    rows: _Rows, differences: list[dict[str, Any]], groups: list[str], wanted: list[str], texts: int
+    rows: Rows, differences: list[dict[str, Any]], groups: list[str], wanted: list[str], texts: int
 ) -> dict[str, dict[str, list[str]]]:
     """The surest texts of the three labels that are most over-represented in a group, else of its three most frequent ones."""
     weight: dict[Any, float] = rows.chosen.groupby(rows.about["group"]).sum().stack().to_dict()
@@ -606,7 +388,7 @@ def _typical(
     return {group: of_labels for group, of_labels in found.items() if of_labels}
 
 
-def _drift(rows: _Rows, past: _Rows) -> dict[str, Any]:
+def _drift(rows: Rows, past: Rows) -> dict[str, Any]:
     """
     The population stability index Σ (a − b) ln(a / b) over the reference's tenths of a label's probability, or over chosen or not, with half a row
     more in each bin (Siddiqi, 2006, "Credit Risk Scorecards": below 0.1 stable, above 0.25 a large change); and the words with the largest z of

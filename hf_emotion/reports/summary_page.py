@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a summary, with plots as inline SVG (extra `plots`) that are read on light and dark pages, on a desk and on a phone."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LARGE_DRIFT = 0.25  # of the population stability index
 INK = "#010203"  # becomes the colour of the page's text
+TAG = re.compile("<[^>]+>")
 COLOURS = ("#2f86cf", "#d9782d", "#3d9970", "#a05fb4")
 DASHES = ("-", "--", "-.", ":")
 PANELS, GROUPS_DRAWN, ROWS_SHOWN = 9, 14, 150
@@ -83,8 +85,11 @@ def _svg(name: str, draw: Any, height: float, width: float = 3.9) -> Markup:
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())
         text = to_svg(figure)
-    # Safe: matplotlib escapes what it writes. A page scales it by its `viewBox`.
-    text = text[text.index("<svg") + 4 :].replace(INK, "currentColor").replace("'sans-serif'", "system-ui, sans-serif")
+    # Safe: matplotlib escapes what it writes. A page scales it by its `viewBox`. Names stand between tags, and stay as they are.
+    text = TAG.sub(
+        lambda tag: tag[0].replace(INK, "currentColor").replace("'sans-serif'", "system-ui, sans-serif"), text
+    )
+    text = text[text.index("<svg") + 4 :]
     return Markup('<svg role="img" aria-label="{}"').format(name) + Markup(text)
 
 

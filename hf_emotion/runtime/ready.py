@@ -186,7 +186,11 @@ def _place(model: ReadyModel, kind: str) -> Path:
 
 
 def _cached(folder: Path, write: Callable[[Path], None]) -> str:
-    """This folder of the cache, written anew if a file no longer has its SHA-256."""
+    """This folder of the cache, written anew if a file no longer has its SHA-256. No link leads to it: others could write where that leads."""
+    for place in (folder, folder.parent):
+        if place != cache_folder() and place.is_symlink():
+            logger.warning("%s is a link, which is not followed: it is removed", place)
+            place.unlink()
     if folder.is_dir():
         if _is_whole(folder):
             return str(folder)
@@ -211,7 +215,10 @@ def _cached(folder: Path, write: Callable[[Path], None]) -> str:
 def _is_whole(folder: Path) -> bool:
     try:
         sums = json.loads((folder / SUMS).read_text(encoding="utf-8"))
-        return all(sha256_of(folder / name) == expected for name, expected in sums.items())
+        files = {path.name: path for path in folder.iterdir() if path.name != SUMS and not path.name.startswith(".")}
+        if not sums or sums.keys() != files.keys() or any(path.is_symlink() for path in files.values()):
+            return False
+        return all(sha256_of(files[name]) == expected for name, expected in sums.items())
     except (OSError, ValueError, AttributeError):
         return False
 

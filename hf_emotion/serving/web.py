@@ -205,6 +205,8 @@ class Connection(H11Protocol):
     """A connection that gives its place to another one where there are too many."""
 
     MORE = 8  # connections over the limit, which may ask whether the process lives
+    PROBE = 0.05  # seconds
+    sends_no_more = False
 
     def connection_made(self, transport: Any) -> None:
         self.idle_since = time.monotonic()
@@ -227,7 +229,28 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.idle_since = time.monotonic()
-        super().on_response_complete()
+        super().on_response_complete()  # which begins with the next request, if it is there
+        if self.sends_no_more and self.idle:
+            self.transport.close()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Whether the connection stays open: a client may close its side once its requests are sent, and still read the answer."""
+        if self.idle or self.cycle.more_body:
+            return None
+        self.sends_no_more = True
+        self.loop.call_later(self.PROBE, self._probe, self.cycle, True)
+        return True
+
+    def _probe(self, cycle: Any, first: bool) -> None:
+        """Find out whether a client that sends no more still reads. The system of one that has gone answers what is sent with a reset."""
+        if cycle.response_started or cycle.disconnected or self.transport.is_closing():
+            return
+        if first and cycle.scope["http_version"] == "1.1":  # others know no interim answers
+            self.transport.write(self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+        elif self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+            return
+        self.loop.call_later(self.PROBE, self._probe, cycle, False)
 
     def send_400_response(self, msg: str) -> None:
         content = bytes(problem(400, f"no valid HTTP request: {sys.exception() or msg}").body)

@@ -12,6 +12,7 @@ from typing import Any
 
 import hf_emotion.modeling
 
+from ..io.names import visible
 from ..recipes import SCRATCH, Recipe
 from ..run_report import RunReport, SeedRun
 from ..runtime.base_models import hub_id
@@ -83,8 +84,8 @@ def named_terms(licence: str | None, terms: str | None) -> str:
 
 
 def plain(name: str) -> str:
-    """A name from a corpus or a recipe, escaped for a card: no HTML, no new column or line."""
-    return " ".join(html.escape(name, quote=False).replace("|", "\\|").split())
+    """A name from a corpus or a recipe, escaped for a card: no HTML, no new column or line, nothing that a terminal obeys."""
+    return " ".join(html.escape(visible(name), quote=False).replace("|", "\\|").split())
 
 
 def inline(values: dict[str, Any]) -> str:

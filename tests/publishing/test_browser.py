@@ -156,7 +156,10 @@ def test_what_a_page_from_a_disk_reads_comes_with_the_packages(folders, tmp_path
     monkeypatch.setattr(browser_module, "_vendored", lambda modules: vendored)
     output, texts = tmp_path / "page", write_texts(tmp_path)
     with torch_threads(1):
-        printed = invoke("export", folders["text"], "--web", output, "--vendor", tmp_path, "--texts", texts)
+        printed = invoke(
+            "export", folders["text"], "--web", output, "--vendor", tmp_path, "--texts", texts, "--escape-formulas"
+        )
+    assert json.loads((output / FACTS).read_text())["escape_formulas"] is True
     assert f"open {output / 'index.html'}" in printed and "file/: " in printed and "http.server" not in printed
     for name in ("model.onnx.gz", "tokenizer.json", FACTS, "vendor/a.js.gz"):
         script = (output / "file" / f"{name}.js").read_text()
@@ -299,8 +302,12 @@ def test_again_without_a_network(page, serve, visit):
     assert predict(seen.tab, [TEXT])
 
 
-def test_a_column_of_texts(page, serve, visit):
-    tab = ready(visit, serve(page("text")), viewport={"width": 390, "height": 800}).tab
+@pytest.mark.parametrize("escaped", [False, True])
+def test_a_column_of_texts(page, serve, visit, tmp_path, escaped):
+    folder = shutil.copytree(page("text"), tmp_path / "page")
+    facts = json.loads((folder / FACTS).read_text())
+    (folder / FACTS).write_text(json.dumps(facts | {"escape_formulas": escaped}))
+    tab = ready(visit, serve(folder), viewport={"width": 390, "height": 800}).tab
     tab.locator("#lines").check()
     tab.locator("#text").fill(f'{TEXT}\n\n=1, "rain"\n')
     tab.locator("#ask").click()
@@ -309,7 +316,8 @@ def test_a_column_of_texts(page, serve, visit):
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Download CSV").click()
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 4 and lines[2].startswith(",,,") and lines[3].startswith('"=1, ""rain"""')
+    assert len(lines) == 4 and lines[2].startswith(",,,")
+    assert lines[3].startswith('"\'=1, ""rain"""' if escaped else '"=1, ""rain"""')
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     tab.locator("#answers tbody button").first.click()
     tab.locator("#answer").wait_for()

@@ -378,8 +378,8 @@ def test_damaged_files_of_a_run(run, tmp_path, name):
 
 
 def test_names_in_a_card_are_text(tmp_path):
-    hostile = "<script>alert(1)</script>|x\n# y"
-    assert plain(hostile) == "&lt;script&gt;alert(1)&lt;/script&gt;\\|x # y"
+    hostile = "<script>alert(1)</script>|x\n# y\x1b[2J"
+    assert plain(hostile) == "&lt;script&gt;alert(1)&lt;/script&gt;\\|x # y\\x1b[2J"
     assert plain("joy & fear 😂") == "joy &amp; fear 😂"
     scores = dict.fromkeys(("f1", "precision", "recall", "support"), 1)
     best = seed_run(thresholds={hostile: 0.5}, test={"tuned": {"per_label": {hostile: scores}}})
@@ -392,3 +392,4 @@ def test_names_in_a_card_are_text(tmp_path):
     card = (tmp_path / "README.md").read_text()
     body = card.split("\n---\n", 1)[1].replace(repr([hostile]), "")
     assert "<script" not in body and "&lt;script&gt;" in body and "\n# y" not in body
+    assert "\x1b" not in card

@@ -83,6 +83,50 @@ class TestShares:
         found = summarize(FRAME[["decision_joy", "decision_fear"]])
         assert {one["label"]: one["chosen"] for one in found.shares} == {"joy": 40, "fear": 50} and not found.typical
 
+    @pytest.mark.parametrize("both", [("WAHR", "FALSCH"), (1, 0), ("1.0", "0.0"), ("Oui", "Non"), (True, False)])
+    @pytest.mark.parametrize("kind", [object, "category"])
+    def test_decisions_as_others_write_them(self, counts, both, kind):
+        spelled = FRAME.astype({"decision_joy": object, "decision_fear": object})
+        spelled = spelled.replace({"decision_joy": dict(zip((True, False), both, strict=True))})
+        spelled["decision_fear"] = [both[not one] for one in FRAME.decision_fear]
+        spelled.loc[100] = None  # a row without a prediction
+        found = summarize(spelled.astype({"decision_joy": kind, "decision_fear": kind}), "model")
+        assert found.shares == summarize(FRAME, "model").shares and found.skipped == 1
+
+    def test_nullable_decisions(self, counts, tmp_path):
+        frame = FRAME.reindex(range(101)).convert_dtypes()
+        assert str(frame.decision_joy.dtype) == "boolean"
+        frame.to_parquet(tmp_path / "in.parquet")
+        for data in (frame, tmp_path / "in.parquet"):
+            assert summarize(data, "model").shares == summarize(FRAME, "model").shares
+
+    def test_labels_may_hold_separators(self, tmp_path):
+        lists = [["joy|mixed"], ["joy|mixed", "fear;x"], ["fear;x"], []]
+        joined(lists).to_parquet(tmp_path / "in.parquet")
+        joined(lists).to_json(tmp_path / "in.jsonl", orient="records", lines=True)
+        wide([0.9, 0.9, 0.1, 0.1], [0.1, 0.9, 0.9, 0.1], truncated=[False] * 4).rename(
+            columns=lambda name: name.replace("joy", "joy|mixed|more|yet").replace("fear", "fear;x;y;z")
+        ).to_csv(tmp_path / "in.csv", index=False)
+        for data in (joined(lists), *sorted(tmp_path.iterdir())):
+            found = {one["label"].partition("|more")[0].removesuffix(";y;z"): one for one in summarize(data).shares}
+            assert {name: one["chosen"] for name, one in found.items()} == {"joy|mixed": 2, "fear;x": 2}
+
+    def test_a_table_that_a_spreadsheet_saved_again(self, counts, tmp_path):
+        german = {True: "WAHR", False: "FALSCH"}
+        saved = FRAME.assign(größe="ä, ö; ü", truncated="FALSCH")
+        saved = saved.assign(**{name: saved[name].map(german) for name in ("decision_joy", "decision_fear")})
+        saved.to_csv(tmp_path / "in.csv", sep=";", decimal=",", encoding="cp1252", index=False)
+        expected = summarize(FRAME, "model", by=["ä, ö; ü"] * 100).shares
+        assert summarize(tmp_path / "in.csv", "model", by="größe", encoding="cp1252").shares == expected
+        FRAME.to_csv(tmp_path / "other.csv", sep="^", index=False)
+        arguments = ["summarize", tmp_path / "other.csv", "--separator", "^", "--model", "model", "--json"]
+        (tmp_path / "model").mkdir()
+        assert json.loads(invoke(*arguments))["shares"] == summarize(FRAME, "model").to_dict()["shares"]
+        done = CliRunner().invoke(app, [*map(str, arguments[:2])])
+        assert "--separator" in str(done.exception)
+        with pytest.raises(ValueError, match="'joy' is no number in row 2: 'x'"):
+            summarize(FRAME.astype({"probability_joy": object}).assign(probability_joy=["0.5", "x"] * 50))
+
     def test_terms_are_counted_with_their_sentiment(self):
         frame = joined(["positive", "negative", "positive", ""], predicted_terms=["Pizza", "pizza", "staff", ""])
         found = summarize(frame.assign(source_row=[1, 2, 2, 3], predicted_scores=[0.6, 0.7, 0.9, None]))
@@ -189,8 +233,62 @@ class TestGroupsAndTime:
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
         assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
-        with pytest.raises(ValueError, match="does not match length of index"):
-            summarize(FRAME, by=["x"])
+        with pytest.raises(ValueError, match="one value for each of the 100 rows, got 2; `by` takes several columns"):
+            summarize(FRAME, by=["who", "text"])
+
+    def test_columns_together_are_a_group(self, tmp_path):
+        shops, ways = ["a", "a", "b", "b", "a /", "a"], ["web", "phone", "web", None, "b", "/ b"]
+        frame = joined(["joy"] * 6, shop=shops, way=ways)
+        expected = dict.fromkeys(("a / web", "a / phone", "b / web", "b / (none)", '"a /" / b', 'a / "/ b"'), 1)
+        found = summarize(frame, by=("shop", "way"))
+        assert found.by == "shop / way" and {one["group"]: one["rows"] for one in found.shares} == expected
+        frame.to_csv(tmp_path / "in.csv", index=False)
+        arguments = ["summarize", tmp_path / "in.csv", "--by", "shop", "--by", "way", "--by", "shop"]
+        assert json.loads(invoke(*arguments, "--json"))["shares"] == found.to_dict()["shares"]
+
+    @pytest.mark.parametrize("form", ["jsonl", "parquet", "frame", "list"])
+    def test_numbers_of_19_digits_are_not_rounded(self, tmp_path, form):
+        ids = [1234567890123456788] * 4 + [1234567890123456789] * 4 + [None]
+        frame = joined([["joy"]] * 9, user=pd.array(ids, "Int64"))
+        path = tmp_path / f"in.{form}"
+        if form == "jsonl":
+            lines = [{"predicted_labels": ["joy"], "truncated": False, "user": one} for one in ids]
+            path.write_text("\n".join(map(json.dumps, lines)))
+        elif form == "parquet":
+            frame.astype({"user": object}).to_parquet(path)
+        data = frame if form in ("frame", "list") else path
+        found = summarize(data, by=ids if form == "list" else "user")
+        assert {one["group"]: one["rows"] for one in found.shares} == {str(ids[0]): 4, str(ids[4]): 4, "(none)": 1}
+
+    def test_numbers_that_lost_digits_are_no_groups(self, tmp_path):
+        frame = joined(["joy"] * 3, user=[1234567890123456788, 1234567890123456789, None], shop=[7, 8, None])
+        with pytest.raises(ValueError, match=r"'user' holds 1.2345678901234568e\+18: .* became equal"):
+            summarize(frame, by="user")
+        assert {one["group"] for one in summarize(frame, by="shop").shares} == {"7", "8", "(none)"}
+        frame.assign(user="1,23457E+18").to_csv(tmp_path / "excel.csv", index=False)
+        with pytest.raises(ValueError, match=r"'user' holds 1,23457E\+18"):
+            summarize(tmp_path / "excel.csv", by="user")
+
+    @pytest.mark.parametrize(
+        ("time", "form"),
+        [
+            ("2026-11-02T00:30:00+01:00", None),
+            ("2026-11-02 23:30-05", None),
+            ("20261102T003000.5+0100", None),
+            ("2026-11-02 23:30:00 UTC", None),
+            (pd.Timestamp("2026-11-02 00:30", tz="Asia/Tokyo"), None),
+            (20261102, None),
+            (20261102.0, None),
+            ("02.11.2026 00:30 +0100", "%d.%m.%Y %H:%M %z"),
+        ],
+    )
+    def test_a_time_belongs_to_the_date_that_it_names(self, time, form):
+        options = {"time": "day", "every": "day", "time_format": form, "on_bad_rows": "skip"}
+        found = summarize(joined(["joy"] * 2, day=[time, None]), **options)
+        assert [(one["period"], one["rows"]) for one in found.shares] == [("2026-11-02", 1)] and found.skipped == 1
+        for word in ("now", "today"):
+            with pytest.raises(ValueError, match=f"1 of 1 times cannot be read, first in row 1: '{word}'"):
+                summarize(joined(["joy"], day=word), time="day", time_format=form)
 
     def test_typical_texts_are_the_surest_ones(self):
         frame = wide([0.6, 0.95, 0.7, 0.1], [0.1] * 4, text=["one", "two", "three", "four"])
@@ -286,6 +384,28 @@ class TestPageAndCommand:
             assert "&lt;script&gt;alert" in page
             assert 'role="img"' in page
 
+    def test_nothing_from_the_data_reaches_the_terminal_or_a_spreadsheet(self, counts, tmp_path):
+        bell = "\x1b]0;owned\x07"
+        frame = FRAME.rename(columns=lambda name: name.replace("joy", f"joy{bell}"))
+        frame.assign(who=[f"=1{bell}"] * 50 + ["-2"] * 50).to_csv(tmp_path / "in.csv", index=False)
+        output = tmp_path / f"out{bell}.html"
+        arguments = ["summarize", tmp_path / "in.csv", "--by", "who"]
+        for more in ((), ("--output", output), ("--output", output, "--overwrite", "--escape-formulas")):
+            printed = invoke(*arguments, *more)
+            assert "\\x1b]0;owned\\x07" in printed and not {"\x1b", "\x07"} & set(printed)
+            if more:
+                groups = pd.read_csv(output.with_suffix(".csv"))["group"].astype(str)
+                assert set(groups) == {
+                    f"{quote}{one}" for one in (f"=1{bell}", "-2") for quote in ["'" * len(more[3:])]
+                }
+
+    def test_a_group_named_like_a_colour_keeps_its_name(self):
+        """The page replaces a colour of the drawings by that of its text."""
+        with drawn_pictures():
+            page = summarize(FRAME.replace({"who": {"a": "#010203", "b": "'sans-serif'"}}), by="who").to_html()
+        assert ">#010203</text>" in page and ">'sans-serif'</text>" in page
+        assert page.count("#010203") == Page(page).text.count("#010203") and "fill: currentColor" in page
+
     def test_writes_page_csv_and_json(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)
         arguments = ["summarize", str(tmp_path / "in.csv"), "--by", "who", "--output", str(tmp_path / "out.html")]
@@ -313,6 +433,32 @@ class TestPageAndCommand:
         source = write_jsonl(tmp_path / "in.jsonl", rows)
         found = json.loads(invoke("summarize", source, "--model", "goemotions", "--by", "shop", "--json"))
         assert {one["group"] for one in found["shares"]} == {"1", "A", "(none)"}
+
+    def test_all_files_are_there_or_none(self, counts, tmp_path, monkeypatch):
+        """A full disk while the page is drawn; what was predicted by then serves the same command."""
+        pd.DataFrame({"text": ["a"]}).to_csv(tmp_path / "in.csv", index=False)
+        calls = []
+
+        def predict_file(predictor, source, output, **options):
+            calls.append(source)
+            FRAME.to_parquet(output)
+
+        monkeypatch.setattr("hf_emotion.serving.bulk.predict_file", predict_file)
+        monkeypatch.setattr("hf_emotion.serving.fingerprint.fingerprint", str)
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda place: "a predictor")
+        drawn = module.Summary.to_html
+        monkeypatch.setattr(module.Summary, "to_html", lambda summary: (_ for _ in ()).throw(OSError(28, "full")))
+        (tmp_path / "model").mkdir()
+        arguments = ["summarize", tmp_path / "in.csv", "--model", tmp_path / "model", "-o", tmp_path / "out.html"]
+        done = CliRunner().invoke(app, [*map(str, arguments)])
+        assert done.exit_code == 1 and not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
+        monkeypatch.setattr(module.Summary, "to_html", drawn)
+        invoke(*arguments)
+        names = {"in.csv", "model", *(f"out.{kind}" for kind in ("html", "csv", "json", "texts.parquet"))}
+        assert {path.name for path in tmp_path.iterdir()} == names and len(calls) == 1
+        pd.DataFrame({"text": ["another"]}).to_csv(tmp_path / "in.csv", index=False)
+        invoke(*arguments, "--overwrite")
+        assert len(calls) == 2
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)

@@ -415,12 +415,13 @@ class TestFormats:
         np.testing.assert_allclose([float(value) for _, value in found], explanation.maps[0].values[0], atol=0.006)
         assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
 
-    def test_shares_have_no_signs(self, explanation):
-        heat = HeatMap("attention", "share", ("label", "word"), ["joy"], ["so", "sad"], np.array([[0.75, 0.25]]))
-        print_explanation(
-            dataclasses.replace(explanation, maps=[heat]), Console(width=100, file=(file := io.StringIO()))
-        )
-        assert "so:0.75" in file.getvalue()
+    def test_shares_have_no_signs_and_names_no_escapes(self, explanation):
+        names = [f"{name}\x1b[2J" for name in ("heat", "share", "label", "word", "joy", "so", "note")]
+        heat = HeatMap(*names[:2], (names[2], names[3]), [names[4]], [names[5], "sad"], np.array([[0.75, 0.25]]))
+        shown = dataclasses.replace(explanation, maps=[heat], notes=names[6:])
+        print_explanation(shown, Console(width=100, file=(file := io.StringIO())))
+        printed = file.getvalue()
+        assert "so\\x1b[2J:0.75" in printed and printed.count("\\x1b[2J") == 7 and "\x1b" not in printed
 
 
 class TestCommand:

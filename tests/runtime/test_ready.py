@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from toolkit_helpers import cells, invoke
+from toolkit_helpers import cells, files_in, invoke
 from transformers import AutoConfig, AutoTokenizer
 
 from hf_emotion.inference import load_predictor
@@ -129,6 +129,29 @@ class TestDamage:
         (folder / file).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
         assert ready.for_prediction("goemotions") == str(folder)
         assert (folder / file).read_bytes() == good and "damaged" in caplog.text
+
+    @pytest.mark.parametrize("sums", ["{}", "[]", '{"config.json": 1}'])
+    def test_a_checksum_file_that_names_nothing_checks_nothing(self, sums, caplog):
+        folder = Path(ready.for_prediction("goemotions"))
+        good = {path.name: path.read_bytes() for path in folder.iterdir()}
+        (folder / "config.json").write_text("{}")
+        (folder / ready.SUMS).write_text(sums)
+        assert ready.for_prediction("goemotions") == str(folder) and "damaged" in caplog.text
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == good
+
+    @pytest.mark.parametrize("linked", ["entry", "folder", "file"])
+    def test_a_link_in_the_cache_is_not_followed(self, cache, tmp_path, linked):
+        folder = Path(ready.for_prediction("goemotions"))
+        place = {"entry": folder.parent, "folder": folder, "file": folder / "config.json"}[linked]
+        other = place.rename(tmp_path / "others")
+        place.symlink_to(other)
+        before = files_in(other) if other.is_dir() else other.read_bytes()
+        assert ready.for_prediction("goemotions") == str(folder)
+        assert not place.is_symlink() and (folder / "config.json").is_file()
+        assert before == (files_in(other) if other.is_dir() else other.read_bytes())
+        cache.rename(tmp_path / "large disk")  # the cache as a whole may lie elsewhere
+        cache.symlink_to(tmp_path / "large disk")
+        assert ready.for_prediction("goemotions") == str(folder) and cache.is_symlink()
 
     def test_an_interrupted_write_leaves_nothing(self, cache, monkeypatch):
         monkeypatch.setattr(shutil, "copyfile", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))

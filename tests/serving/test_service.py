@@ -432,6 +432,22 @@ class TestUnderLoad:
             assert first.result()[0] == send(address, "/predict", {"inputs": TEXTS[2]})[0] == 200
             assert held.seen == [TEXTS[0], TEXTS[2]]
 
+    @pytest.mark.parametrize("requests", [1, 2])
+    def test_a_client_that_sends_no_more_gets_its_answers(self, folders, requests):
+        with running([folders["text"]]) as (address, app), ThreadPoolExecutor(1) as pool:
+            held = Held(app)
+            held.wait_for(pool, address)
+            body = json.dumps({"inputs": TEXTS[1]}).encode()
+            head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nContent-Type: application/json\r\n\r\n"
+            host, port = address.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port)), timeout=20) as client:
+                client.sendall((head.encode() + body) * requests)
+                client.shutdown(socket.SHUT_WR)
+                time.sleep(0.3)
+                held.go.set()
+                answer = b"".join(iter(lambda: client.recv(2**16), b""))
+            assert answer.count(b"HTTP/1.1 200 OK") == requests and answer.count(b'"score"') >= requests
+
     def test_a_long_text_lets_others_through_and_ends_with_its_client(self, folders, monkeypatch):
         batches, compute = [], classifying.window_logits
 

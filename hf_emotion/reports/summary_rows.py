@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads predictions for a summary: tables that `predict` wrote and others may have saved again, their groups and their times."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.files import ENCODING, all_rows, columns_of, find_separator, format_of
+from ..io.paths import as_path, check_file, open_file, shown
+from ..runtime.batching import as_texts
+from ..runtime.plain import text_processing
+from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
+
+
+if TYPE_CHECKING:
+    import pandas
+
+MOST_TERMS = 50
+PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
+TERMS, TRUNCATED, LANGUAGE = PLACES[0], UNREAD[0], UNREAD[2]
+TEXTS = ("text", "utterance")
+BETWEEN = "\0"  # stands between the labels of a row: a label may hold the "|" of CSV files
+# Spreadsheets write true and false in the language of their user.
+YES = "true 1 1.0 yes wahr ja vrai oui verdadero verdadeiro vero waar prawda pravda sant sand sann tosi igaz doğru истина".split()
+NO = "false 0 0.0 no falsch nein faux non falso onwaar fałsz nepravda falskt falsk usann epätosi hamis yanliş ложь".split()
+NONE = "(none)"  # the group of rows without one
+JOINT = " / "  # between the columns of a group
+OFFSET = re.compile(r"([T ]\d\d?\S*?)\s*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)", re.IGNORECASE)
+ROUNDED = re.compile(r"\d[.,]\d+E\+\d+", re.IGNORECASE)
+
+
+@dataclass
+class Rows:
+    """
+    N rows with a prediction.
+
+    Attributes:
+        chosen: (N, C) bool, a column for each label.
+        scores: (N, C) float64; None where only the chosen labels are known.
+        values: whether the scores are values of a regression.
+        about: (N, 4) "group", "period", "text", "language" (of texts that the model does not read).
+        skipped: the numbers of the other rows, from 1.
+    """
+
+    chosen: "pandas.DataFrame"
+    scores: "pandas.DataFrame | None"
+    values: bool = False
+    about: Any = None
+    skipped: Sequence[int] = ()
+
+
+def read_rows(
+    data: Any,
+    model: Any,
+    by: str | Sequence[Any] | None,
+    time: str | Sequence[Any] | None,
+    every: str,
+    text_column: str | None,
+    time_format: str | None,
+    prefix: str,
+    on_bad_rows: str,
+    encoding: str | None,
+    separator: str | None,
+) -> Rows:
+    """The predictions in `data`, or those of the model for its texts; arguments and errors as those of `summarize`."""
+    names = [*_named(by), *(name for name in (time, text_column) if isinstance(name, str))]
+    frame = _table(data, prefix, names, encoding, separator)
+    if text_column is not None:
+        _check_column(list(frame), text_column)
+    usual = TEXTS if text_column is None else (text_column,)
+    texts = next((frame[name] for name in usual if name in frame), None)
+    rows = _predictions(frame, prefix, texts, model)
+    groups: Any = "" if by is None else _groups(frame, by)
+    periods: Any = "" if time is None else _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
+    whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + LANGUAGE))
+    about = whole.loc[rows.chosen.index].dropna(subset=["period"])
+    if about.empty:
+        raise ValueError("there is no row with a prediction: nothing is summarized.")
+    if prefix + TERMS in frame:  # rows of one text; files that were joined repeat the numbers
+        keys = [frame[prefix + ROW], *(whole[name] for name in whole)]
+        first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
+        chosen = rows.chosen.loc[about.index].groupby(first[about.index]).any()
+        skipped = list(frame[prefix + ROW][sorted(set(first) - set(chosen.index))])
+        return Rows(chosen, None, about=about.loc[chosen.index], skipped=skipped)
+    scores = None if rows.scores is None else rows.scores.loc[about.index]
+    skipped = list(frame.index.difference(about.index) + 1)
+    return Rows(rows.chosen.loc[about.index], scores, rows.values, about, skipped)
+
+
+def has_predictions(
+    path: str | Path,
+    prefix: str = "",
+    needed: Sequence[str] = (),
+    encoding: str | None = None,
+    separator: str | None = None,
+) -> bool:
+    """Whether `predict` wrote this file; ValueError if it lacks a needed column."""
+    path = as_path(path)
+    check_file(path)
+    columns = columns_of(path, _separator(path, prefix, needed, encoding, separator), encoding)
+    columns = columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), [])
+    for name in needed:
+        _check_column(columns, name)
+    return _written(columns, prefix) != ""
+
+
+def name_of(by: Any) -> str | None:
+    """What the groups are called; None where none are asked for."""
+    return None if by is None else JOINT.join(_named(by)) or "group"
+
+
+def _named(by: Any) -> tuple[str, ...]:
+    """The columns of the groups; none where there is a value for each row."""
+    return (by,) if isinstance(by, str) else by if isinstance(by, tuple) else ()
+
+
+def _separator(
+    path: str | Path, prefix: str, needed: Sequence[str], encoding: str | None, given: str | None
+) -> str | None:
+    """The separator of a CSV; labels in its header may hold others, so that a column of every prediction decides."""
+    found = find_separator(path, [prefix + TRUNCATED], given, encoding)
+    if found is None or given is not None or prefix + TRUNCATED in columns_of(path, found, encoding):
+        return found
+    return find_separator(path, needed, encoding=encoding)
+
+
+def _table(
+    data: Any, prefix: str, names: Sequence[str], encoding: str | None, separator: str | None
+) -> "pandas.DataFrame":
+    """The rows; whole numbers stay whole, and these columns of a CSV hold text, even if it looks like numbers."""
+    import pandas
+
+    if isinstance(data, pandas.DataFrame):
+        return data.reset_index(drop=True)
+    if not isinstance(data, str | Path):
+        return pandas.DataFrame({"text": pandas.Series(list(data), dtype=object)})
+    path = as_path(data)
+    check_file(path)
+    if format_of(path) == "parquet":
+        import pyarrow.parquet
+
+        with open_file(path) as file:  # a missing number would make floats of all, which have 15 digits
+            return pyarrow.parquet.read_table(file).to_pandas(integer_object_nulls=True).reset_index(drop=True)
+    if format_of(path) != "csv":
+        return pandas.DataFrame([row for _, row in all_rows(path, encoding=encoding)], dtype=object)
+    between = _separator(path, prefix, names, encoding, separator)
+    strings = dict.fromkeys([*names, *TEXTS, prefix + LABELS, prefix + TERMS], str)
+    try:  # Only an empty cell is missing: "None" is a label.
+        with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
+            return pandas.read_csv(file, sep=between, keep_default_na=False, na_values=[""], dtype=strings)
+    except (pandas.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{shown(path)} cannot be read: {' '.join(str(error).split())}. Is its text in UTF-8 (else --encoding cp1252)?"
+        ) from error
+
+
+def _check_column(columns: Sequence[Any], name: str) -> None:
+    """ValueError if there is no such column."""
+    if name not in columns:
+        raise ValueError(f"no column {name!r}; the columns are {_own(columns)}.")
+
+
+def _column(frame: "pandas.DataFrame", asked: str | Sequence[Any]) -> "pandas.Series":
+    """The values of a column, or the given ones."""
+    import pandas
+
+    if isinstance(asked, str):
+        _check_column(list(frame), asked)
+        return frame[asked]
+    if len(asked) != len(frame):
+        raise ValueError(
+            f"`by` and `time` take one value for each of the {len(frame)} rows, got {len(asked)}; `by` takes several columns as a tuple."
+        )
+    return pandas.Series(list(asked), frame.index, dtype=object)
+
+
+def _cells(values: "pandas.Series") -> "pandas.Series":
+    """The cells as strings, empty where there is none; ValueError for numbers that lost digits, which made different ones equal."""
+    import pandas
+
+    kind = getattr(values.dtype, "numpy_dtype", values.dtype)
+    digits = np.finfo(kind).nmant if kind.kind == "f" else 52
+    whole = 2.0 ** (digits + 1)  # up to here a float has every whole number
+
+    def cell(value: Any) -> str:
+        if isinstance(value, float | np.floating):
+            if whole <= abs(float(value)) < np.inf:
+                raise ValueError(lost(value))
+            return str(int(value)) if value == value // 1 else str(value)
+        if "+" in (text := str(value)) and ROUNDED.fullmatch(text):
+            raise ValueError(lost(text))
+        return text
+
+    def lost(value: Any) -> str:
+        return (
+            f"{values.name!r} holds {value}: numbers of so many digits became floats, and different ones became equal. Take the "
+            "column from where it is whole, and keep it as text."
+        )
+
+    missing = values.isna()
+    cells = ["" if gone else cell(value) for value, gone in zip(values, missing, strict=True)]
+    return pandas.Series(cells, values.index, dtype=object)
+
+
+def _groups(frame: "pandas.DataFrame", by: str | Sequence[Any]) -> "pandas.Series":
+    """The group of each row; of several columns their values, joined so that no two groups become one."""
+    columns = [_cells(_column(frame, name)).replace("", NONE) for name in _named(by) or (by,)]
+    if len(columns) == 1:
+        return columns[0]
+
+    def quoted(part: str) -> str:
+        return json.dumps(part, ensure_ascii=False) if part[:1] == '"' or JOINT in f" {part} " else part
+
+    return columns[0].map(quoted).str.cat([own.map(quoted) for own in columns[1:]], JOINT)
+
+
+def _periods(texts: "pandas.Series", every: str, time_format: str | None, on_bad_rows: str) -> "pandas.Series":
+    """The first day (hour) of the period of each time; missing for a time that cannot be read, where that is allowed."""
+    times = _times(texts, time_format)
+    if (bad := times.isna()).any() and on_bad_rows == "error":
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{int(bad.sum())} of {len(texts)} times cannot be read, first in row {first + 1}: {texts.iloc[first]!r}. Write 2026-11-27 or "
+            "2026-11-27T15:30, name the form (--time-format %d/%m/%Y), or leave such rows out (--on-bad-rows skip)."
+        )
+    starts = times.dt.to_period(PERIODS[every]).dt.start_time
+    return starts.dt.strftime("%Y-%m-%d %H:00" if every == "hour" else "%Y-%m-%d")
+
+
+def _times(texts: "pandas.Series", time_format: str | None) -> "pandas.Series":
+    """The times as they are named, without their offsets: 00:30+01:00 is half past midnight of its date. Missing: cannot be read."""
+    import pandas
+
+    if time_format is None:  # pandas reads "now" and "today", too
+        named = [OFFSET.sub(r"\1", text) if text[:1].isdigit() else "" for text in texts]
+        return pandas.to_datetime(pandas.Series(named, texts.index, dtype=object), format="ISO8601", errors="coerce")
+
+    def read(text: str) -> datetime | None:
+        try:
+            return datetime.strptime(text, time_format).replace(tzinfo=None)
+        except (ValueError, re.error):
+            return None
+
+    return pandas.to_datetime(texts.map({text: read(text) for text in texts.unique()}))
+
+
+def _own(columns: Sequence[Any]) -> list[str]:
+    """The columns that no prediction added, for messages."""
+    return [name for name in map(str, columns) if not re.search("(probability|decision|predicted)_", name)]
+
+
+def _written(columns: Sequence[Any], prefix: str) -> str:
+    """How the columns of predictions begin: `DECISION`, `LABELS` or `VALUE`; "" if there are none."""
+    for begin in (DECISION, LABELS, VALUE):
+        # a file may have a column `value_...` of its own
+        if any(str(name).startswith(prefix + begin) for name in columns) and (
+            begin != VALUE or prefix + TRUNCATED in columns
+        ):
+            return begin
+    return ""
+
+
+def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series | None", model: Any) -> Rows:
+    """The predictions in a frame, or those of the model for its texts; without the rows that have none."""
+    import pandas
+
+    def part(begin: str) -> "pandas.DataFrame":
+        begin = prefix + begin
+        names = [name for name in map(str, frame) if name.startswith(begin)]
+        return frame[names].rename(columns=lambda name: name.removeprefix(begin))
+
+    written = _written(list(frame), prefix)
+    if written == LABELS:
+        return _joined(frame, prefix)
+    if written:
+        return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
+    if texts is None or not hasattr(model, "scored_items") or model.task.file_columns.grouped:
+        raise ValueError(
+            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
+            "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
+        )
+    texts = texts[texts.map(text_processing.is_readable).astype(bool)]
+    _, unread, found = model.scored_items(as_texts(texts.tolist()))
+    model.warn_unread(unread.counts)
+    scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
+    return _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
+
+
+def _values(scores: "pandas.DataFrame") -> Rows:
+    scores = _numbers(scores).dropna()
+    return Rows(scores.notna(), scores, values=True)
+
+
+def _numbers(cells: "pandas.DataFrame") -> "pandas.DataFrame":
+    """The cells as float64; those with a decimal comma, too, which spreadsheets write."""
+    import pandas
+
+    def numbers(own: "pandas.Series") -> "pandas.Series":
+        texts = own.map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
+        found = pandas.to_numeric(texts, errors="coerce").astype(float)
+        if (bad := found.isna() & own.notna()).any():
+            raise ValueError(
+                f"the predicted {own.name!r} is no number in row {bad.idxmax() + 1}: {own[bad.idxmax()]!r}."
+            )
+        return found
+
+    return cells.apply(numbers)
+
+
+def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> Rows:
+    import pandas
+
+    words = decisions.apply(
+        lambda own: own if own.dtype == bool else own.astype(object).where(own.notna(), "").astype(str).str.lower()
+    )
+    words = words[~words.isin(["", "nan"]).all(axis=1)]
+    if set(pandas.unique(words.to_numpy().ravel())) <= {True, False, *YES, *NO, "", "nan"}:
+        known = set(words) <= set(scores)  # somebody may have left these columns out
+        return Rows(words.isin([True, *YES]), _numbers(scores.loc[words.index, list(words)]) if known else None)
+    pairs = pandas.get_dummies(words, prefix_sep="/", dtype=bool)  # of aspects: a label for each aspect and sentiment
+    return Rows(pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None)
+
+
+def _joined(frame: "pandas.DataFrame", prefix: str) -> Rows:
+    import pandas
+
+    def labels(cell: Any, between: str = BETWEEN) -> str:
+        if isinstance(cell, str):
+            return cell.replace(between, BETWEEN)
+        if not hasattr(cell, "__iter__"):  # None, NaN
+            return ""
+        if any(not isinstance(label, str) for label in cell):
+            raise ValueError("the rows hold whole dialogues: predict a file with one row for each turn.")
+        return BETWEEN.join(cell)
+
+    if prefix + TRUNCATED in frame:  # it is empty in rows without a prediction
+        frame = frame[~frame[prefix + TRUNCATED].astype(str).str.lower().fillna("").isin(["", "nan", "none", "<na>"])]
+    if prefix + TERMS in frame:  # a row for each term, or for a text without a term
+        _check_column(list(frame), prefix + ROW)
+        own = frame[prefix + LABELS].map(labels)
+        cells = (frame[prefix + TERMS].map(labels).str.lower() + "/" + own).where(own != "", "")
+        once = cells[(cells != "") & ~frame[[prefix + ROW]].assign(pair=cells).duplicated()]
+        cells = cells.where(cells.isin(once.value_counts().index[:MOST_TERMS]), "")
+    else:
+        cells = frame[prefix + LABELS].map(lambda cell: labels(cell, "|"))
+    if prefix + TRUNCATED not in frame:
+        cells = cells[cells != ""]
+    codes, distinct = pandas.factorize(cells)
+    if len(distinct) == 1 < len(cells) and BETWEEN in distinct[0]:
+        raise ValueError(
+            "all rows have the same labels (values of a regression, or all labels by `top_k`): predict with --columns wide."
+        )
+    table = pandas.Series(distinct, dtype=object).str.get_dummies(BETWEEN).astype(bool)
+    table = table.drop(columns=["", text_processing.ABSTAINED], errors="ignore")
+    if prefix + TERMS in frame and prefix + SCORES in frame:  # of equally frequent ones the surer come first
+        sure = pandas.to_numeric(frame[prefix + SCORES].explode(), errors="coerce").groupby(cells).mean()
+        table = table[sorted(table, key=lambda pair: -sure[pair])]
+    chosen, scores = table.iloc[codes].set_axis(cells.index), None
+    if prefix + ALL_SCORES in frame:
+        objects = [json.loads(cell) if isinstance(cell, str) else cell for cell in frame[prefix + ALL_SCORES]]
+        scores = pandas.DataFrame(objects, cells.index, dtype=float)
+        chosen = chosen.reindex(columns=scores.columns, fill_value=False)
+    return Rows(chosen, scores)
