@@ -28,6 +28,14 @@ from .configuration_emotion_modulated import EmotionModulatedConfig
 
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
 NEW_MODULES = ("emotion_modulation",)  # children with weights that a pretrained checkpoint lacks
+# What language models override in `generate`: their inputs, their cache, and whether drafts can be taken back.
+GENERATION_HOOKS = (
+    "_is_stateful",
+    "_prepare_cache_for_generation",
+    "_supports_logits_to_keep",
+    "_update_model_kwargs_for_generation",
+    "prepare_inputs_for_generation",
+)
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
 
 
@@ -177,23 +185,21 @@ class EmotionModulatedModel(PreTrainedModel):
     # The language model itself says whether it supports these.
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = _supports_attention_backend = True
     _can_compile_fullgraph = True
-    _skip_keys_device_placement = ["past_key_values"]
 
     def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
-        """Over `language_model`, or a new one. ValueError if its layers, or the `modulated_norms`, are not found."""
+        """Over `language_model`, or a new one. ValueError if its layers and their norms, or the `modulated_norms`, are not found."""
         super().__init__(config)
         given = language_model is not None
         if not given:
             # The dtype of the whole model, not the one that the configuration of the language model's checkpoint records.
             language_model = self.language_model_class.from_config(config.text_config, dtype=torch.get_default_dtype())
-        layers = _layers(language_model)
+        known = list(dict.fromkeys(name for layer in _layers(language_model) for name in _norms_of(layer)))
         if config.modulated_norms is None:
-            config.modulated_norms = _norms_of(layers[0])
-        for layer in layers:
-            if unknown := [name for name in config.modulated_norms if name not in _norms_of(layer)]:
-                known = f"{_norms_of(layer)}, those of a {type(layer).__name__}"
-                raise ValueError(f"`modulated_norms` must be some of {known}, got {unknown}.")
-        norms = [getattr(layer, name) for layer in layers for name in config.modulated_norms]
+            config.modulated_norms = known
+        if unknown := [name for name in config.modulated_norms if name not in known]:
+            kind = language_model.config.model_type
+            raise ValueError(f"`modulated_norms` must be some of {known}, those of a {kind!r} model, got {unknown}.")
+        norms = _modulated(language_model, config)
         self.emotion_modulation = EmotionModulation(config, len(norms)) if norms else None
         self.language_model, self.running = language_model, RunningPass()
         self.num_norms, self.all_reached = len(norms), False
@@ -221,6 +227,8 @@ class EmotionModulatedModel(PreTrainedModel):
             self.generation_config = copy.deepcopy(language_model.generation_config)
             # GPT-2's name does not tell it; the warning that follows would break a graph.
             language_model.loss_type = language_model.loss_type or "ForCausalLM"
+            for name in filter(partial(hasattr, language_model), GENERATION_HOOKS):
+                setattr(self, name, getattr(language_model, name))
         self.post_init()
 
     def _init_weights(self, module):
@@ -276,7 +284,6 @@ class EmotionModulatedModel(PreTrainedModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
-        past_key_values=None,
         inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
@@ -304,8 +311,6 @@ class EmotionModulatedModel(PreTrainedModel):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
         rows: Any = input_ids if inputs_embeds is None else inputs_embeds
         batch_size, length = rows.shape[:2]
-        if input_ids is not None and past_key_values is None and not input_ids.is_meta:
-            self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
         if position_ids is None and isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
@@ -323,8 +328,7 @@ class EmotionModulatedModel(PreTrainedModel):
             "attention_mask": attention_mask,
             "labels": labels,
         }
-        given |= {"position_ids": position_ids, "past_key_values": past_key_values}
-        given |= {"use_cache": use_cache, "logits_to_keep": logits_to_keep}
+        given |= {"position_ids": position_ids, "use_cache": use_cache, "logits_to_keep": logits_to_keep}
         kwargs |= {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name) and kwargs.get(name) is None:
@@ -516,7 +520,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         # Of a configuration of its own: what is changed in the folded model is not changed here.
         plain = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.text_config), dtype=self.dtype)
         plain.load_state_dict(self.language_model.state_dict())
-        norms = [getattr(layer, name) for layer in _layers(plain) for name in self.config.modulated_norms]
+        norms = _modulated(plain, self.config)
         scales = 1 + self.modulation(emotion_weights=emotion_weights[None])[0, :, 0]  # type: ignore[index]  # (M, d)
         for norm, scale in zip(norms, scales, strict=True):
             if getattr(norm, "weight", None) is None:
@@ -549,16 +553,29 @@ def _changed(model: nn.Module, given: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:
-    kind, count = language_model.config.model_type, language_model.config.num_hidden_layers
-    for child in language_model.get_decoder().children():
-        if isinstance(child, nn.ModuleList) and len(child) == count:
+    kind, count = language_model.config.model_type, getattr(language_model.config, "num_hidden_layers", None)
+    decoder = language_model.base_model.get_decoder()
+    for child in getattr(decoder, "model", decoder).children():
+        if isinstance(child, nn.ModuleList) and len(child) == count and any(map(_norms_of, child)):
             return child
-    raise ValueError(f"`text_config` is of a {kind!r} model, whose layers are not found: take a Llama-like model.")
+    fault = "whose layers, or the norms in them, are not found"
+    raise ValueError(f"`text_config` is of a {kind!r} model, {fault}: take a Llama-like model.")
 
 
 def _norms_of(layer: nn.Module) -> list[str]:
-    """The names of the norms of a layer. Those inside of its attention, such as `q_norm`, are not part of the paper's idea."""
-    return [name for name, child in layer.named_children() if "norm" in type(child).__name__.lower()]
+    """
+    The names of the norms of a layer. Those inside of its attention, such as `q_norm`, are not part of the paper's idea; that of an
+    attention to an encoder has no input here.
+    """
+    modules = [(name, child) for name, child in layer.named_children() if not name.startswith("encoder_attn")]
+    # What has modules inside is a block with a norm.
+    return [name for name, child in modules if "norm" in type(child).__name__.lower() and not any(child.children())]
+
+
+def _modulated(language_model: PreTrainedModel, config: EmotionModulatedConfig) -> list[nn.Module]:
+    """The norms that follow the emotion. Layers of several kinds do not have the same."""
+    layers, names = _layers(language_model), config.modulated_norms or ()
+    return [getattr(layer, name) for layer in layers for name in names if name in _norms_of(layer)]
 
 
 def _centre(norm: nn.Module) -> float:
