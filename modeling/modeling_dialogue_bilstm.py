@@ -314,6 +314,15 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
                     init.normal_(parameter, std=self.config.initializer_range)
 
     @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        """As in every model of transformers."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        (
+            loaded[0] if isinstance(loaded, tuple) else loaded
+        ).base_model.freeze_encoder()  # loaded weights require gradients
+        return loaded
+
+    @classmethod
     def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
         """A new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`]."""
         if arguments.setdefault("utterance_encoder", "model") != "model":
@@ -341,18 +350,21 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             self.utterance_encoder, "supports_gradient_checkpointing", False
         )
         self.post_init()
-        self.train()
+        self.freeze_encoder()
+
+    def freeze_encoder(self) -> None:
+        """Freezes a pretrained encoder if the configuration says so. Adapters in it are trained."""
+        encoder = self.utterance_encoder
+        if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
+            if not any(type(module).__module__.startswith("peft.") for module in encoder.modules()):
+                encoder.requires_grad_(False)
+            self.train(self.training)
 
     def train(self, mode: bool = True):
-        """As in torch. Also freezes the encoder: loaded weights require gradients again, and `from_pretrained` ends with `eval`."""
+        """As in torch, but a frozen encoder has no dropout: its vectors can be computed once."""
         super().train(mode)
-        encoder = self.utterance_encoder
         if self.config.utterance_encoder == "model":
-            adapted = any(type(module).__module__.startswith("peft.") for module in encoder.modules())
-            if self.config.freeze_encoder and not adapted:  # adapters in it are trained
-                encoder.requires_grad_(False)
-            # A frozen encoder has no dropout: its vectors can be computed once.
-            encoder.train(mode and any(p.requires_grad for p in encoder.parameters()))
+            self.utterance_encoder.train(mode and any(p.requires_grad for p in self.utterance_encoder.parameters()))
         return self
 
     def get_encoder(self):
