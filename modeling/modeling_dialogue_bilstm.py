@@ -275,12 +275,22 @@ def over_encoder(cls, encoder, dtype: torch.dtype | str, arguments: dict):
         build_encoder(config.encoder_config)
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
-    loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
+    arguments |= {"dtype": dtype, "output_loading_info": True}
+    loaded, found = AutoModel.from_pretrained(encoder, **pooler, **attention, **arguments)
     if lacking := sorted(found["missing_keys"]):
         raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
-    model.base_model.get_encoder().load_state_dict(loaded.state_dict())
-    return model
+    # The loaded encoder itself: it may be quantized, or on several devices.
+    path = next(path for path, part in model.named_modules() if part is model.base_model.get_encoder())
+    model.set_submodule(path, nn.Identity())
+    model.to(None if loaded.device.type == "meta" else loaded.device).set_submodule(path, loaded)  # "meta": offloaded
+    model.config.encoder_config, loaded.config._name_or_path = loaded.config, ""
+    for name, value in vars(loaded).items():  # what the Trainer and PEFT look for
+        if "quantiz" in name or name.startswith("is_loaded_in_"):
+            setattr(model, name, value)
+    if places := getattr(loaded, "hf_device_map", None):
+        model.hf_device_map = {f"{path}.{part}".rstrip("."): place for part, place in places.items()}
+    return model.train(model.training)
 
 
 class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
@@ -327,7 +337,9 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
         """A new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`]."""
         if arguments.setdefault("utterance_encoder", "model") != "model":
             raise ValueError(f"`utterance_encoder` must be 'model', got {arguments['utterance_encoder']!r}.")
-        return over_encoder(cls, encoder, dtype, arguments)
+        model = over_encoder(cls, encoder, dtype, arguments)
+        model.base_model.freeze_encoder()
+        return model
 
     def train(self, mode: bool = True):
         if mode:

@@ -371,10 +371,8 @@ class EmotionModulatedModel(PreTrainedModel):
             commit = arguments.get("revision") or getattr(loaded.config, "_commit_hash", None)
             fields = {"base_model_name_or_path": path, "base_model_revision": commit, **fields}
         model = cls(cls.config_class(text_config=loaded.config, **fields), loaded)
-        if model.can_generate():
-            if model.generation_config._from_model_config:  # where the Trainer sets `use_cache` to False
-                model.generation_config.use_cache = None
-            model.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
+        if model.can_generate() and model.generation_config._from_model_config:
+            model.generation_config.use_cache = None  # the Trainer sets it to False
         return model
 
     @classmethod
@@ -435,12 +433,21 @@ class EmotionModulatedModel(PreTrainedModel):
             raise OSError(f"{fault}. Pass `base_model_name_or_path`, a Hub id or a folder that holds it.") from error
         config.name_or_path = name
         model = cls(config, language_model)
-        missing, unexpected = model.load_state_dict(load_state_dict(cached_file(name, file, **hub)), strict=False)
-        missing = {key for key in missing if key.startswith("emotion_modulation.")}
+        saved, own = load_state_dict(cached_file(name, file, **hub)), model.state_dict()
+        mismatched = set()
+        for key in saved.keys() & own.keys() if kwargs.get("ignore_mismatched_sizes") else ():
+            if saved[key].shape != own[key].shape:  # starts anew
+                mismatched.add((key, saved.pop(key).shape, own[key].shape))
+        missing, unexpected = model.load_state_dict(saved, strict=False)
+        missing = {key for key in missing if key.startswith("emotion_modulation.")} - {key for key, *_ in mismatched}
         if model.can_generate() and kwargs.get("generation_config") is None:
             with suppress(OSError):
                 model.generation_config = GenerationConfig.from_pretrained(name, **hub)
-        return model.eval(), {"missing_keys": missing, "unexpected_keys": set(unexpected), "mismatched_keys": set()}
+        return model.eval(), {
+            "missing_keys": missing,
+            "unexpected_keys": set(unexpected),
+            "mismatched_keys": mismatched,
+        }
 
 
 class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):

@@ -274,7 +274,7 @@ def test_frozen_language_model_gets_no_gradient(name, bases):
 def test_modulators_are_saved_alone_and_find_their_language_model(name, bases, tmp_path):
     model, (inputs, weights) = build(bases[name]), make_inputs()
     expected = model(**inputs, emotion_weights=weights).logits
-    model.generation_config.max_new_tokens = 3
+    model.generation_config.update(max_new_tokens=3, do_sample=True, top_k=10)
     for folder in ("first", "again"):
         model.save_pretrained(tmp_path / folder)
         saved = load_file(tmp_path / folder / "model.safetensors")
@@ -419,6 +419,21 @@ def test_modulators_go_over_no_other_language_model(bases, tmp_path):
             EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run", base_model_name_or_path=None, **fields)
     with pytest.raises(StrictDataclassError, match=r"`model.language_model.requires_grad_\(True\)`"):
         EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run", freeze_language_model=False)
+
+
+def test_modulators_of_other_sizes_start_anew_where_that_is_asked_for(bases, tmp_path):
+    model = build(bases["llama"])
+    model.save_pretrained(tmp_path)
+    load = partial(EmotionModulatedForCausalLM.from_pretrained, tmp_path, num_emotions=3, emotions=None)
+    with pytest.raises(RuntimeError, match="input_weight"):
+        load()
+    loaded, info = load(ignore_mismatched_sizes=True, output_loading_info=True)
+    assert (
+        info["mismatched_keys"] == {("emotion_modulation.input_weight", (8, 7, 5), (8, 7, 3))}
+        and not info["missing_keys"]
+    )
+    assert torch.equal(loaded.emotion_modulation.output_weight, model.emotion_modulation.output_weight)
+    assert loaded.emotion_modulation.input_weight.std() > 0.1
 
 
 def test_language_model_from_a_folder_in_a_repository_is_saved_too(bases, tmp_path):
