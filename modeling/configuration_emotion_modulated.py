@@ -79,7 +79,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         self.text_config = nested_config(self.text_config or {"model_type": "llama"}, "text_config")
-        kwargs.setdefault("tie_word_embeddings", self.text_config.tie_word_embeddings)
+        kwargs.setdefault("tie_word_embeddings", getattr(self.text_config, "tie_word_embeddings", False))
         for name in ("eos_token_id", "pad_token_id"):
             own, inner = getattr(self, name), getattr(self.text_config, name, None)
             found = inner if own is None else own

@@ -276,12 +276,22 @@ def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: di
         build_encoder(config.encoder_config)
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
-    loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
+    arguments |= {"dtype": dtype, "output_loading_info": True}
+    loaded, found = AutoModel.from_pretrained(encoder, **pooler, **attention, **arguments)
     if lacking := sorted(found["missing_keys"]):
         raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
-    model.base_model.get_encoder().load_state_dict(loaded.state_dict())
-    return model
+    # The loaded encoder itself: it may be quantized, or on several devices.
+    path = next(path for path, part in model.named_modules() if part is model.base_model.get_encoder())
+    model.set_submodule(path, nn.Identity())
+    model.to(None if loaded.device.type == "meta" else loaded.device).set_submodule(path, loaded)  # "meta": offloaded
+    model.config.encoder_config, loaded.config._name_or_path = loaded.config, ""
+    for name, value in vars(loaded).items():  # what the Trainer and PEFT look for
+        if "quantiz" in name or name.startswith("is_loaded_in_"):
+            setattr(model, name, value)
+    if places := getattr(loaded, "hf_device_map", None):
+        model.hf_device_map = {f"{path}.{part}".rstrip("."): place for part, place in places.items()}
+    return model.train(model.training)
 
 
 class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
@@ -315,13 +325,23 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
                     init.normal_(parameter, std=self.config.initializer_range)
 
     @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """As in every model of transformers."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.base_model.freeze_encoder()  # loaded weights require gradients
+        return loaded
+
+    @classmethod
     def from_encoder_pretrained(
         cls, encoder: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
     ) -> Self:
         """A new model over a pretrained encoder of utterances, as [`LabelAwarePreTrainedModel.from_encoder_pretrained`]."""
         if arguments.setdefault("utterance_encoder", "model") != "model":
             raise ValueError(f"`utterance_encoder` must be 'model', got {arguments['utterance_encoder']!r}.")
-        return over_encoder(cls, encoder, dtype, arguments)
+        model = over_encoder(cls, encoder, dtype, arguments)
+        model.base_model.freeze_encoder()
+        return model
 
     def train(self, mode: bool = True) -> Self:
         if mode:
@@ -344,18 +364,21 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             self.utterance_encoder, "supports_gradient_checkpointing", False
         )
         self.post_init()
-        self.train()
+        self.freeze_encoder()
+
+    def freeze_encoder(self) -> None:
+        """Freezes a pretrained encoder if the configuration says so. Adapters in it are trained."""
+        encoder = self.utterance_encoder
+        if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
+            if not any(type(module).__module__.startswith("peft.") for module in encoder.modules()):
+                encoder.requires_grad_(False)
+            self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
-        """As in torch. Also freezes the encoder: loaded weights require gradients again, and `from_pretrained` ends with `eval`."""
+        """As in torch, but a frozen encoder has no dropout: its vectors can be computed once."""
         super().train(mode)
-        encoder = self.utterance_encoder
         if self.config.utterance_encoder == "model":
-            adapted = any(type(module).__module__.startswith("peft.") for module in encoder.modules())
-            if self.config.freeze_encoder and not adapted:  # adapters in it are trained
-                encoder.requires_grad_(False)
-            # A frozen encoder has no dropout: its vectors can be computed once.
-            encoder.train(mode and any(p.requires_grad for p in encoder.parameters()))
+            self.utterance_encoder.train(mode and any(p.requires_grad for p in self.utterance_encoder.parameters()))
         return self
 
     def get_encoder(self):

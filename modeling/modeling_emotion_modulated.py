@@ -17,7 +17,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, Cache, GenerationConfig, GenerationMixin
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationConfig, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_utils import PreTrainedModel, load_state_dict
 from transformers.models.auto import modeling_auto
@@ -30,6 +30,14 @@ from .tested_versions import warn_if_untested
 
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
 NEW_MODULES = ("emotion_modulation",)  # children with weights that a pretrained checkpoint lacks
+# What language models override in `generate`: their inputs, their cache, and whether drafts can be taken back.
+GENERATION_HOOKS = (
+    "_is_stateful",
+    "_prepare_cache_for_generation",
+    "_supports_logits_to_keep",
+    "_update_model_kwargs_for_generation",
+    "prepare_inputs_for_generation",
+)
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
 
 
@@ -182,21 +190,20 @@ class EmotionModulatedModel(PreTrainedModel):
     _skip_keys_device_placement = ["past_key_values", "cache"]
 
     def __init__(self, config: EmotionModulatedConfig, language_model: Any = None):
-        """Over `language_model`, or a new one. ValueError if its layers, or the `modulated_norms`, are not found."""
+        """Over `language_model`, or a new one. ValueError if its layers and their norms, or the `modulated_norms`, are not found."""
         super().__init__(config)
         warn_if_untested()
         given = language_model is not None
         if not given:
             # The dtype of the whole model, not the one that the configuration of the language model's checkpoint records.
             language_model = self.language_model_class.from_config(config.text_config, dtype=torch.get_default_dtype())
-        layers = _layers(language_model)
+        known = list(dict.fromkeys(name for layer in _layers(language_model) for name in _norms_of(layer)))
         if config.modulated_norms is None:
-            config.modulated_norms = _norms_of(layers[0])
-        for layer in layers:
-            if unknown := [name for name in config.modulated_norms if name not in _norms_of(layer)]:
-                known = f"{_norms_of(layer)}, those of a {type(layer).__name__}"
-                raise ValueError(f"`modulated_norms` must be some of {known}, got {unknown}.")
-        norms = [getattr(layer, name) for layer in layers for name in config.modulated_norms]
+            config.modulated_norms = known
+        if unknown := [name for name in config.modulated_norms if name not in known]:
+            kind = language_model.config.model_type
+            raise ValueError(f"`modulated_norms` must be some of {known}, those of a {kind!r} model, got {unknown}.")
+        norms = _modulated(language_model, config)
         self.emotion_modulation = EmotionModulation(config, len(norms)) if norms else None
         self.language_model, self.running = language_model, RunningPass()
         self.num_norms, self.all_reached = len(norms), False
@@ -224,6 +231,8 @@ class EmotionModulatedModel(PreTrainedModel):
             self.generation_config = copy.deepcopy(language_model.generation_config)
             # GPT-2's name does not tell it; the warning that follows would break a graph.
             language_model.loss_type = language_model.loss_type or "ForCausalLM"
+            for name in filter(partial(hasattr, language_model), GENERATION_HOOKS):
+                setattr(self, name, getattr(language_model, name))
         self.post_init()
 
     def _init_weights(self, module):
@@ -306,10 +315,6 @@ class EmotionModulatedModel(PreTrainedModel):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
         rows: Any = input_ids if inputs_embeds is None else inputs_embeds
         batch_size, length = rows.shape[:2]
-        # The cache has the name that the language model gives it, which depends on the model and on the version of transformers.
-        cached = any(isinstance(value, Cache) for value in kwargs.values())
-        if input_ids is not None and not cached and not input_ids.is_meta:
-            self.language_model.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
         if position_ids is None and isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
@@ -372,10 +377,8 @@ class EmotionModulatedModel(PreTrainedModel):
             commit = arguments.get("revision") or getattr(loaded.config, "_commit_hash", None)
             fields = {"base_model_name_or_path": path, "base_model_revision": commit, **fields}
         model = cls(cls.config_class(text_config=loaded.config, **fields), loaded)
-        if model.can_generate():
-            if model.generation_config._from_model_config:  # where the Trainer sets `use_cache` to False
-                model.generation_config.use_cache = None
-            model.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
+        if model.can_generate() and model.generation_config._from_model_config:
+            model.generation_config.use_cache = None  # the Trainer sets it to False
         return model
 
     @classmethod
@@ -436,12 +439,21 @@ class EmotionModulatedModel(PreTrainedModel):
             raise OSError(f"{fault}. Pass `base_model_name_or_path`, a Hub id or a folder that holds it.") from error
         config.name_or_path = name
         model = cls(config, language_model)
-        missing, unexpected = model.load_state_dict(load_state_dict(cached_file(name, file, **hub)), strict=False)
-        missing = {key for key in missing if key.startswith("emotion_modulation.")}
+        saved, own = load_state_dict(cached_file(name, file, **hub)), model.state_dict()
+        mismatched = set()
+        for key in saved.keys() & own.keys() if kwargs.get("ignore_mismatched_sizes") else ():
+            if saved[key].shape != own[key].shape:  # starts anew
+                mismatched.add((key, saved.pop(key).shape, own[key].shape))
+        missing, unexpected = model.load_state_dict(saved, strict=False)
+        missing = {key for key in missing if key.startswith("emotion_modulation.")} - {key for key, *_ in mismatched}
         if model.can_generate() and kwargs.get("generation_config") is None:
             with suppress(OSError):
                 model.generation_config = GenerationConfig.from_pretrained(name, **hub)
-        return model.eval(), {"missing_keys": missing, "unexpected_keys": set(unexpected), "mismatched_keys": set()}
+        return model.eval(), {
+            "missing_keys": missing,
+            "unexpected_keys": set(unexpected),
+            "mismatched_keys": mismatched,
+        }
 
 
 class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
@@ -525,7 +537,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         # Of a configuration of its own: what is changed in the folded model is not changed here.
         plain = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.text_config), dtype=self.dtype)
         plain.load_state_dict(self.language_model.state_dict())
-        norms = [getattr(layer, name) for layer in _layers(plain) for name in self.config.modulated_norms]
+        norms = _modulated(plain, self.config)
         scales = 1 + self.modulation(emotion_weights=emotion_weights[None])[0, :, 0]  # type: ignore[index]  # (M, d)
         for norm, scale in zip(norms, scales, strict=True):
             if getattr(norm, "weight", None) is None:
@@ -558,16 +570,29 @@ def _changed(model: nn.Module, given: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:
-    kind, count = language_model.config.model_type, language_model.config.num_hidden_layers
-    for child in language_model.get_decoder().children():
-        if isinstance(child, nn.ModuleList) and len(child) == count:
+    kind, count = language_model.config.model_type, getattr(language_model.config, "num_hidden_layers", None)
+    decoder = language_model.base_model.get_decoder()
+    for child in getattr(decoder, "model", decoder).children():
+        if isinstance(child, nn.ModuleList) and len(child) == count and any(map(_norms_of, child)):
             return child
-    raise ValueError(f"`text_config` is of a {kind!r} model, whose layers are not found: take a Llama-like model.")
+    fault = "whose layers, or the norms in them, are not found"
+    raise ValueError(f"`text_config` is of a {kind!r} model, {fault}: take a Llama-like model.")
 
 
 def _norms_of(layer: nn.Module) -> list[str]:
-    """The names of the norms of a layer. Those inside of its attention, such as `q_norm`, are not part of the paper's idea."""
-    return [name for name, child in layer.named_children() if "norm" in type(child).__name__.lower()]
+    """
+    The names of the norms of a layer. Those inside of its attention, such as `q_norm`, are not part of the paper's idea; that of an
+    attention to an encoder has no input here.
+    """
+    modules = [(name, child) for name, child in layer.named_children() if not name.startswith("encoder_attn")]
+    # What has modules inside is a block with a norm.
+    return [name for name, child in modules if "norm" in type(child).__name__.lower() and not any(child.children())]
+
+
+def _modulated(language_model: PreTrainedModel, config: EmotionModulatedConfig) -> list[nn.Module]:
+    """The norms that follow the emotion. Layers of several kinds do not have the same."""
+    layers, names = _layers(language_model), config.modulated_norms or ()
+    return [getattr(layer, name) for layer in layers for name in names if name in _norms_of(layer)]
 
 
 def _centre(norm: nn.Module) -> float:

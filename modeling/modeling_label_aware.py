@@ -557,12 +557,22 @@ def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: di
         build_encoder(config.encoder_config)
     # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
     pooler = without_pooler(config.encoder_config)
-    loaded, found = AutoModel.from_pretrained(encoder, dtype=dtype, output_loading_info=True, **pooler, **arguments)
+    arguments |= {"dtype": dtype, "output_loading_info": True}
+    loaded, found = AutoModel.from_pretrained(encoder, **pooler, **attention, **arguments)
     if lacking := sorted(found["missing_keys"]):
         raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
     model = cls._from_config(config, dtype=loaded.dtype, **attention)
-    model.base_model.get_encoder().load_state_dict(loaded.state_dict())
-    return model
+    # The loaded encoder itself: it may be quantized, or on several devices.
+    path = next(path for path, part in model.named_modules() if part is model.base_model.get_encoder())
+    model.set_submodule(path, nn.Identity())
+    model.to(None if loaded.device.type == "meta" else loaded.device).set_submodule(path, loaded)  # "meta": offloaded
+    model.config.encoder_config, loaded.config._name_or_path = loaded.config, ""
+    for name, value in vars(loaded).items():  # what the Trainer and PEFT look for
+        if "quantiz" in name or name.startswith("is_loaded_in_"):
+            setattr(model, name, value)
+    if places := getattr(loaded, "hf_device_map", None):
+        model.hf_device_map = {f"{path}.{part}".rstrip("."): place for part, place in places.items()}
+    return model.train(model.training)
 
 
 class LabelAwarePreTrainedModel(LabelAwareBase):
@@ -580,7 +590,8 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
         """
         A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks start anew.
         `dtype` is that of all weights, "auto" the checkpoint's. `arguments`: fields of the model's configuration, for a classifier
-        `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what the `from_pretrained` of the encoder takes.
+        `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what the `from_pretrained` of the encoder takes, as
+        `device_map` and `quantization_config`. A model over a quantized encoder is trained and saved as an adapter.
 
         Raises:
             ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights. OSError: there is none.

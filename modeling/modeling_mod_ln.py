@@ -423,10 +423,6 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
     head_name: str
     plain_class: Any  # whose checkpoints it wraps
 
-    def post_init(self):
-        super().post_init()
-        self.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
-
     def save_pretrained(self, *args, **kwargs):
         # When PEFT merges LoRA it takes the head for untied, because it compares it with the encoder's embeddings.
         if self.get_output_embeddings().weight is self.get_decoder().get_input_embeddings().weight:

@@ -109,7 +109,7 @@ CLS, SEP = VOCABULARY.index("[CLS]"), VOCABULARY.index("[SEP]")
 GPT2_TOKENS = {"bos_token_id": SEP, "eos_token_id": SEP}  # as in GPT-2: one token starts, ends and pads
 BERT_TOKENS = {"decoder_start_token_id": CLS, "context_start_token_id": CLS, "eos_token_id": SEP}
 MOD_LN = {"num_emotions": len(EMOTIONS), "emotions": list(EMOTIONS), "use_cache": False}
-GREEDY = {"do_sample": False, "top_k": None, "max_new_tokens": 6}
+GREEDY = {"max_new_tokens": 6}  # a new model draws no tokens
 MOD_LN_TEXTS = (
     {"context": "I am so happy today!", "emotion": "joy"},
     {"context": "the rain is very sad .", "emotion": "😂"},

@@ -285,6 +285,9 @@ def test_frozen_encoder_gets_no_gradients_and_stays_in_eval_mode(tmp_path):
         model(**inputs).loss.backward()
         with_gradient = {name for name, p in model.named_parameters() if p.grad is not None}
         assert with_gradient == {name for name, _ in model.named_parameters() if "utterance_encoder" not in name}
+        last = frozen.encoder.layer[-1].requires_grad_(True)  # as a user does who trains the last layer
+        assert model.train() and model.eval() and model.train() and frozen.training
+        assert {p for p in frozen.parameters() if p.requires_grad} == set(last.parameters())
     assert build(**MODEL, freeze_encoder=False).train().dialogue.utterance_encoder.training
 
 

@@ -103,6 +103,42 @@ def test_from_encoder_pretrained_takes_every_weight_of_the_encoder(model_class, 
     assert {parameter.dtype for parameter in halved.parameters()} == {torch.float32}
 
 
+def test_an_encoder_stays_on_its_devices_and_quantized(checkpoints, tmp_path, monkeypatch):
+    def load(**arguments):
+        torch.manual_seed(0)
+        folder = checkpoints / "bert"
+        return LabelAwareForSequenceClassification.from_encoder_pretrained(folder, **LABEL_NAMES, **arguments)
+
+    ids = torch.tensor([[5, 6, 7, 8]])
+    expected = load().eval()(ids).logits
+    places = {"embeddings": "disk", "encoder.layer.0": "cpu", "encoder.layer.1": "disk"}
+    model = load(device_map=places, offload_folder=tmp_path)
+    assert (
+        model.training
+        and model.model.encoder.training
+        and model.hf_device_map["model.encoder.encoder.layer.1"] == "disk"
+    )
+    assert model.get_input_embeddings().weight.is_meta and not model.classifier.out_proj.weight.is_meta
+    assert_close(model.eval()(ids).logits, expected, rtol=1e-6, atol=1e-6)
+
+    class Quantized(torch.nn.Module):  # whose weights are no parameters of the stock model
+        def forward(self, states):
+            return torch.zeros_like(states)
+
+    loads, asked = transformers.BertModel.from_pretrained, transformers.BitsAndBytesConfig(load_in_8bit=True)
+
+    def quantize(*arguments, quantization_config=None, **others):
+        encoder, report = loads(*arguments, **others)
+        assert quantization_config.load_in_8bit
+        encoder.encoder.layer[0].attention.output.dense, encoder.is_quantized = Quantized(), True
+        return encoder, report
+
+    monkeypatch.setattr(transformers.BertModel, "from_pretrained", quantize)
+    model = load(quantization_config=asked)
+    assert model.is_quantized and isinstance(model.model.encoder.encoder.layer[0].attention.output.dense, Quantized)
+    assert (model.eval()(ids).logits - expected).abs().max() > 1e-4
+
+
 def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_path):
     BY_ID["any-mpnet"].build().save_pretrained(tmp_path / "ours")
     transformers.ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(

@@ -60,7 +60,7 @@ LABEL_FIELDS = {
 }
 OF_ALL = ("calibration_temperature", "abstention")  # what no class declares
 # No token twice in a reply: made-up weights would repeat one for ever, whatever the emotion. Nor padding, which some prompts have.
-VARIED = {"do_sample": False, "max_new_tokens": 8, "no_repeat_ngram_size": 1, "suppress_tokens": [0]}
+VARIED = {"max_new_tokens": 8, "no_repeat_ngram_size": 1, "suppress_tokens": [0]}
 SETTINGS = ({}, {"num_beams": 4, "num_return_sequences": 2}, {"cache_implementation": "static", "num_beams": 3})
 
 

@@ -238,6 +238,7 @@ class TestBuild:
         assert tokenizer("so sad")["input_ids"] == plain("so sad")["input_ids"]
         size = len(plain) + 5
         assert model.config.vocab_size == len(tokenizer) == size
+        assert (model.generation_config.do_sample, model.generation_config.top_k) == (True, 10)  # the paper's decoding
         for module in (model.get_encoder(), model.get_decoder(), model):
             assert module.get_input_embeddings().num_embeddings == size
         outputs = model(input_ids=torch.tensor([[ids[0], 5]]), decoder_input_ids=torch.tensor([[ids[4], 6]]))
