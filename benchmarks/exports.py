@@ -41,7 +41,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     texts = list(load_split(arguments.dataset, arguments.split, arguments.data_dir)["text"])[:TIMED]
-    found: dict = {"timed_texts": TIMED, "alone_texts": ALONE, "rounds": ROUNDS, **machine(1), "works": {}}
+    found: dict = {"timed_texts": TIMED, "alone_texts": ALONE, "rounds": ROUNDS, **machine(1), "exports": {}}
     with tempfile.TemporaryDirectory() as temporary:
         folders = {name: Path(temporary, name) for name in ("float32", "int8", "uint8")}
         for name, folder in folders.items():
@@ -63,7 +63,7 @@ def main() -> None:
                 other: [b / a for a, b in zip(seconds[name][1:], seconds[other][1:], strict=True)]
                 for other in ("torch", "float32")
             }
-            found["works"][name] = {
+            found["exports"][name] = {
                 "seconds": statistics.median(seconds[name][1:]),
                 "times_as_fast_as": {other: statistics.median(values) for other, values in ratios.items()},
                 "quartiles": {other: statistics.quantiles(values, n=4)[::2] for other, values in ratios.items()},
@@ -71,7 +71,7 @@ def main() -> None:
                 "macro_f1": {decision: values["macro_f1"] for decision, values in metrics.items()},
                 "megabytes": 0.0 if name == "torch" else (folders[name] / MODEL).stat().st_size / 1e6,
             }
-            print(name, found["works"][name], flush=True)
+            print(name, found["exports"][name], flush=True)
     if arguments.output:
         write_json(arguments.output, recorded(arguments.output) | {f"{arguments.model}, {arguments.dataset}": found})
 

@@ -15,8 +15,8 @@ import torch
 from ..io.extras import require
 from ..io.files import creating, refuse_taken, write_json
 from ..runs.evaluate import evaluate
-from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.compact import quantize_graph, saturates
+from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.loading import read_config
 from ..runtime.onnx import DECODER, is_exported
 from ..runtime.ready import with_weights

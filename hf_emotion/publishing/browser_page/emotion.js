@@ -363,6 +363,28 @@ function work() {
     }
   }
 
+  const QUOTES = "\"'`´“”„‟‘’‚‛«»‹›″′＂＇〝〞〟", BRACKETS = ["()", "[]", "{}", "（）", "［］", "｛｝", "「」", "『』", "【】", "《》", "〈〉", "〔〕"];
+  const PARTNERS = new Map([...[...QUOTES].map((c) => [c, QUOTES]), ...BRACKETS.flatMap(([a, b]) => [[a, b], [b, a]])]);
+
+  /** As `unquoted` of Python: the place of a term without the quotation marks, brackets and blanks at its edges. */
+  function unquoted(text, start, end) {
+    const isWord = (c) => /[\p{L}\p{N}]/u.test(c ?? ""), isEdge = (c) => PARTNERS.has(c) || /\s/.test(c);
+    let from = start, to = end;
+    while (from < to && isEdge(text[from])) from++;
+    while (from < to && isEdge(text[to - 1])) to--;
+    if (from === to) return [end, end];
+    const isNeeded = (mark) => {
+      for (let i = from; i < to; i++) if (PARTNERS.get(mark)?.includes(text[i]) && !(isWord(text[i - 1]) && isWord(text[i + 1]))) return true;
+      return false;
+    };
+    while (start < from && !isNeeded(text[start])) start++;
+    for (; end > to && !isNeeded(text[end - 1]); end--) {
+      const isSign = ("'’".includes(text[end - 1]) && isWord(text[end - 2])) || ("\"″′".includes(text[end - 1]) && /\p{Nd}/u.test(text[end - 2]));
+      if (isSign && !(start && QUOTES.includes(text[start - 1]))) break;
+    }
+    return [start, end];
+  }
+
   async function terms(texts, _, id) {
     const rows = [];
     for (const text of texts) {
@@ -380,9 +402,9 @@ function work() {
       const outside = facts.tags.map((tag) => Number(tag === "O")), { data } = found[row].logits;
       const tagsOf = (token) => (token < 0 ? outside : softmax(Array.from(data.subarray(token * count, (token + 1) * count), (x) => x / facts.temperature)));
       return findTerms(first.map(tagsOf)).map(([begin, end, label, score]) => {
-        const [start, stop] = [words[begin][0], words[end - 1][1]];
+        const [start, stop] = unquoted(text, words[begin][0], words[end - 1][1]);
         return { term: text.slice(start, stop), start, end: stop, label, score };
-      });
+      }).filter(({ start, end }) => start < end);
     });
   }
 
