@@ -87,10 +87,21 @@ def export(
         return
     rows = [
         [kind, *(str(values[name]) for name in ("texts", "rows", "labels")), f"{values['max_logit_difference']:.2g}"]
-        + [str(values["other_decisions"]), f"{values['max_score_change']:.2g}" if "max_score_change" in values else "—"]
+        + [
+            str(values["other_decisions"]),
+            f"{values['max_score_change']:.2g}" if "max_score_change" in values else "—",
+        ]
         for kind, values in ((kind, report[kind]) for kind in ("float32", quantize) if kind in report)
     ]
-    header = ["weights", "texts", "rows", "logits per row", "largest difference", "other decisions", "change by neighbours"]
+    header = [
+        "weights",
+        "texts",
+        "rows",
+        "logits per row",
+        "largest difference",
+        "other decisions",
+        "change by neighbours",
+    ]
     print_table(header, rows)
     if quantize is not None and "metrics" in report:
         rows = [

@@ -154,7 +154,10 @@ def quantize_graph(path: Path, quantize: Literal["int8", "uint8"]) -> None:
 
     new_graph = _Rewriting(path)
     add, constant = new_graph.add, new_graph.constant
-    one, most = constant("quantized.one", np.array(1, np.float32)), constant("quantized.most", np.array(255, np.float32))
+    one, most = (
+        constant("quantized.one", np.array(1, np.float32)),
+        constant("quantized.most", np.array(255, np.float32)),
+    )
     least_range = constant("quantized.least_range", np.array(LEAST_RANGE, np.float32))
     last = constant("quantized.last", np.array([-1], np.int64))
     zero = constant("quantized.zero", np.array(0, np.uint8))

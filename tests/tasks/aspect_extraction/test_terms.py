@@ -101,7 +101,11 @@ def test_quotation_marks_and_brackets_around_a_term_are_none_of_it(text, found, 
     words, place = tp.term_words(text), text.index(found)
     inside = [i for i, (start, _) in enumerate(words) if place <= start < place + len(found)]
     terms = tp.term_entries(text, words, [(inside[0], inside[-1] + 1, "positive", 0.5)])
-    assert [text[one["start"] : one["end"]] for one in terms] == [one["term"] for one in terms] == ([term] if term else [])
+    assert (
+        [text[one["start"] : one["end"]] for one in terms]
+        == [one["term"] for one in terms]
+        == ([term] if term else [])
+    )
 
 
 def conlleval(tags: list[str]) -> set[tuple[int, int, str]]:
