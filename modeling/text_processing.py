@@ -460,14 +460,15 @@ def unquoted(text: str, start: int, end: int) -> tuple[int, int]:
     core = range(places[0], places[-1] + 1)
 
     def is_needed(mark: str) -> bool:
+        # An apostrophe in a word is no partner.
         inner = (i for i in core if text[i] in _PARTNERS.get(mark, ""))
-        return any(not (text[i - 1].isalnum() and text[i + 1].isalnum()) for i in inner)  # an apostrophe in a word is none
+        return any(not (text[i - 1].isalnum() and text[i + 1].isalnum()) for i in inner)
 
     while start < core.start and not is_needed(text[start]):
         start += 1
     while end > core.stop and not is_needed(text[end - 1]):
         mark, before = text[end - 1], text[end - 2]
-        is_sign = (mark in "'’" and before.isalnum()) or (mark in "\"″′" and before.isdecimal())
+        is_sign = (mark in "'’" and before.isalnum()) or (mark in '"″′' and before.isdecimal())
         if is_sign and text[start - 1 : start] not in tuple(_QUOTES):
             break
         end -= 1

@@ -166,7 +166,7 @@ def is_new(kind: str, of: Any = None) -> bool:
     if said is None:
         if of is None:
             return True
-        said = vars(of).setdefault("_said", set())
+        said = vars(of).setdefault("_warned", set())
     new = kind not in said
     said.add(kind)
     return new

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe
 from hf_emotion.cli import app, help, predict
-from hf_emotion.runtime.unread import warn_unknown
 from hf_emotion.recipes import packaged_recipes, recipe_name
+from hf_emotion.runtime.unread import warn_unknown
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
 
 
