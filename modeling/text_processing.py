@@ -441,14 +441,49 @@ def find_terms(probabilities: Sequence[Sequence[float]], tags: Sequence[str]) ->
     return found
 
 
+_QUOTES = "\"'`´“”„‟‘’‚‛«»‹›″′＂＇〝〞〟"
+_BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "「」", "『』", "【】", "《》", "〈〉", "〔〕")
+_PARTNERS = dict.fromkeys(_QUOTES, _QUOTES) | {
+    one: other for a, b in _BRACKETS for one, other in ((a, b), (b, a))
+}  # which marks may stand on the other side
+
+
+def unquoted(text: str, start: int, end: int) -> tuple[int, int]:
+    """
+    The place of a term without the quotation marks, brackets and blanks at its edges. A mark whose partner stands within the term stays, as in
+    "tea (hot)", and so do an apostrophe behind a word and the sign for inches behind a number, unless a quotation mark stands before the term.
+    """
+
+    places = [i for i in range(start, end) if not (text[i].isspace() or text[i] in _PARTNERS)]
+    if not places:
+        return end, end
+    core = range(places[0], places[-1] + 1)
+
+    def is_needed(mark: str) -> bool:
+        # An apostrophe in a word is no partner.
+        inner = (i for i in core if text[i] in _PARTNERS.get(mark, ""))
+        return any(not (text[i - 1].isalnum() and text[i + 1].isalnum()) for i in inner)
+
+    while start < core.start and not is_needed(text[start]):
+        start += 1
+    while end > core.stop and not is_needed(text[end - 1]):
+        mark, before = text[end - 1], text[end - 2]
+        is_sign = (mark in "'’" and before.isalnum()) or (mark in '"″′' and before.isdecimal())
+        if is_sign and text[start - 1 : start] not in tuple(_QUOTES):
+            break
+        end -= 1
+    return start, end
+
+
 def term_entries(
     text: str, words: Sequence[tuple[int, int]], terms: Sequence[tuple[int, int, str, float]]
 ) -> list[dict]:
-    """What `find_terms` found, with the term and its place in the text: `text[start:end]`."""
-    places = [(words[first][0], words[last - 1][1], label, score) for first, last, label, score in terms]
+    """What `find_terms` found, with the term, `unquoted`, and its place in the text: `text[start:end]`."""
+    places = [(*unquoted(text, words[first][0], words[last - 1][1]), *rest) for first, last, *rest in terms]
     return [
         {"term": text[start:end], "start": start, "end": end, "label": label, "score": score}
         for start, end, label, score in places
+        if start < end
     ]
 
 

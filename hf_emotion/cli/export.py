@@ -100,19 +100,34 @@ def export(
         return
     rows = [
         [kind, *(str(values[name]) for name in ("texts", "rows", "labels")), f"{values['max_logit_difference']:.2g}"]
-        + [str(values["other_decisions"])]
+        + [
+            str(values["other_decisions"]),
+            f"{values['max_score_change']:.2g}" if "max_score_change" in values else "—",
+        ]
         for kind, values in ((kind, report[kind]) for kind in ("float32", quantize) if kind in report)
     ]
-    print_table(["weights", "texts", "rows", "logits per row", "largest difference", "other decisions"], rows)
+    header = [
+        "weights",
+        "texts",
+        "rows",
+        "logits per row",
+        "largest difference",
+        "other decisions",
+        "change by neighbours",
+    ]
+    print_table(header, rows)
     if quantize is not None and "metrics" in report:
         rows = [
             [name, f"{values['torch']:.4f}", f"{values[quantize]:.4f}", f"{values[quantize] - values['torch']:+.4f}"]
             for name, values in report["metrics"].items()
         ]
         print_table([f"{dataset} {split}", "torch", quantize, "change"], rows)
-    speed = report["speed"]
-    low, high = speed["quartiles"]
-    say(
-        f"{speed['times_as_fast_as_torch']:.2f} times as fast as torch (quartiles {low:.2f} and {high:.2f}), "
-        f"{speed['threads']} threads\n\nexported to {output}"
-    )
+    if speed := report.get("speed"):
+        low, high = speed["quartiles"]
+        print(
+            f"{speed['times_as_fast_as_torch']:.2f} times as fast as torch (quartiles {low:.2f} and {high:.2f}), "
+            f"{speed['threads']} threads"
+        )
+    else:
+        print("speed: not measured, too few texts")
+    say(f"\nexported to {output}")

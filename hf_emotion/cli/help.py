@@ -33,6 +33,13 @@ def _write_parameters(command: Any, context: Any, formatter: Any) -> None:
 
 
 class Command(TyperCommand):
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; each kind of warning about texts comes once."""
+        from ..runtime.unread import said_once
+
+        with said_once():
+            return super().invoke(ctx)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_parameters(self, ctx, formatter)
 

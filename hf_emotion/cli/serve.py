@@ -56,6 +56,9 @@ def serve(
     log: Annotated[
         Literal["errors", "requests", "texts"], typer.Option(help="Errors, a line per request, or also its texts.")
     ] = "requests",
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="Lines of text, or a JSON object per line.")
+    ] = "text",
     engine: Annotated[Literal["local", "ray"], typer.Option(help="This process, or replicas under Ray.")] = "local",
     num_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: replicas; default: 1.")] = None,
     min_replicas: Annotated[int | None, typer.Option(min=1, help="With --max-replicas: as many stay.")] = None,
@@ -91,6 +94,7 @@ def serve(
         api_key=key,
         cors_origins=tuple(cors_origin or ()),
         log=log,
+        log_format=log_format,
     )
     if engine == "ray":
         from ..serving.ray_service import run as run_with_ray
@@ -122,4 +126,4 @@ def serve_here(
     from ..serving.web import run
 
     logging.getLogger("hf_emotion.serve").setLevel(logging.WARNING if settings.log == "errors" else logging.INFO)
-    run(build(settings), host, port, settings.timeout, max_connections, show)
+    run(build(settings), host, port, settings.timeout, max_connections, show, settings.log_format)

@@ -19,10 +19,11 @@ from huggingface_hub import ModelCard
 from ..io.files import creating, write_text
 from ..runtime.classifying import label_names
 from ..runtime.compact import Storage, compact_graph
-from ..runtime.languages import languages_of
+from ..runtime.languages import ENGLISH, languages_of
 from ..runtime.loading import read_config
 from ..runtime.onnx import MODEL
 from ..runtime.plain import text_processing
+from ..runtime.unread import MULTILINGUAL
 from ..tasks import task_of, task_of_rows
 from ..tasks.exporting import COMPARED, Exporter, distinct_texts
 from ..tasks.loading import load_split, options_for
@@ -183,10 +184,16 @@ def _facts(model: Any, task: str) -> dict[str, Any]:
     tags = label_names(config)
     labels, languages = text_processing.tag_labels(tags) or tags, languages_of(config)
     facts = {"format": FORMAT, "task": task, "labels": labels, "tags": tags}
-    facts |= {"languages": languages, "multi_label": model.multi_label, "max_length": model.max_length}
+    facts |= {
+        "languages": languages,
+        "english": sorted(ENGLISH),
+        "multi_label": model.multi_label,
+        "max_length": model.max_length,
+    }
     facts["thresholds"] = [float(value) for value in getattr(model, "thresholds", ())]
     facts["temperature"] = text_processing.temperature_of(config)
     facts |= {rule: text_processing.threshold_of(config, rule) for rule in text_processing.RULES}
+    facts["fragments"] = len(tokenizer) < MULTILINGUAL
     facts |= {"padding_side": tokenizer.padding_side, "pad_token_id": tokenizer.pad_token_id}
     # The JavaScript tokenizer reads few settings beside tokenizer.json.
     known = ("additional_special_tokens", "do_lowercase_and_remove_accent", "eos_token", "remove_space")

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a torch module as an ONNX graph, with 8-bit weights if asked for; records the calls of a model and their results."""
+"""Writes a torch module as an ONNX graph; records the calls of a model and their results."""
 
-import collections
 import logging
-import os
-import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from unittest import mock
 
 import torch
@@ -139,43 +136,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
-
-
-def saturates() -> bool:
-    """Whether this is an x86 processor without VNNI, whose 8-bit sums saturate, as far as Linux tells."""
-    flags = Path("/proc/cpuinfo")
-    return platform.machine() == "x86_64" and flags.is_file() and "_vnni" not in flags.read_text()
-
-
-def quantize_graph(path: Path, quantize: Literal["int8", "uint8"]) -> None:
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    temporary = path.with_name("quantized.onnx")
-    model = onnx.load(path)
-    graph = model.graph
-    del graph.value_info[:]  # the exporter's shape notes, some of which are wrong after it transposed weights
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    uses = collections.Counter(name for node in graph.node for name in node.input)
-    vectors = []  # such weights cannot be quantized
-    for node in graph.node:
-        if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in weights:
-            continue
-        weight = weights[node.input[1]]
-        if uses[weight.name] > 1:  # the quantizer would transpose it for the other nodes too
-            weight = graph.initializer.add()
-            weight.CopyFrom(weights[node.input[1]])
-            weight.name = node.input[1] = f"{weight.name}.of.{node.name}"
-        if len(weight.dims) < 2:
-            vectors.append(node.name)
-    with _quiet():
-        quantize_dynamic(
-            model,
-            temporary,
-            op_types_to_quantize=["MatMul", "Gemm"],
-            nodes_to_exclude=vectors,
-            per_channel=True,
-            # Not `reduce_range`: on GoEmotions with MiniLM, 7 bits cost .04 of macro-F1, as the saturation does without VNNI.
-            weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[quantize],
-        )
-    os.replace(temporary, path)

@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 # Scripts without spaces have few words. These are letters that are not Latin.
 _OTHER_LETTER = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
 # Words that hardly any other language in Latin script has: no "in", "was", "me", "do", "to" or "i".
-_ENGLISH = frozenset(
+ENGLISH = frozenset(
     "the and but are were be been you she it they your its our their this that these those not does did don't doesn't have has had "
     "will won't would can can't could with from if what who how why when just it's that's you're i'm didn't isn't there here than too "
     "very more some out down get like know think good really time people because about him them".split()
@@ -85,7 +85,7 @@ def _foreign(text: str, languages: Sequence[str]) -> str | None:
     if len(words) < WORDS and len(_OTHER_LETTER.findall(text)) < LETTERS:
         return None
     if "en" in languages:  # what most texts of such a model are in
-        known = sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
+        known = sum(word.lower().replace("’", "'") in ENGLISH for word in words)
         if known >= ENGLISH_SHARE * len(words):
             return None
     code, probability = identifier().classify(text)

@@ -139,7 +139,7 @@ class Remote(Generic[Answer]):
         return results, unread
 
     def warn_unread(self, counts: Counts) -> None:
-        warn_unread(counts, "what the service reads", self.client.about["languages"], self.units)
+        warn_unread(counts, "what the service reads", self.client.about["languages"], self.units, self)
 
 
 class _TooMuch(ValueError):

@@ -149,27 +149,32 @@ _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def said_once() -> Iterator[None]:
-    """In this block each kind of warning comes once: a training reads the same texts for each seed and again when it measures."""
-    token = _said.set(set())
+    """In this block, and in those within it, each kind of warning comes once: a training reads the same texts for each seed."""
+    token = _said.set(set() if _said.get() is None else _said.get())
     try:
         yield
     finally:
         _said.reset(token)
 
 
-def is_new(kind: str) -> bool:
-    """Whether to give a kind of warning: always, but within `said_once` only the first time."""
+def is_new(kind: str, of: Any = None) -> bool:
+    """
+    Whether to give a kind of warning: always, but within `said_once`, or for one object `of` (a predictor that is called text by text), only
+    the first time.
+    """
     said = _said.get()
     if said is None:
-        return True
+        if of is None:
+            return True
+        said = vars(of).setdefault("_warned", set())
     new = kind not in said
     said.add(kind)
     return new
 
 
-def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
-    """Warn once for all texts with a share above `LARGE_SHARE`, with their number."""
-    if unknown and is_new("unknown"):
+def warn_unknown(unknown: int, total: int, what: str = "texts", of: Any = None) -> None:
+    """Warn once for all texts with a share above `LARGE_SHARE`, with their number; `of`: see `is_new`."""
+    if unknown and is_new("unknown", of):
         logger.warning(
             "%d of %d %s hold much that the tokenizer does not know (over %d %% of their letters stand in words that become the "
             "unknown token or fragments): the model's results for them mean little; use a model whose encoder reads that language",
@@ -177,12 +182,18 @@ def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
         )
 
 
-def warn_unread(counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts") -> None:
-    """Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`."""
-    if counts.truncated and is_new("cut"):
+def warn_unread(
+    counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts", of: Any = None
+) -> None:
+    """
+    Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`. For one text
+    the predictor `of` warns only the first time.
+    """
+    of = of if counts.total == 1 else None
+    if counts.truncated and is_new("cut", of):
         logger.warning("%d of %d %s are longer than %s and were cut", counts.truncated, counts.total, what, limit)
-    warn_unknown(counts.unknown, counts.total, what)
-    if counts.foreign and is_new("language"):
+    warn_unknown(counts.unknown, counts.total, what, of)
+    if counts.foreign and is_new("language", of):
         logger.warning(
             "%d of %d %s are probably not in the model's languages (%s): the results for them mean little; translate them, or use a model "
             "that reads their language",

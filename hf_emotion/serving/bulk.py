@@ -34,6 +34,7 @@ from .file_rows import (
     Layout,
     check_labels,
     check_rows,
+    finds,
     split_rows,
     unread_counts,
     write_rows,
@@ -55,7 +56,7 @@ ROWS_PER_PART = 4096  # the most rows that a process loses when it is interrupte
 
 
 class Written(TypedDict):
-    """Rows written, and how many of them have no prediction."""
+    """Rows written (for terms one for each find), and how many of them have no prediction."""
 
     rows: int
     skipped: int
@@ -205,15 +206,16 @@ def predict_file(
         if group is not None:
             torch.distributed.barrier(group)
 
-        def finish() -> None:
+        def finish() -> int:
             predictor.warn_unread(parts.unread_counts()._replace(total=plan.texts))
             if not plan.complete:
                 parts.check_source(source)
                 parts.join(source, output, plan.columns, form, overwrite)
+            written = sum(map(finds, parts.predictions())) if of_task.places else plan.rows
             parts.remove()
+            return written
 
-        _by_first(group, finish)
-        return {"rows": plan.rows, "skipped": plan.skipped}
+        return {"rows": _by_first(group, finish), "skipped": plan.skipped}
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,11 @@ def _each_find(row: dict[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
+def finds(row: dict[str, Any]) -> int:
+    """How many rows `_each_find` writes for the predictions of a row."""
+    return len(row[PLACES[0]] or (None,))
+
+
 def unread_counts(table: pyarrow.Table) -> Counts:
     """The counts of a table's rows (turns); those without a prediction count as read."""
     truncated, unknown, language = (

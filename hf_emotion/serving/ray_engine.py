@@ -88,7 +88,7 @@ def predict_with_ray(
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts: bulk.Written = {"rows": 0, "skipped": 0}
         unread = _write(iter(blocks), source, output, counts, columns, escape_formulas)
-    predictor.warn_unread(unread._replace(total=counts["rows"]))
+    predictor.warn_unread(unread)
     return counts
 
 
@@ -179,16 +179,18 @@ def _write(
     layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, added, escaped=escaped)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator
-    found = []
+    found, texts = [], 0
 
     def rows() -> Iterator[dict]:
+        nonlocal texts
         for block in itertools.chain([] if first is None else [first], blocks):
             found.append(file_rows.unread_counts(block))
             for row in block.to_pylist():
-                counts["rows"] += 1
+                texts += 1
+                counts["rows"] += file_rows.finds(row) if places else 1
                 counts["skipped"] += row[file_rows.LABELS] is None
                 yield row
 
     with file_rows.writing(output) as temporary:
         file_rows.write_rows(rows(), temporary, layout)
-    return Counts.added(found)
+    return Counts.added(found)._replace(total=texts)

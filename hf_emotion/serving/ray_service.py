@@ -84,7 +84,7 @@ def _builder(settings: Settings) -> Any:
         from .web import log_with_time
 
         logging.basicConfig(level=logging.WARNING)
-        log_with_time()
+        log_with_time(settings.log_format)
         logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
         return build(settings)
 

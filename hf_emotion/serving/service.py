@@ -255,8 +255,13 @@ def wrong(field: str, message: str, **more: str) -> Response:
     return problem(422, message, [{"loc": ["body", field], "msg": message, **more}])
 
 
-def no_such_model(models: dict[str, "Model"], name: str) -> Response:
-    return wrong("model", f"`model` must be one of {', '.join(models)}, got {name!r}.")
+def no_such_model(models: dict[str, "Model"], name: str, all_models: dict[str, "Model"]) -> Response:
+    return wrong("model", f"`model` must be one of {', '.join(models)}, got {name!r}.{elsewhere(name, all_models)}")
+
+
+def elsewhere(name: str, models: dict[str, "Model"]) -> str:
+    """Where to ask for a model that another route has, for messages."""
+    return f" Ask {models[name].route} for {name}." if name in models else ""
 
 
 def _said(one: Any) -> str:
@@ -345,17 +350,19 @@ def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings,
         )
         summary = (service.request.__doc__ or "").strip()
         app.post(route, tags=["models"], summary=summary, response_model=answer, responses=PROBLEMS)(
-            _asking(of_task, service, settings, counters)
+            _asking(of_task, service, settings, counters, models)
         )
 
 
-def _asking(models: dict[str, Model], first: Service, settings: Settings, counters: Counters) -> Callable[..., Any]:
-    """The function behind the route of a task."""
+def _asking(
+    models: dict[str, Model], first: Service, settings: Settings, counters: Counters, all_models: dict[str, Model]
+) -> Callable[..., Any]:
+    """The function behind the route of a task, whose `models` are."""
 
     async def ask(request: Request, body: Any) -> Response:
         name = body.model or next(iter(models))
         if name not in models:
-            return no_such_model(models, name)
+            return no_such_model(models, name, all_models)
         model = models[name]
 
         def present(found: Sequence[Any]) -> dict[str, Any]:
@@ -460,7 +467,8 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
     )
     async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
         if name not in own:
-            return problem(404, f"there is no model {name!r} for texts here, but {', '.join(own)}.")
+            message = f"there is no model {name!r} for texts here, but {', '.join(own)}.{elsewhere(name, models)}"
+            return problem(404, message)
         return await classify(request, body, name)
 
 
@@ -471,7 +479,7 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
 
     async def of_page(request: Request, body: PageRequest, work: Callable[[Model], dict[str, Any]]) -> Response:
         if body.model not in models:
-            return no_such_model(models, body.model)
+            return no_such_model(models, body.model, {})
         if len(body.emotions) > settings.max_inputs:
             return wrong("emotions", f"`emotions` may be {settings.max_inputs} at most, got {len(body.emotions)}.")
         model = models[body.model]
@@ -484,7 +492,8 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
         def work(model: Model) -> dict[str, Any]:
             found = model.page.table(body.text, body.emotions, body.seed)
             asked = {"model": model.name, **model.service.from_page(body.text, body.emotions, body.seed)}
-            return {"header": found.header, "rows": found.rows, "request": {"route": model.route, "body": asked}}
+            request = {"route": model.route, "body": asked}
+            return {"header": found.header, "rows": found.rows, "unread": found.unread, "request": request}
 
         return await of_page(request, body, work)
 

@@ -32,6 +32,7 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     cors_origins: Sequence[str] = ()
     log: str = "requests"
+    log_format: str = "text"
 
     def __post_init__(self) -> None:
         for origin in self.cors_origins:

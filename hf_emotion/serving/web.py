@@ -178,10 +178,12 @@ class Guard:
             self.counters.requests.labels(route, status).inc()
             self.counters.seconds.labels(route, status).observe(seconds)
             if self.settings.log != "errors":
-                shown = f" {bytes(read).decode(errors='replace')!r}" if read else ""
                 # A counter for each path that somebody makes up would fill the memory; the log may name it.
-                path = quote(scope["path"])[:MOST_OF_A_PATH] if route == "other" else route
-                logger.info("%s %s %d %.1f ms%s", scope["method"], path, status, seconds * 1000, shown)
+                asked = {"method": scope["method"], "path": quote(scope["path"])[:MOST_OF_A_PATH], "status": status}
+                asked |= {"milliseconds": round(seconds * 1000, 1)}
+                shown = f" {bytes(read).decode(errors='replace')!r}" if read else ""
+                text = {"body": bytes(read).decode(errors="replace")} if read else {}
+                logger.info("%s %s %d %.1f ms%s", *asked.values(), shown, extra={"asked": asked | text})
 
     def _allowed(self, scope: Any, headers: dict[bytes, bytes]) -> bool:
         if self.key is None or (scope["method"] in ("GET", "HEAD") and scope["path"] in OPEN):
@@ -329,9 +331,21 @@ class Server(uvicorn.Server):
             await asyncio.sleep(pause)
 
 
-def log_with_time() -> None:
-    """Begin every line of the log with the time: ISO 8601, UTC."""
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S")
+class JsonFormatter(logging.Formatter):
+    """A line of the log as a JSON object: time, level and message; of a request method, path, status and milliseconds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": self.formatTime(record, self.datefmt) + f".{record.msecs:03.0f}Z", "level": record.levelname}
+        line |= getattr(record, "asked", None) or {"message": record.getMessage()}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def log_with_time(log_format: str) -> None:
+    """Begin every line of the log with the time: ISO 8601, UTC; "json": every line is an object."""
+    kind = JsonFormatter if log_format == "json" else logging.Formatter
+    formatter = kind("%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     for handler in logging.getLogger().handlers:
         handler.setFormatter(formatter)
@@ -374,9 +388,10 @@ def run(
     timeout: float,
     max_connections: int | None = None,
     show: Callable[[str], Any] | None = None,
+    log_format: str = "text",
 ) -> None:
     """Serve an application until SIGINT or SIGTERM. `show` gets the address, in a thread of its own. OSError: the port is not free."""
-    log_with_time()
+    log_with_time(log_format)
     listening = listen(host, port)
     url = url_of(host, listening.getsockname()[1])
     print(f"{url} (Ctrl+C ends it)", flush=True)

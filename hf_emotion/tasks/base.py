@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..run_report import Contexts, RunReport, SeedRun
     from ..runtime.attribution import Explained, Merge, Reading
     from ..runtime.remote import Client
-    from ..runtime.unread import Counts, Unread
+    from ..runtime.unread import Counts, Readable, Unread
     from .cards import Card
     from .corpus import Corpus
     from .exporting import Exporter
@@ -112,10 +112,11 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text, and the names of their columns."""
+    """Rows of text, the names of their columns, and what the model could not read of the texts (turns) behind them."""
 
     header: list[str]
     rows: list[list[str]]
+    unread: Sequence[Readable] = ()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+import numpy as np
 import torch
 
 from ..runtime.graphs import recording, write_graph
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 COMPARED = ("quickstart", "everyday", "review_terms")  # packaged texts for pages in the browser
+ALONE = 64  # items that are compared with themselves alone
 EXAMPLE = "a day at home"  # a graph must be traced with more than one token
 
 
@@ -46,6 +48,8 @@ class Comparison(TypedDict):
     largest_logit: float
     max_logit_difference: float
     other_decisions: int
+    max_score_change: NotRequired[float]
+    """The largest change of a score between a text alone and beside others; not of replies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,7 @@ class Exporter:
         compare: (model, exported model, items) -> their entry in parity.json.
         works: (model, exported model, items) -> two functions without arguments, which do the same work with each model, to
             be timed.
-        timed: the maximum number of items for this work.
+        timed: the number of items for this work; with fewer it is not timed.
         measured: whether `evaluate` can measure an exported model.
         of_rows: rows of the task -> items.
         of_texts: distinct texts -> items.
@@ -86,13 +90,13 @@ class Exporter:
 
 def classifier_exporter(
     load: Callable[[Any], Any],
-    run: Callable[[Any, Sequence, bool], Any],
+    run: Callable[[Any, Sequence, bool], np.ndarray],
     write: Callable[[Any, Path], list[Path]],
     **fields: Any,
 ) -> Exporter:
     """
-    The exporter for a task whose predictors give logits. `load` takes exported folders, too; `run`, (predictor, items, progress), runs all
-    items in the predictor's own batches; `fields` are others of `Exporter`.
+    The exporter for a task whose predictors give logits. `load` takes exported folders, too; `run`, (predictor, items, progress), gives the
+    scores of all items, from the predictor's own batches; `fields` are others of `Exporter`.
     """
 
     def compare(predictor: Any, exported: Any, items: Sequence) -> Comparison:
@@ -129,7 +133,7 @@ def write_classifier(
 
 
 def compare_classifiers(
-    predictor: Any, exported: Any, items: Sequence, run: Callable[[Any, Sequence, bool], Any]
+    predictor: Any, exported: Any, items: Sequence, run: Callable[[Any, Sequence, bool], np.ndarray]
 ) -> Comparison:
     """Run the same items through both, each with its own tokenizer: in large batches, then a few one at a time."""
     calls = []
@@ -141,6 +145,8 @@ def compare_classifiers(
         calls.append(recorded)
     first = [next(iter(inputs.values())) for inputs, _ in calls[0]]
     # Padding after a dialogue has meaningless logits, but both models give the same.
+    together = run(exported, items[:ALONE], False)
+    alone = np.concatenate([run(exported, [item], False) for item in items[:ALONE]])
     sizes = (-1, predictor.model.config.num_labels)
     ours, theirs = (torch.cat([logits.reshape(sizes) for _, logits in recorded]) for recorded in calls)
     return {
@@ -152,6 +158,7 @@ def compare_classifiers(
         "largest_logit": ours.abs().max().item(),
         "max_logit_difference": (ours - theirs).abs().max().item(),
         "other_decisions": int((_decide(predictor, ours) != _decide(predictor, theirs)).any(dim=1).sum()),
+        "max_score_change": float(np.abs(together - alone).max()),
     }
 
 

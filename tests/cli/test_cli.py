@@ -23,6 +23,7 @@ import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe
 from hf_emotion.cli import app, help, predict
 from hf_emotion.recipes import packaged_recipes, recipe_name
+from hf_emotion.runtime.unread import warn_unknown
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
 
 
@@ -472,3 +473,17 @@ class TestPackage:
         assert [name for name in hf_emotion.__all__ if not getattr(hf_emotion, name).__doc__] == []
         with pytest.raises(AttributeError, match="module 'hf_emotion' has no attribute 'Predictr'"):
             hf_emotion.Predictr  # noqa: B018
+
+
+def test_a_kind_of_warning_comes_once_per_command(caplog):
+    """`export` reads the same texts with two models, and again for the figures."""
+    command = typer.Typer()
+
+    @command.command(cls=help.Command)
+    def twice() -> None:
+        for _ in range(2):
+            warn_unknown(2, 5)
+
+    for calls in (1, 2):
+        CliRunner().invoke(command, [])
+        assert len(caplog.messages) == calls

@@ -323,6 +323,26 @@ def test_a_column_of_texts(page, serve, visit, tmp_path, escaped):
     tab.locator("#answer").wait_for()
 
 
+def test_the_page_says_what_the_model_cannot_read(page, serve, visit, folders, tmp_path):
+    folder = shutil.copytree(page("text"), tmp_path / "page")
+    facts = json.loads((folder / FACTS).read_text())
+    (folder / FACTS).write_text(json.dumps(facts | {"languages": ["en"]}))
+    tab = ready(visit, serve(folder)).tab
+    texts = [
+        "Ich bin stinksauer, niemand geht ans Telefon.",
+        "今日はとても悲しい一日だった。",
+        "it was not a good day for them",
+    ]
+    found = tab.evaluate("(texts) => model.unread(texts)", texts)
+    assert [one["language"] for one in found] == ["de", "ja", None]
+    expected = Predictor(folders["text"]).encode(texts).unread.unknown.tolist()
+    assert [one["unknown"] for one in found] == pytest.approx(expected, abs=1e-4)
+    tab.locator("#text").fill(texts[0])
+    tab.locator("#ask").click()
+    tab.locator("#answer").wait_for()
+    assert "The text is probably in German, and the model reads English" in tab.locator("#notes").inner_text()
+
+
 def test_prediction_sets_show_the_threshold_that_decides(page, serve, visit, tmp_path):
     folder = tmp_path / "page"
     shutil.copytree(page("single"), folder)

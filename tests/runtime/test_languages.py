@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from served import running
+from served import running, send
 from toolkit_helpers import invoke, recipe_for, torch_threads, write_csv
 from transformers import BertConfig, XmodConfig
 
@@ -154,8 +154,19 @@ class TestPredictions:
             printed = map(json.loads, invoke("predict", run, *given, "--json", stdin=stdin).splitlines())
             assert [row["language"] for row in printed] == FOUND
         caplog.clear()
+        for text in TEXTS * 2:
+            predictor(text)
+        check_message(caplog, "1 of 1 texts")
+        caplog.clear()
         with running([run]) as (address, app):
-            _, unread = RemotePredictor(Client(address)).predict(TEXTS)
+            _, page, _ = send(address, "/page/table", {"model": run.name, "text": FOREIGN["de"]})
+            assert [one["language"] for one in page["unread"]] == ["de"]
+            remote = RemotePredictor(Client(address))
+            found, expected = (one(TEXTS[0], all_scores=True) for one in (remote, predictor))
+            assert found[0]["scores"] == pytest.approx(expected[0]["scores"], abs=1e-5)
+            assert remote([TEXTS[0], None], 1, on_bad="skip")[1] is None and len(remote(TEXTS, 1).to_frame()) == 4
+            caplog.clear()
+            _, unread = remote.predict(TEXTS)
             schema = app.openapi()["components"]["schemas"]["EmotionResult"]
         assert unread.language.tolist() == FOUND
         check_message(caplog, "2 of 4 texts")

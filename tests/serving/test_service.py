@@ -37,7 +37,7 @@ from hf_emotion.runtime.remote import Client
 from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
-from hf_emotion.serving.web import OPEN, Server, listen
+from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
 from hf_emotion.tasks import TASKS, task_of_pipeline
 
 
@@ -227,6 +227,7 @@ class TestRefusals:
             *((EMOTION, {"inputs": "so happy", name: "ekman"}, name) for name in ("taxonomy", "model")),
             ("targeted-sentiment", {"model": "targeted", "inputs": "so happy"}, "inputs"),
             ("targeted-sentiment", {"model": "targeted", "inputs": "so happy", "targets": ["nobody"]}, "nobody"),
+            (EMOTION, {"model": "targeted", "inputs": "so"}, "Ask /v1/targeted-sentiment for targeted."),
             ("dialogue-emotion", {"inputs": [[]]}, "inputs"),
             ("dialogue-emotion", {"inputs": [["a"] * 1025]}, "1024"),
             ("emotional-response", {"inputs": "so", "emotions": ["hunger"]}, "hunger"),
@@ -259,6 +260,8 @@ class TestRefusals:
         status, answer, _ = send(service, "/v1/summarization", {"inputs": "so happy"})
         routes = ["/v1/summarization", *(f"/v1/{task.name}" for task in TASKS if task.predictor_class)]
         assert status == 404 and all(route in answer["error"] for route in routes)
+        status, answer, _ = send(service, "/models/aspects", {"inputs": "so happy"})
+        assert status == 404 and "Ask /v1/targeted-sentiment for aspects." in answer["error"]
 
     def test_bodies_of_other_kinds(self, service):
         for header, value, packed, expected, told in (
@@ -538,8 +541,12 @@ class TestUnderLoad:
         for log, line, text in (("errors", False, False), ("requests", True, False), ("texts", True, True)):
             caplog.clear()
             with running([folders["text"]], log=log) as (address, _):
-                send(address, "/predict", {"inputs": TEXTS[0]})
-            assert ("POST /predict 200" in caplog.text, TEXTS[0] in caplog.text) == (line, text)
+                send(address, "/models/text", {"inputs": TEXTS[0]})
+            assert ("POST /models/text 200" in caplog.text, TEXTS[0] in caplog.text) == (line, text)
+        lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+        asked = next(line for line in lines if "path" in line)
+        assert (asked["method"], asked["path"], asked["status"]) == ("POST", "/models/text", 200)
+        assert asked["milliseconds"] > 0 and TEXTS[0] in asked["body"] and asked["level"] == "INFO"
 
     def test_a_path_that_somebody_made_up_is_logged_and_not_counted(self, folders, caplog):
         caplog.set_level("INFO", logger="hf_emotion.serve")
@@ -632,6 +639,8 @@ class TestPredictUrl:
     def test_targets_that_no_text_names(self, service, folders):
         texts = ["so happy", f"{TargetedPredictor(folders['targeted']).model.config.targets[0]} so happy"]
         remote = task_of_pipeline("targeted-sentiment").remote(Client(service, "targeted"))
+        (own,) = remote(texts[1:])
+        assert [item["target"] for item in own] == [texts[1].split()[0]] * len(own) != []
         found, expected = (one.of_items(texts)[0] for one in (remote, TargetedPredictor(folders["targeted"])))
         assert list(map(labels_of, found)) == list(map(labels_of, expected))
 

@@ -325,8 +325,9 @@ def test_a_file_gets_the_answers_of_its_texts_and_a_bad_row_is_named(case, run_o
     run, file, output = run_of(case), case.write_file(tmp_path / "in.csv", bad=True), tmp_path / "out.jsonl"
     message = fails(case.command, run, "--input", file, "--output", output, *case.options)
     assert "in.csv" in message and f"line {len(case.lines) + 2}" in message and os.listdir(tmp_path) == ["in.csv"]
-    invoke(case.command, run, "--input", case.write_file(file), "--output", output, *case.options)
+    said = invoke(case.command, run, "--input", case.write_file(file), "--output", output, *case.options)
     rows = json_lines(output.read_text(encoding="utf-8"))
+    assert case.command != "predict" or said.startswith(f"{len(rows)} rows written to ")
     texts = json_lines(invoke(case.command, run, *case.lines, *case.options, *case.beside, "--json"))
     if case.key == "terms":  # a row for each
         texts = [text | term | {"row": number} for number, text in enumerate(texts, 1) for term in text["terms"]]

@@ -23,6 +23,8 @@ export interface Model {
   readonly device: "webgpu" | "wasm";
   predict(texts: string | string[], options: Options & { details: true | "scores" }): Promise<(Details | null)[]>;
   predict(texts: string | string[], options?: Options): Promise<(Label[] | null)[] | (Term[] | null)[]>;
+  /** What the model cannot read of each text: whether it was cut, the share of its letters in unknown words, and the language, if it is probably none of the model's. */
+  unread(texts: string | string[]): Promise<{ truncated: boolean; unknown: number; language: string | null }[]>;
   /** End the worker and free its memory. */
   close(): void;
 }

@@ -63,6 +63,11 @@ class Model {
     return this.ask({ texts: [texts].flat(), options }, onProgress);
   }
 
+  /** What the model cannot read of each text: the share of unknown words, a language that is not its own, and whether it was cut. */
+  async unread(texts) {
+    return this.ask({ unread: [texts].flat() });
+  }
+
   close(reason = "the model is closed") {
     this.worker.terminate();
     for (const { reject } of this.waiting.values()) reject(new Error(reason));
@@ -137,10 +142,10 @@ function work() {
   const cancelled = new Set();
   const breathe = () => new Promise((resolve) => setTimeout(resolve)); // lets messages in
 
-  self.onmessage = async ({ data: { id, start, texts, options, cancel } }) => {
+  self.onmessage = async ({ data: { id, start, texts, unread, options, cancel } }) => {
     if (cancel !== undefined) return void cancelled.add(cancel);
     try {
-      self.postMessage({ id, result: start ? await begin(start) : await predict(id, texts, options) });
+      self.postMessage({ id, result: start ? await begin(start) : unread ? unread.map(unreadOf) : await predict(id, texts, options) });
     } catch (error) {
       self.postMessage({ id, error: error?.message ?? String(error) });
     }
@@ -242,6 +247,51 @@ function work() {
     if (bad >= 0 && onBad !== "skip") throw new Error(`text ${bad + 1} of ${texts.length} is empty, no string, or holds half of a character.`);
     const answers = await (facts.task === "aspect-extraction" ? terms : emotions)(texts.filter((_, i) => good[i]), options, id);
     return good.map((ok) => (ok ? answers.shift() : null));
+  }
+
+  // What the model cannot read
+
+  // Words that are frequent in a language and rare in English; of other scripts the language that most texts in them are in.
+  const FREQUENT = Object.entries({
+    de: "ich du er sie wir ihr ist bin bist sind nicht und der das ein eine mit für auf dem den von zu auch noch habe hat kein keine niemand mich mir es sehr wie aber",
+    fr: "je tu il elle nous vous est suis pas et le la les des une un avec pour dans que qui ce cette très mais c'est j'ai vraiment ne au du mon",
+    es: "yo el la los las una un es y con por que muy pero está esto lo mi estoy tengo nada de", it: "io il la gli è non e con per che un una molto ma sono questo mi di ho della sei",
+    pt: "eu os um uma é não e com para por que muito mas está isso estou meu minha de", nl: "ik je hij wij en de het een met voor van maar dat zijn niet heel erg heb ben naar",
+    sv: "jag är inte och det en ett med för på han som att hon vi mycket", da: "jeg du er ikke og det en et på som har hun vi meget så", pl: "ja ty jest nie na się że ale bardzo jak co mam jestem tak",
+    ro: "eu este nu și un cu pentru că ca mai în la de sunt foarte am", tr: "ben sen bu ve bir için çok değil ama da gibi", fi: "olen en ja on ei se niin mutta että minä hän tänään ole", id: "saya aku kamu tidak dan yang ini itu untuk dengan sangat",
+  }).map(([code, words]) => [code, new Set(words.split(" "))]);
+  const SCRIPTS = [[/[\u3040-\u30ff]/, "ja"], [/\p{sc=Han}/u, "zh"], [/\p{sc=Hangul}/u, "ko"], [/\p{sc=Cyrillic}/u, "ru"], [/\p{sc=Arabic}/u, "ar"], [/\p{sc=Devanagari}/u, "hi"], [/\p{sc=Greek}/u, "el"], [/\p{sc=Hebrew}/u, "he"], [/\p{sc=Thai}/u, "th"]];
+
+  /** As `_foreign` of Python where a text has no word that says it is English; the language comes from frequent words alone. */
+  function languageOf(text) {
+    const words = (text.slice(0, 2000).toLowerCase().match(/\p{L}+(?:['’]\p{L}+)?/gu) ?? []).map((word) => word.replace("’", "'"));
+    const others = text.match(/[^\P{L}\u0000-\u024f\u1e00-\u1eff]/gu) ?? [], letters = text.match(/\p{L}/gu) ?? [];
+    if (!facts.languages.length || (words.length < 4 && others.length < 10)) return null;
+    const count = (known) => words.filter((word) => known.has(word)).length, english = count(new Set(facts.english));
+    if (facts.languages.includes("en") && english >= 0.1 * words.length) return null;
+    const script = others.length >= 10 && 2 * others.length > letters.length && SCRIPTS.find(([pattern]) => pattern.test(others.join("")));
+    const [most, code] = script ? [words.length, script[1]] : [["en", english], ...FREQUENT.map(([code, known]) => [code, count(known)])].reduce((best, [code, found]) => (found > best[0] ? [found, code] : best), [0, null]);
+    return most >= (script ? 0 : Math.max(2, 0.15 * words.length)) && !facts.languages.includes(code) ? code : null;
+  }
+
+  /** As `unknown_shares` of Python for tokenizers of BERT: the share of the letters in words that are unknown or in fragments. */
+  function unknownShare(text) {
+    if (!bert) return 0;
+    const lengthOf = (word) => (word.match(/[A-Za-z]|[^\0-\x7f]/gu) ?? []).length, dense = (word) => (word.match(/[\u3040-\u9fff\uac00-\ud7ff\u{20000}-\u{3ffff}]/gu) ?? []).length;
+    let total = 0, lost = 0, free = 0;
+    for (const word of tokenizer.pre_tokenizer(tokenizer.normalizer(likePython(text)))) {
+      const pieces = tokenizer.model([word]), letters = lengthOf(word);
+      total += letters;
+      if (pieces.includes(tokenizer.model.unk_token) || pieces.length > [...word].length) lost += letters;
+      else if (facts.fragments && pieces.length > 1 && letters + 2 * dense(word) <= 3 * pieces.length) [lost, free] = [lost + letters, Math.max(free, letters)];
+    }
+    return (lost - free) / Math.max(total, 1);
+  }
+
+  function unreadOf(text) {
+    if (!isReadable(text)) return { truncated: false, unknown: 0, language: null };
+    const read = composed(text), whole = facts.task !== "aspect-extraction"; // emotions are read in windows
+    return { truncated: !whole && tokenizer.encode(likePython(read)).ids.length > facts.max_length, unknown: unknownShare(read), language: languageOf(read) };
   }
 
   // Emotions
@@ -363,6 +413,28 @@ function work() {
     }
   }
 
+  const QUOTES = "\"'`´“”„‟‘’‚‛«»‹›″′＂＇〝〞〟", BRACKETS = ["()", "[]", "{}", "（）", "［］", "｛｝", "「」", "『』", "【】", "《》", "〈〉", "〔〕"];
+  const PARTNERS = new Map([...[...QUOTES].map((c) => [c, QUOTES]), ...BRACKETS.flatMap(([a, b]) => [[a, b], [b, a]])]);
+
+  /** As `unquoted` of Python: the place of a term without the quotation marks, brackets and blanks at its edges. */
+  function unquoted(text, start, end) {
+    const isWord = (c) => /[\p{L}\p{N}]/u.test(c ?? ""), isEdge = (c) => PARTNERS.has(c) || /\s/.test(c);
+    let from = start, to = end;
+    while (from < to && isEdge(text[from])) from++;
+    while (from < to && isEdge(text[to - 1])) to--;
+    if (from === to) return [end, end];
+    const isNeeded = (mark) => {
+      for (let i = from; i < to; i++) if (PARTNERS.get(mark)?.includes(text[i]) && !(isWord(text[i - 1]) && isWord(text[i + 1]))) return true;
+      return false;
+    };
+    while (start < from && !isNeeded(text[start])) start++;
+    for (; end > to && !isNeeded(text[end - 1]); end--) {
+      const isSign = ("'’".includes(text[end - 1]) && isWord(text[end - 2])) || ("\"″′".includes(text[end - 1]) && /\p{Nd}/u.test(text[end - 2]));
+      if (isSign && !(start && QUOTES.includes(text[start - 1]))) break;
+    }
+    return [start, end];
+  }
+
   async function terms(texts, _, id) {
     const rows = [];
     for (const text of texts) {
@@ -380,9 +452,9 @@ function work() {
       const outside = facts.tags.map((tag) => Number(tag === "O")), { data } = found[row].logits;
       const tagsOf = (token) => (token < 0 ? outside : softmax(Array.from(data.subarray(token * count, (token + 1) * count), (x) => x / facts.temperature)));
       return findTerms(first.map(tagsOf)).map(([begin, end, label, score]) => {
-        const [start, stop] = [words[begin][0], words[end - 1][1]];
+        const [start, stop] = unquoted(text, words[begin][0], words[end - 1][1]);
         return { term: text.slice(start, stop), start, end: stop, label, score };
-      });
+      }).filter(({ start, end }) => start < end);
     });
   }
 

@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
 from .page import EXAMPLES
 from .predictor import AspectPredictor
@@ -13,8 +15,8 @@ def exporter() -> Exporter:
     return classifier_exporter(AspectPredictor, run, write, write_browser=write_browser, examples=EXAMPLES)
 
 
-def run(predictor: AspectPredictor, texts: Sequence[str], progress: bool) -> None:
-    predictor.probabilities(list(texts), progress)
+def run(predictor: AspectPredictor, texts: Sequence[str], progress: bool) -> np.ndarray:
+    return predictor.probabilities(list(texts), progress)
 
 
 def write(predictor: AspectPredictor, folder: Path) -> list[Path]:

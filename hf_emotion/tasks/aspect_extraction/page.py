@@ -22,4 +22,5 @@ def page(predictor: AspectPredictor) -> Page:
 
 def table(predictor: AspectPredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """A row for each term."""
-    return Table(HEADER, cells(predictor(text)[0]))
+    (terms,), unread = predictor.predict_quietly(text)
+    return Table(HEADER, cells(terms), unread.each())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
+from ..results import call
 from . import TASK
 from .predictor import AspectPredictor, readable
 from .results import AspectTerm
@@ -14,6 +15,7 @@ class RemotePredictor(Remote[list[AspectTerm]]):
     """A model behind a service, with the methods of `AspectPredictor` that `predict` calls."""
 
     task = TASK
+    __call__ = call
     check_top_k = staticmethod(AspectPredictor.check_top_k)
 
     def predict_quietly(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...runtime.graphs import write_graph
 from ...runtime.onnx import ENCODER
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
@@ -24,8 +26,8 @@ def exporter() -> Exporter:
     )
 
 
-def run(predictor: DialoguePredictor, dialogues: Sequence[Turns], progress: bool) -> None:
-    predictor.probabilities(dialogues, progress)
+def run(predictor: DialoguePredictor, dialogues: Sequence[Turns], progress: bool) -> np.ndarray:
+    return predictor.probabilities(dialogues, progress)
 
 
 def write(predictor: DialoguePredictor, folder: Path) -> list[Path]:

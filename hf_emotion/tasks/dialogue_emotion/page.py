@@ -24,11 +24,9 @@ def page(predictor: DialoguePredictor) -> Page:
 
 def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """A row for each turn."""
-    rows = [
-        [item["speaker"] or "", item["label"], f"{item['score']:.3f}", item["utterance"]]
-        for item in predictor([turns(text)])[0]
-    ]
-    return Table(["speaker", "emotion", "probability", "utterance"], rows)
+    (items,), unread = predictor.predict_quietly([turns(text)])
+    rows = [[item["speaker"] or "", item["label"], f"{item['score']:.3f}", item["utterance"]] for item in items]
+    return Table(["speaker", "emotion", "probability", "utterance"], rows, unread.each())
 
 
 def turns(text: str) -> list[tuple[str | None, str]]:

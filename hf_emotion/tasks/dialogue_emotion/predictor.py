@@ -225,7 +225,7 @@ class DialoguePredictor:
 
     def warn_unread(self, counts: Counts) -> None:
         """Warn, with these counts, of the utterances that the model cannot read in full."""
-        warn_unread(counts, f"{self.max_length} tokens", languages_of(self.model.config), "utterances")
+        warn_unread(counts, f"{self.max_length} tokens", languages_of(self.model.config), "utterances", self)
 
 
 @dataclass(frozen=True)

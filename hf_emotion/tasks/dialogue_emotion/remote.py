@@ -6,7 +6,7 @@ from typing import Any
 
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
-from ..results import Label
+from ..results import Label, call
 from . import TASK
 from .predictor import read_dialogues
 from .results import Turn
@@ -16,6 +16,7 @@ class RemotePredictor(Remote[list[Turn]]):
     """A model behind a service, with the methods of `DialoguePredictor` that `predict` calls."""
 
     task = TASK
+    __call__ = call
     units = "utterances"
 
     def predict_quietly(

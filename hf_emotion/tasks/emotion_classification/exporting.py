@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
 from .page import EXAMPLES
 from .predictor import Predictor
@@ -13,8 +15,8 @@ def exporter() -> Exporter:
     return classifier_exporter(Predictor, run, write, write_browser=write_browser, examples=EXAMPLES)
 
 
-def run(predictor: Predictor, texts: Sequence[str], progress: bool) -> None:
-    predictor.label_probabilities(list(texts), progress)
+def run(predictor: Predictor, texts: Sequence[str], progress: bool) -> np.ndarray:
+    return predictor.label_probabilities(list(texts), progress)
 
 
 def write(predictor: Predictor, folder: Path, *more: str) -> list[Path]:

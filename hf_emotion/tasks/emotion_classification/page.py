@@ -28,10 +28,11 @@ def page(predictor: Predictor) -> Page:
 
 def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """Labels with their probabilities, the most probable first, or values."""
-    probabilities = predictor.label_probabilities(text)
+    encoded = predictor.encode(text)
+    probabilities, unread = predictor.label_probabilities(encoded), encoded.unread.each()
     if predictor.regression:
         rows = [[item["label"], f"{item['score']:.2f}"] for item in predictor.present(probabilities)[0]]
-        return Table(["label", "value"], rows)
+        return Table(["label", "value"], rows, unread)
     (answer,), (scores,) = predictor.present(probabilities), probabilities
     given = {item["label"] for item in answer}
     rows = []
@@ -43,4 +44,4 @@ def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | 
             threshold = [f"{predictor.thresholds[label]:.3f}"] if predictor.multi_label else []
             rows.append([predictor.labels[label], f"{scores[label]:.3f}", *threshold, "✓" if chosen else ""])
     threshold = ["threshold"] if predictor.multi_label else []
-    return Table(["label", "probability", *threshold, "predicted"], rows)
+    return Table(["label", "probability", *threshold, "predicted"], rows, unread)

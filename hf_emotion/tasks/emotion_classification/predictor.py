@@ -322,7 +322,7 @@ class Predictor:
 
     def warn_unread(self, counts: Counts) -> None:
         """Warn, with these counts, of the texts that the model cannot read in full."""
-        warn_unread(counts, self.limit, languages_of(self.model.config))
+        warn_unread(counts, self.limit, languages_of(self.model.config), of=self)
 
     @property
     def limit(self) -> str:

@@ -30,8 +30,6 @@ def page(predictor: ReplyGenerator) -> Page:
 
 def table(predictor: ReplyGenerator, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """A reply in each of the chosen emotions, or in every emotion of the model if none is chosen."""
-    if emotions:
-        replies = predictor([text] * len(emotions), list(emotions), seed=seed)
-    else:
-        emotions, (replies,) = predictor.emotions, predictor.all_emotions(text, seed=seed)
-    return Table(["emotion", "reply"], [list(row) for row in zip(emotions, replies, strict=True)])
+    emotions = list(emotions) or predictor.emotions
+    replies, unread = predictor.predict([text] * len(emotions), emotions, seed=seed)
+    return Table(["emotion", "reply"], [list(row) for row in zip(emotions, replies, strict=True)], unread.each()[:1])

@@ -306,6 +306,6 @@ def unread_contexts(
     unread = Unread.nothing(len(distinct))._replace(
         truncated=cut, unknown=unknown_shares(tokenizer, distinct, encoded)
     )
-    warn_unread(unread.counts, f"{max_length} tokens", what="contexts")
+    warn_unread(unread.counts, f"{max_length} tokens", what="contexts", of=tokenizer)
     number = {context: row for row, context in enumerate(distinct)}
     return unread.take([number[context] for context in contexts])

@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
 from .predictor import TargetedPredictor
 
@@ -12,8 +14,8 @@ def exporter() -> Exporter:
     return classifier_exporter(TargetedPredictor, run, write)
 
 
-def run(predictor: TargetedPredictor, texts: Sequence[str], progress: bool) -> None:
-    predictor.probabilities(list(texts), predictor.model.config.targets, progress)
+def run(predictor: TargetedPredictor, texts: Sequence[str], progress: bool) -> np.ndarray:
+    return predictor.probabilities(list(texts), predictor.model.config.targets, progress)
 
 
 def write(predictor: TargetedPredictor, folder: Path) -> list[Path]:

@@ -26,8 +26,7 @@ def page(predictor: TargetedPredictor) -> Page:
 
 def table(predictor: TargetedPredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """A row for each target and aspect."""
-    items = predictor(text)[0]
+    (items,), unread = predictor.predict_quietly(text)
     names = [name for name in ("target", "aspect", "label") if name in items[0]]
-    return Table(
-        [*names, "probability"], [[*(item[name] for name in names), f"{item['score']:.3f}"] for item in items]
-    )
+    rows = [[*(item[name] for name in names), f"{item['score']:.3f}"] for item in items]
+    return Table([*names, "probability"], rows, unread.each())

@@ -238,7 +238,7 @@ class TargetedPredictor:
 
     def warn_unread(self, counts: Counts) -> None:
         """Warn, with these counts, of the texts that the model cannot read in full."""
-        warn_unread(counts, f"{self.max_length} tokens (`max_length`)", languages_of(self.model.config))
+        warn_unread(counts, f"{self.max_length} tokens (`max_length`)", languages_of(self.model.config), of=self)
 
     def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
         config = self.model.config

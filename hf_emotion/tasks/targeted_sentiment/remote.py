@@ -8,7 +8,7 @@ from ...runtime.batching import as_texts
 from ...runtime.plain import text_processing
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
-from ..results import Label
+from ..results import Label, call
 from . import TASK
 from .predictor import TargetedPredictor, as_labels
 from .results import Sentiment
@@ -18,6 +18,7 @@ class RemotePredictor(Remote[list[Sentiment]]):
     """A model behind a service, with the methods of `TargetedPredictor` that `predict` calls."""
 
     task = TASK
+    __call__ = call
     check_top_k = staticmethod(TargetedPredictor.check_top_k)
 
     def predict_quietly(

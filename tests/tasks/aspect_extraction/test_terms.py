@@ -79,6 +79,35 @@ def test_the_words_of_a_term_decide_its_label_together():
     assert found == ["0-2 positive 0.600", "2-3 positive 0.300", "4-5 negative 0.600", "5-6 negative 1.000"]
 
 
+@pytest.mark.parametrize(
+    ("text", "found", "term"),
+    [
+        ("The “pizza” was cold.", "“pizza”", "pizza"),
+        ("Die „Pizza“ war kalt.", "„Pizza“", "Pizza"),
+        ("La « pizza » est froide.", "« pizza »", "pizza"),
+        ("the ((pizza)) here", "((pizza))", "pizza"),
+        ("「ピザ」は", "「ピザ」", "ピザ"),
+        ('the "Roy\'s Classics" are', '"Roy\'s Classics"', "Roy's Classics"),
+        ("the “pizza (large)” was", "“pizza (large)”", "pizza (large)"),
+        ('my "Windows 7" pc', 'Windows 7"', "Windows 7"),
+        ('a 17" screen', '17"', '17"'),
+        ("our maitre d' was", "maitre d'", "maitre d'"),
+        ("the 'gourmet' food", "'gourmet' food", "'gourmet' food"),
+        ("“Deluxe” and “Basic” rooms", "“Deluxe” and “Basic”", "“Deluxe” and “Basic”"),
+        ("she said “ ” again", "“ ”", None),
+    ],
+)
+def test_quotation_marks_and_brackets_around_a_term_are_none_of_it(text, found, term):
+    words, place = tp.term_words(text), text.index(found)
+    inside = [i for i, (start, _) in enumerate(words) if place <= start < place + len(found)]
+    terms = tp.term_entries(text, words, [(inside[0], inside[-1] + 1, "positive", 0.5)])
+    assert (
+        [text[one["start"] : one["end"]] for one in terms]
+        == [one["term"] for one in terms]
+        == ([term] if term else [])
+    )
+
+
 def conlleval(tags: list[str]) -> set[tuple[int, int, str]]:
     """The chunks of BIO tags, as conlleval and seqeval read them."""
     chunks, start, kind = set(), None, None
