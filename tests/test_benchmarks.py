@@ -4,6 +4,9 @@
 import asyncio
 import inspect
 import json
+import random
+import re
+import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +16,9 @@ import pytest
 import torch
 from toolkit_helpers import ASPECT_WORDS, ROOT, save_base_bert
 
-from benchmarks import growth, measuring, peers, predicting, run_all, training
+from benchmarks import growth, measuring, peers, plain, predicting, run_all, training, typos
+from hf_emotion.data.misspelling import misspell
+from hf_emotion.taxonomies import GOEMOTIONS
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +226,60 @@ def test_the_record_of_faults(tmp_path, monkeypatch):
         **{"soak --minutes 3 --threads 16": False, "service --minutes 2": True, "fuzz --cases 200": True},
     }
     assert record["fuzz --cases 200"]["found"] == {"words": ["--cases", "200"]}
+
+
+def test_plain_sentences_have_answers_and_stand_in_no_corpus():
+    known = {"goemotions": set(GOEMOTIONS), "reviews": {"positive", "negative", "neutral", "none"}}
+    known["aspects"] = known["reviews"] - {"none"} | {"any"}
+    sentences = [
+        (model, *one) for model, kinds in plain.SENTENCES.items() for of in kinds.values() for one in of.items()
+    ]
+    for model, text, answer in sentences:
+        sides = {"": answer.split("/")} if model == "goemotions" else plain.items(answer)
+        assert set().union(*sides.values()) <= known[model], text
+        assert model != "reviews" or sides.keys() <= {"price", "quality", "service", "location", "comfort", "speed"}
+        assert model != "aspects" or all(term.casefold() in text.casefold() for term in sides), text
+    texts = {" ".join(re.findall(r"\w+", text.casefold())): text for _, text, _ in sentences}
+    assert len(texts) == len(sentences) >= 300
+    rows = (json.loads(row) for path in (ROOT / "hf_emotion" / "data").rglob("*.jsonl") for row in path.open())
+    values = (value for row in rows for value in row.values() if isinstance(value, str))
+    assert not texts.keys() & {" ".join(re.findall(r"\w+", value.casefold())) for value in values}
+
+
+def labels(*names: str, **fields: str) -> list[dict]:
+    return [{"label": name, "score": 0.9, **fields} for name in names]
+
+
+@pytest.mark.parametrize(
+    "model, found, answer, right, polarity",
+    [
+        ("goemotions", labels("joy", "anger"), "relief/joy", True, "positive"),
+        ("goemotions", labels("anger", "joy"), "relief/joy", False, "negative"),
+        ("goemotions", [], "neutral", False, "neutral"),
+        ("reviews", labels("none", aspect="speed"), "quality positive/none", True, "neutral"),
+        ("reviews", labels("negative", aspect="speed"), "speed negative", True, "negative"),
+        ("reviews", labels("negative", aspect="speed"), "price negative", False, "negative"),
+        ("aspects", labels("negative", start=6, end=11) + labels("neutral", start=0, end=4), "soups negative, cold any", True, "negative"),
+        ("aspects", labels("negative", start=0, end=4), "soups negative, cold any", False, "negative"),
+        ("aspects", labels("positive", start=5, end=10), "soups negative", False, "positive"),
+        ("aspects", labels("negative", start=5, end=10) + labels("negative", start=0, end=4), "soups negative", False, "negative"),
+    ],
+)  # fmt: skip
+def test_when_a_plain_answer_is_right(model, found, answer, right, polarity):
+    assert plain.is_right(model, found, answer, "Cold soups") is right
+    assert plain.polarity(model, found) == polarity
+
+
+def test_typing_errors_keep_terms_blanks_and_first_letters():
+    rows, clean = (split("review_terms").load() for split in (typos.Misspelt, typos.CorpusSplit))
+
+    def first_letters(row: dict) -> list[str]:
+        begins = [name.startswith("B-") for name in rows.features["labels"].feature.names]
+        return [row["text"][start] for (start, _), tag in zip(row["words"], row["labels"], strict=True) if begins[tag]]
+
+    assert [*map(first_letters, rows)] == [*map(first_letters, clean)]
+    words, own = ([text.split(" ") for text in one["text"]] for one in (rows, clean))
+    assert [*map(len, words)] == [*map(len, own)]
+    changed = [a != b for pair in zip(words, own, strict=True) for a, b in zip(*pair, strict=True)]
+    assert statistics.fmean(changed) == pytest.approx(typos.SHARE, abs=0.015)
+    assert {misspell("[NAME] can't", 1, random.Random(seed)) for seed in range(99)} > {"[NAME] cant", "[NAME] cann't"}
