@@ -31,7 +31,7 @@ from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import train
 from hf_emotion.tasks.emotion_classification.brighter import UNSEEN
 from hf_emotion.tasks.loading import load_dataset_for, load_split
-from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.rows import gold_of
 from hf_emotion.training.recipe_checks import load_recipe
 
 
@@ -104,7 +104,7 @@ def unseen(run: Path, output: Output, data_dir: Path | None = None, rows: int = 
         part = load_split("brighter", "test", data_dir, languages=[code], labels=predictor.labels)
         part = part.shuffle(seed=0).select(range(min(rows, len(part))))
         scores = predictor.of_rows(part, progress=True)
-        figures = metrics.goemotions(label_matrix(part), scores, predictor.thresholds, predictor.labels)
+        figures = metrics.goemotions(gold_of(part).values, scores, predictor.thresholds, predictor.labels)
         found[code] = {"rows": len(part), "macro_f1": figures["macro_f1"], "micro_f1": figures["micro_f1"]}
         print(code, found[code])
     write_json(output, found)

@@ -121,6 +121,11 @@ class SeedRun(Record):
     validation: Figures | None = None
     test: Figures | None = None
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether a row may have several labels."""
+        return self.thresholds is not None
+
     def figures(self, split: str) -> Figures:
         """The figures of a split, none without it."""
         return getattr(self, split) or {}
@@ -208,7 +213,7 @@ class RunReport(Record):
     @property
     def multi_label(self) -> bool:
         """Whether a row may have several labels."""
-        return self.runs[0].thresholds is not None
+        return self.runs[0].multi_label
 
     @property
     def measured_split(self) -> str:

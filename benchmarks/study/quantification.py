@@ -32,8 +32,8 @@ def measure(model: str, data_dir: Path | None = None) -> dict[str, Any]:
         rows, names, gold = rows_for(predictor, CorpusSplit(name, "test", data_dir))
         order = [predictor.labels.index(label) for label in counts.labels]
         scores = predictor.of_rows(rows, progress=True)[:, order].astype(np.float64)
-        gold = gold[:, [names.index(label) for label in counts.labels]] > 0
-        results[name] = _of_corpus(counts, gold, scores) | {"rows": len(gold)}
+        has = gold.has(len(names))[:, [names.index(label) for label in counts.labels]]
+        results[name] = _of_corpus(counts, has, scores) | {"rows": len(gold)}
     return results
 
 

@@ -290,7 +290,7 @@ def scored(
 ) -> tuple[list, np.ndarray, np.ndarray]:
     """The labels of a corpus, the gold ones of its rows, and the probabilities (N, C)."""
     rows, names, gold = rows_for(predictor, CorpusSplit(dataset, split, data_dir))
-    return names, gold, predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
+    return names, gold.values, predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
 
 
 def calibration_error(predictor: Any, gold: np.ndarray, scores: np.ndarray) -> dict[str, float]:

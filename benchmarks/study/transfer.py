@@ -16,7 +16,7 @@ from hf_emotion.tasks.base import Table
 from hf_emotion.tasks.classifier_evaluating import result_of, rows_for
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
 from hf_emotion.tasks.loading import CorpusSplit, load_split
-from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.rows import gold_of
 from hf_emotion.taxonomies import EKMAN
 
 
@@ -42,7 +42,7 @@ def transfer(
     rows = load_split(dataset, split, data_dir, **options)
     if "utterances" in rows.column_names:
         texts = [utterance for dialogue in rows["utterances"] for utterance in dialogue]
-        ids = [[label] if label >= 0 else [] for label in label_matrix(rows)]
+        ids = [[label] if label >= 0 else [] for label in gold_of(rows).values]
     elif "text" in rows.column_names and "aspect" not in rows.column_names:
         texts = list(rows["text"])
         ids = [labels if isinstance(labels, list) else [labels] for labels in rows["labels"]]

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..io.lazily import datasets
+from ..io.lazily import numpy as np
 from ..io.names import did_you_mean, listed
 from ..runtime.plain import text_processing
 from .files import SPLIT_STEMS, split_files, valid_rows
-from .lazily import datasets
-from .lazily import numpy as np
 from .rows import BadRow, OnBadRows, Row, Rows
 
 

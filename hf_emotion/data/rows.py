@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..io.files import sha256_of
+from ..io.lazily import datasets
 from ..runtime.plain import WINDOWS_CHARACTERS, text_processing
-from .lazily import datasets
 
 
 logger = logging.getLogger(__name__)

@@ -8,11 +8,10 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .lazily import datasets
-from .lazily import numpy as np
+from ..io.lazily import datasets
+from ..io.lazily import numpy as np
 from .own_files import draw_units
-from .targets import COLUMN as TARGETS
-from .targets import target_names
+from .targets import has_targets, target_names
 
 
 def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
@@ -38,7 +37,7 @@ def check_split(splits: datasets.DatasetDict, split: str, dataset: str) -> None:
 
 def label_names(dataset: datasets.Dataset) -> list[str]:
     """The names of a split's labels, in the order of their ids, or of its values."""
-    if TARGETS in dataset.features:
+    if has_targets(dataset):
         return target_names(dataset)
     feature = dataset.features["labels"]
     return list((feature if isinstance(feature, datasets.ClassLabel) else feature.feature).names)

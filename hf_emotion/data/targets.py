@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .lazily import datasets
-from .lazily import numpy as np
+from ..io.lazily import datasets
+from ..io.lazily import numpy as np
 from .own_files import (
     check_different,
     check_distinct_columns,
@@ -24,6 +24,11 @@ from .rows import BadRow, OnBadRows, Row, Rows
 
 
 COLUMN = "targets"
+
+
+def has_targets(rows: datasets.Dataset) -> bool:
+    """Whether the rows have values, and no labels."""
+    return COLUMN in rows.features
 
 
 def target_names(rows: datasets.Dataset) -> list[str]:

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .lazily import datasets
-from .lazily import numpy as np
+from ..io.lazily import datasets
+from ..io.lazily import numpy as np
 from .rows import BadRow, Row, Rows
 
 

@@ -4,6 +4,7 @@
 Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN. Arrays that do not fit raise a ValueError that names them.
 """
 
+from ..gold import Gold
 from .aspect import semeval2014, sentihood
 from .calibration import at_bound, fit_temperature, reliability, scaled_threshold, temperature_scaled
 from .dialogue import dialogue

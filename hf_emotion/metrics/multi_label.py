@@ -9,6 +9,7 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
+from ..gold import Gold
 from ..taxonomies import GOEMOTIONS
 from .checks import check_decisions, check_finite, check_ids, check_probabilities, check_shape
 from .numbers import mean
@@ -135,7 +136,7 @@ def paper_errors(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndar
         (N,) bool, False also for a row without a gold label; and (N,) the most probable labels.
     """
     labels, ranked = np.asarray(labels), np.argsort(-np.asarray(probabilities), axis=1, kind="stable")
-    if labels.ndim == 1:
+    if Gold(labels).single_label:
         return labels == ranked[:, 0], ranked[:, 0]
     top3 = np.zeros_like(labels)
     np.put_along_axis(top3, ranked[:, :3], 1, axis=1)

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ..gold import Gold
+
 
 SAMPLES = 1000  # of the bootstrap
 METHODS = ("plain", "adjusted", "probabilistic")
@@ -48,33 +50,32 @@ class ValidationCounts:
 
     @classmethod
     def of(
-        cls, gold: np.ndarray, probabilities: np.ndarray, labels: list[str], thresholds: list[float] | None = None
+        cls, labelled: np.ndarray, probabilities: np.ndarray, labels: list[str], thresholds: list[float] | None = None
     ) -> "ValidationCounts":
         """
         Args:
-            gold: (V, C) of 0 and 1, or (V,) class ids, -1 for no label.
+            labelled: the gold labels, (V, C) of 0 and 1, or (V,) class ids, -1 for no label.
             probabilities: (V, C).
             thresholds: a label is chosen above its threshold; None: the most probable one is chosen.
         """
-        gold, probabilities = np.asarray(gold), np.asarray(probabilities, np.float64)
-        if gold.ndim == 2:
-            decided = (probabilities > np.asarray(thresholds)).astype(float)
-            groups = [gold == 0, gold > 0]  # of shape (V, C)
+        gold, probabilities = Gold(np.asarray(labelled)), np.asarray(probabilities, np.float64)
+        gold, probabilities = gold[gold.labelled], probabilities[gold.labelled]
+        decided, has = gold.decided(probabilities, thresholds).astype(float), gold.has(len(labels))
+        if gold.single_label:
+            groups = [np.repeat(own[:, None], len(labels), axis=1) for own in has.T]
         else:
-            probabilities, gold = probabilities[gold >= 0], gold[gold >= 0]
-            decided = np.eye(len(labels))[probabilities.argmax(axis=1)]
-            groups = [np.repeat((gold == i)[:, None], len(labels), axis=1) for i in range(len(labels))]
+            groups = [gold.annotated & ~has, has]  # of shape (V, C)
         with np.errstate(invalid="ignore", divide="ignore"):
             rows = np.array([mask.sum(axis=0) for mask in groups])  # (G, C)
             chosen = np.array([(decided * mask).sum(axis=0) for mask in groups])
             means = np.nan_to_num([(probabilities * mask).sum(axis=0) for mask in groups] / rows)
             squares = np.nan_to_num([(probabilities**2 * mask).sum(axis=0) for mask in groups] / rows)
         found = [chosen, means, np.sqrt(np.maximum(squares - means**2, 0))]
-        if gold.ndim == 2:
-            rows, found = rows.T, [values.T for values in found]
-        else:
+        if gold.single_label:
             rows = rows[:, 0]
-        return cls(list(labels), gold.ndim == 2, None if thresholds is None else list(thresholds), rows, *found)
+        else:
+            rows, found = rows.T, [values.T for values in found]
+        return cls(list(labels), not gold.single_label, None if thresholds is None else list(thresholds), rows, *found)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ValidationCounts":

@@ -12,6 +12,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from ..gold import Gold
 from .checks import check_decisions, check_finite, check_probabilities, check_shape
 from .numbers import mean
 
@@ -36,7 +37,7 @@ def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
     """
     labels, decisions = np.asarray(labels), np.asarray(decisions)
     check_shape("decisions", decisions, labels.shape)
-    if labels.ndim == 1:
+    if Gold(labels).single_label:
         return (labels != decisions).astype(float)
     gold, decided = labels > 0, (decisions > 0) & (labels >= 0)  # -1: the label was not annotated
     union = (gold | decided).sum(axis=1)
@@ -143,7 +144,7 @@ def _gold(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np
     """The gold labels as (N, C) bool, and the (N, C) probabilities (decisions)."""
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_probabilities(probabilities)
-    gold = labels[:, None] == np.arange(probabilities.shape[1]) if labels.ndim == 1 else labels > 0
+    gold = Gold(labels).has(probabilities.shape[-1])
     check_shape("labels", gold, probabilities.shape)
     return gold, probabilities
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..gold import Gold
 from .checks import check_decisions, check_shape
 
 
@@ -91,7 +92,7 @@ def bootstrap_over_seeds(
 
 def _weighted_macro_f1(labels: np.ndarray, system: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """A function of how often each row counts, (B, N) float32: the `macro_f1` of each seed of a system, (B, S)."""
-    ids = labels.ndim == 1
+    ids = Gold(labels).single_label
     labels, system = _decided(labels, system)
     seeds, rows, count = system.shape
     # Whole numbers: exact in float32 up to 2^24.
@@ -141,7 +142,7 @@ def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
 
 def _decided(labels: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both as (..., C) bool; class ids over those that occur."""
-    if labels.ndim == 1:
+    if Gold(labels).single_label:
         classes = np.union1d(labels, predictions)
         labels, predictions = labels[:, None] == classes, predictions[..., None] == classes
     return labels.astype(bool), predictions.astype(bool)

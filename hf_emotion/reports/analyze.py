@@ -173,7 +173,7 @@ def analyze(
     ]
     keeps = abstain is not None or prediction_sets is not None
     rules = keep_rule(run, report, split, found, abstain, prediction_sets) if keeps else {}
-    right, predicted = metrics.paper_errors(found.gold, found.probabilities)
+    right, predicted = metrics.paper_errors(found.gold.values, found.probabilities)
     texts, why = _texts(run, report, split, found, data_dir, report.best.seed)
     if texts is None:
         left_out["texts of the errors"] = why
@@ -185,7 +185,7 @@ def analyze(
         **_counted(per_seed, found, right),
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
-        "aspects": task.aspect_errors(report, found.ids, found.names, found.gold, predicted),
+        "aspects": task.aspect_errors(report, found.ids, found.names, found.gold.values, predicted),
         "calibration": calibrated(report, split, per_seed),
         "selective": selective(report, per_seed, dev),
         "threshold_curves": threshold_curves(run, report, split, found, left_out),
@@ -238,7 +238,7 @@ def analyze_pair(
     parts = zip(chosen, reports, strict=True)
     found = [read_predictions(folder, split, report.multi_label) for (_, folder), report in parts]
     check_same_rows(runs[0], found[0], runs[1], found[1])
-    outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
+    outcomes = [metrics.paper_errors(each.gold.values, each.probabilities) for each in found]
     texts, why = _texts(runs[1], reports[1], split, found[1], data_dir, chosen[1][0])
     labelled = _label_counts(found[0]) > 0
     one, other = (right[labelled] for right, _ in outcomes)
@@ -277,22 +277,20 @@ def _seed_folders(run: Path, report: RunReport, left_out: dict[str, str]) -> lis
 
 
 def _label_counts(found: Predictions) -> np.ndarray:
-    return found.gold.sum(axis=1) if found.multi_label else np.ones(len(found.gold), dtype=int)
+    return found.gold.has(len(found.names)).sum(axis=1)
 
 
 def _one_label(found: Predictions) -> tuple[np.ndarray, np.ndarray]:
     """The gold label and the most probable label of the rows with one gold label."""
-    _, predicted = metrics.paper_errors(found.gold, found.probabilities)
-    if not found.multi_label:
-        return found.gold, predicted
+    _, predicted = metrics.paper_errors(found.gold.values, found.probabilities)
     one = _label_counts(found) == 1
-    return found.gold[one].argmax(axis=1), predicted[one]
+    return found.gold.has(len(found.names))[one].argmax(axis=1), predicted[one]
 
 
 def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray) -> Analysis:
     counts = _label_counts(found)
     rights = [  # each seed may have rows of its own
-        (_label_counts(each), metrics.paper_errors(each.gold, each.probabilities)[0]) for each in per_seed
+        (_label_counts(each), metrics.paper_errors(each.gold.values, each.probabilities)[0]) for each in per_seed
     ]
     return {
         "rows": {

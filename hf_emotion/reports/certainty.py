@@ -55,7 +55,7 @@ def validation_predictions(
     if split == "validation":
         return found
     try:
-        return read_predictions(run, "validation", found.multi_label)
+        return read_predictions(run, "validation", found.gold.multi_label)
     except ValueError as error:
         left_out[what] = str(error)
         return None
@@ -71,10 +71,10 @@ def calibrated(report: RunReport, split: str, per_seed: list[Predictions]) -> Ca
         return None
 
     def measure(rows: Predictions, temperature: float) -> tuple[float, Reliability, Reliability]:
-        gold, calibrated = rows.gold, rows.probabilities
-        if rows.multi_label:  # each annotated label of each row is a decision
+        gold, calibrated = rows.gold.values, rows.probabilities
+        if rows.gold.multi_label:  # each annotated label of each row is a decision
             gold, calibrated = gold[rows.annotated][:, None], calibrated[rows.annotated][:, None]
-        raw = metrics.temperature_scaled(calibrated, 1 / temperature, rows.multi_label)
+        raw = metrics.temperature_scaled(calibrated, 1 / temperature, rows.gold.multi_label)
         return temperature, metrics.reliability(gold, raw), metrics.reliability(gold, calibrated)
 
     each = [measure(own, temperature) for own, temperature in zip(per_seed, temperatures, strict=True)]
@@ -82,7 +82,7 @@ def calibrated(report: RunReport, split: str, per_seed: list[Predictions]) -> Ca
     return {
         "temperature": temperature,
         "temperature_over_seeds": over_seeds([own for own, _, _ in each]),
-        "unit": "labels of rows" if per_seed[0].multi_label else "rows",
+        "unit": "labels of rows" if per_seed[0].gold.multi_label else "rows",
         "before": {**before, "ece_over_seeds": over_seeds([own["ece"] for _, own, _ in each])},
         "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
         "fitted_on_other_rows": split != "validation",
@@ -95,7 +95,7 @@ def threshold_curves(
 ) -> Curves | None:
     """Precision, recall and F1 over thresholds on the validation part, where they were tuned."""
     what = "threshold curves"
-    if not found.multi_label:
+    if not found.gold.multi_label:
         left_out[what] = "each row has one label: the most probable one is taken, without thresholds."
         return None
     dev = validation_predictions(run, split, found, what, left_out)
@@ -105,7 +105,7 @@ def threshold_curves(
     labels: dict[str, dict] = {}
     sums: dict[str, np.ndarray] = {}
     for column, name in enumerate(dev.names):
-        gold, scores = dev.gold[:, column], dev.probabilities[:, column]
+        gold, scores = dev.gold.values[:, column], dev.probabilities[:, column]
         curve = metrics.threshold_curve(gold, scores, GRID)
         curve.pop("thresholds")
         for key, values in curve.items():

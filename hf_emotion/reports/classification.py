@@ -12,6 +12,7 @@ import numpy as np
 from rich.cells import cell_len
 from sklearn.metrics import classification_report
 
+from ..gold import Gold
 from ..io.files import replacing, write_text
 from ..io.names import visible
 
@@ -27,7 +28,7 @@ MOST_NUMBERED = 60  # classes; a larger matrix has colours but no numbers
 def write_reports(
     folder: Path,
     title: str,
-    gold: np.ndarray,
+    gold: Gold,
     probabilities: np.ndarray,
     label_names: Sequence[str],
     thresholds: Sequence[float] | None = None,
@@ -41,36 +42,33 @@ def write_reports(
     Args:
         folder: where to write them.
         title: what was evaluated, for the first line of each file.
-        gold: (N,) class ids, negative for a row without a label, which is left out; or (N, C) of 0 and 1, multi-label,
-            with -1 for a label that was not annotated, which counts as absent and as not predicted.
+        gold: N rows; one without a label is left out, and a label that was not annotated counts as absent and as not predicted.
         probabilities: (N, C).
         label_names: C names.
         thresholds: C, for multi-label data: a label is predicted where its probability is greater than its threshold.
     """
-    gold, probabilities = np.asarray(gold), np.asarray(probabilities)
     names = [" ".join(visible(name).split()) for name in label_names]  # a line break would break the columns
-    labelled = gold >= 0 if gold.ndim == 1 else np.ones(len(gold), dtype=bool)
     rows = len(gold)
-    gold, probabilities = gold[labelled].astype(np.int64), probabilities[labelled]
-    if gold.ndim == 1:
-        predicted = probabilities.argmax(axis=1)
+    gold, probabilities = gold[gold.labelled], probabilities[gold.labelled]
+    if gold.single_label:
+        found, predicted = gold.values, probabilities.argmax(axis=1)
         decision, counted = "the most probable class", "with a label"
-        matrix = count_pairs(gold, predicted, len(names))
+        matrix = count_pairs(found, predicted, len(names))
     else:
-        gold, probabilities = np.maximum(gold, 0), np.where(gold < 0, 0.0, probabilities)
-        predicted = (probabilities > np.asarray(thresholds, dtype=np.float64)).astype(np.int64)
+        probabilities = np.where(gold.annotated, probabilities, 0.0)
+        has, decided = gold.has(len(names)), gold.decided(probabilities, thresholds)
         decision, counted = "labels above their thresholds", "with exactly one gold label"
-        one = gold.sum(axis=1) == 1
-        matrix = count_pairs(gold[one].argmax(axis=1), probabilities[one].argmax(axis=1), len(names))
+        one = has.sum(axis=1) == 1
+        matrix = count_pairs(has[one].argmax(axis=1), probabilities[one].argmax(axis=1), len(names))
         # A zero column that is not reported: scikit-learn reads a matrix with one column as single-label.
-        gold, predicted = (np.pad(values, ((0, 0), (0, 1))) for values in (gold, predicted))
+        found, predicted = (np.pad(values.astype(np.int64), ((0, 0), (0, 1))) for values in (has, decided))
     report_title = f"{title}: classification report, {decision}"
     matrix_title = (
         f"{title}: confusion matrix, rows = gold, columns = predicted (the most probable class), "
         f"{matrix.sum()} of {rows} rows (those {counted})"
     )
     text = classification_report(
-        gold, predicted, labels=np.arange(len(names)), target_names=names, digits=3, zero_division=0
+        found, predicted, labels=np.arange(len(names)), target_names=names, digits=3, zero_division=0
     )
     write_text(folder / "classification_report.txt", f"{report_title}\n\n{text.rstrip()}\n")
     write_text(folder / "confusion_matrix.txt", f"{matrix_title}\n\n{_aligned(matrix, names)}\n")

@@ -8,12 +8,13 @@ from typing import TypedDict
 
 import numpy as np
 
+from ..gold import one_hot
 from ..metrics import bootstrap_over_seeds, mcnemar, scaled_threshold
 from ..metrics.significance import mean_std
 from ..run_report import RunReport
 from ..tasks import headline, task_of_run
 from ..tasks.classifier_cards import CORPUS_SHOWN, decision_title
-from .finished_runs import Predictions, choose_split, one_hot, read_predictions, seed_folders
+from .finished_runs import Predictions, choose_split, read_predictions, seed_folders
 
 
 COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
@@ -156,7 +157,8 @@ def run_names(runs: Sequence[str | Path], reports: Sequence[RunReport]) -> list[
 
 def check_same_rows(first_run: str | Path, first: Predictions, second_run: str | Path, second: Predictions) -> None:
     """ValueError unless two runs were measured on the same rows with the same gold labels."""
-    if any(getattr(first, part) != getattr(second, part) for part in ("ids", "names", "gold_names", "multi_label")):
+    parts = [(own.ids, own.names, own.gold_names, own.gold.single_label) for own in (first, second)]
+    if parts[0] != parts[1]:
         raise ValueError(
             f"{first_run} and {second_run} were not measured on the same rows and labels: no paired test is possible."
         )
@@ -199,7 +201,7 @@ def _decisions(name: str, report: RunReport, split: str, folders: dict[int, Path
         kinds = {"fixed": probabilities > fixed[:, None, None], "tuned": probabilities > tuned[:, None]}
     else:
         kinds = {"argmax": one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
-    gold = each[0].gold > 0 if multi_label else one_hot(each[0].gold, probabilities.shape[2])
+    gold = each[0].gold.has(len(each[0].names))
     return _Decisions(name, report.threshold, [entry.seed for entry in entries], each[0], gold, kinds)
 
 

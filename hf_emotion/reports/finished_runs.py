@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet
 
 from ..data.splits import UNANNOTATED, multi_hot
+from ..gold import Gold
 from ..run_report import RunReport
 
 
@@ -39,7 +40,7 @@ class Predictions:
         ids: N row ids (DIALOGUE/TURN for dialogues).
         names: C label names.
         gold_names: for each row the names of its labels.
-        gold: (N,) class ids; for multi-label data (N, C) of 0 and 1.
+        gold: their labels; one that was not annotated counts as absent.
         probabilities: (N, C) float64, 0 for a label that was not annotated: it is neither right nor wrong in any count.
         annotated: (N, C) bool; False: nobody annotated it.
     """
@@ -47,13 +48,9 @@ class Predictions:
     ids: list[str]
     names: list[str]
     gold_names: list[list[str]]
-    gold: np.ndarray
+    gold: Gold
     probabilities: np.ndarray
     annotated: np.ndarray
-
-    @property
-    def multi_label(self) -> bool:
-        return self.gold.ndim == 2
 
 
 def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split: str | None = None) -> str:
@@ -110,15 +107,10 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
         ids=table["id"].to_pylist(),
         names=names,
         gold_names=gold_names,
-        gold=multi_hot(ids, len(names)) if multi_label else np.array([row[0] for row in ids]),
+        gold=Gold(multi_hot(ids, len(names)) if multi_label else np.array([row[0] for row in ids])),
         probabilities=np.where(annotated, probabilities, 0.0),
         annotated=annotated,
     )
-
-
-def one_hot(ids: np.ndarray, labels: int) -> np.ndarray:
-    """Class ids of any shape -> (..., C) bool."""
-    return ids[..., None] == np.arange(labels)
 
 
 def examples(
@@ -126,10 +118,8 @@ def examples(
 ) -> dict[str, list[ShownRow]]:
     """Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict` answers."""
     scores, names = found.probabilities, found.names
-    if thresholds is None:
-        gold, decided = one_hot(found.gold, len(names)), one_hot(scores.argmax(axis=1), len(names))
-    else:
-        gold, decided = found.gold > 0, scores > np.array([thresholds[name] for name in names])
+    gold = found.gold.has(len(names))
+    decided = found.gold.decided(scores, [thresholds[name] for name in names] if thresholds else None)
     right = (gold == decided).all(axis=1)
     generator = np.random.default_rng(0)
 

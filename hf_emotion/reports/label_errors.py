@@ -18,6 +18,7 @@ from datasets import Dataset
 from torch.nn.functional import normalize
 
 from ..data.splits import label_names
+from ..gold import Gold
 from ..io.extras import require
 from ..io.files import as_text, creating, refuse_taken, write_csv, write_text
 from ..io.progress import progress_bar
@@ -125,7 +126,7 @@ def check_labels(
     probabilities = out_of_fold([vectors, tfidf(texts)], gold, parts, progress)
     scores, confidence, suggested = rank(gold, probabilities)
     best = probabilities.argmax(axis=1)
-    right = best == gold if gold.ndim == 1 else gold[np.arange(len(gold)), best] > 0
+    right = gold.has(len(names))[np.arange(len(gold)), best]
     rows = list(_rows(ids, texts, gold, names, scores, confidence, suggested))
     found = [row for row in rows if row["flagged"]]
     pairs = Counter((", ".join(row["given"]), ", ".join(row["suggested"])) for row in found)
@@ -212,44 +213,39 @@ def tfidf(texts: list[str]) -> Any:
     ).fit_transform(texts)
 
 
-def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarray, list[str]]:
+def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], Gold, list[str]]:
     """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
     task = task_of_rows(rows)
     gold, contexts = task.gold(rows), task.contexts(rows)
-    if gold is None or contexts is not None or gold.dtype.kind == "f" or np.unique(gold).size < 2:
+    if gold is None or contexts is not None or gold.regression or np.unique(gold.values).size < 2:
         raise ValueError(f"{dataset} has no labels of whole texts to check, at least two.")
     ids, texts = task.units(rows)
-    if gold.ndim == 2 and (gold < 0).any():
+    if gold.multi_label and not gold.annotated.all():
         raise ValueError(
             f"{dataset} has labels that were not annotated in every row: check a part that has all of them."
         )
-    if gold.ndim == 2:
-        used = np.flatnonzero(gold.any(axis=0))
-        kept, gold = np.arange(len(gold)), gold[:, used]
-    else:
-        kept = np.flatnonzero(gold >= 0)
-        used, gold = np.unique(gold[kept], return_inverse=True)
-    names = label_names(rows)
-    return [ids[i] for i in kept], [texts[i] for i in kept], gold, [names[label] for label in used]
+    names, kept = label_names(rows), np.flatnonzero(gold.labelled)
+    used = np.flatnonzero(gold.counts(len(names)))
+    own = Gold(np.searchsorted(used, gold.values[kept])) if gold.single_label else gold[:, used]
+    return [ids[i] for i in kept], [texts[i] for i in kept], own, [names[label] for label in used]
 
 
-def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: int) -> np.ndarray:
+def fold_numbers(texts: list[str], gold: Gold, names: list[str], folds: int) -> np.ndarray:
     """(N,) fold of each row, stratified, at a fixed seed; equal texts stay together. ValueError: a label with fewer texts than `folds`."""
     from sklearn.model_selection import StratifiedKFold
 
     # As objects: numpy would give every text the width of the longest.
     plain = np.array([" ".join(text.casefold().split()) for text in texts], dtype=object)
     _, first, places = np.unique(plain, return_index=True, return_inverse=True)
+    has = gold.has(len(names))
     for number, name in enumerate(names):
-        count = len(np.unique(places[gold[:, number] > 0 if gold.ndim == 2 else gold == number]))
+        count = len(np.unique(places[has[:, number]]))
         if count < folds:
             raise ValueError(
                 f"the label {name!r} has too few different texts, {count}, for {folds} folds: give fewer."
             )
-    label = gold
-    if gold.ndim == 2:
-        rarest = np.where(gold > 0, gold.sum(axis=0), len(gold) + 1)
-        label = np.where(gold.any(axis=1), rarest.argmin(axis=1), len(names))  # one more class: rows without label
+    rarest = np.where(has, has.sum(axis=0), len(gold) + 1).argmin(axis=1)
+    label = np.where(has.any(axis=1), rarest, len(names))  # one more class: rows without label
     result = np.empty(len(first), np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a class that is rarer than the folds
@@ -268,46 +264,45 @@ def logistic_regression(strength: float, multi_label: bool) -> Any:
     return OneVsRestClassifier(model) if multi_label else model
 
 
-def out_of_fold(features: Sequence[Any], gold: np.ndarray, parts: np.ndarray, progress: bool = False) -> np.ndarray:
+def out_of_fold(features: Sequence[Any], gold: Gold, parts: np.ndarray, progress: bool = False) -> np.ndarray:
     """(N, C) float64: probabilities by classifiers that were fitted to the other folds, the mean over one for each of `features`."""
     folds = int(parts.max()) + 1
-    result = np.zeros((len(gold), gold.shape[1] if gold.ndim == 2 else int(gold.max()) + 1))
+    labels = gold.values
+    result = np.zeros((len(gold), int(labels.max()) + 1 if gold.single_label else labels.shape[1]))
     with progress_bar(progress, folds * len(features), "fits") as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a label that all rows of the other folds lack
         for part, matrix in itertools.product(range(folds), features):
             inside = parts == part
-            model = logistic_regression(STRENGTH, gold.ndim == 2)
-            model.fit(matrix[~inside], gold[~inside])
+            model = logistic_regression(STRENGTH, gold.multi_label)
+            model.fit(matrix[~inside], labels[~inside])
             result[np.ix_(inside, model.classes_)] += model.predict_proba(matrix[inside]) / len(features)
             bar.update()
     return result
 
 
-def rank(gold: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rank(gold: Gold, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     What cleanlab says of the labels.
 
     Args:
-        gold: (N,) class ids, or (N, C) of 0 and 1.
+        gold: of N rows.
         probabilities: (N, C), out of fold.
 
     Returns:
         (N,) scores in [0, 1], low is suspicious; (N,) self-confidence, the probability of the given label (of several: the least
         of the decisions); (N, C) bool, the suggested labels: those of the row itself unless it is flagged.
     """
-    if gold.ndim == 1:
+    given = gold.has(probabilities.shape[1])
+    if gold.single_label:
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_label_quality_scores
 
-        given = gold[:, None] == np.arange(probabilities.shape[1])
-        flagged = find_label_issues(gold, probabilities, n_jobs=1)
-        best = probabilities.argmax(axis=1)[:, None] == np.arange(probabilities.shape[1])
-        suggested = np.where(flagged[:, None], best, given)
-        return get_label_quality_scores(gold, probabilities), probabilities[given], suggested
+        flagged = find_label_issues(gold.values, probabilities, n_jobs=1)
+        suggested = np.where(flagged[:, None], gold.decided(probabilities, None), given)
+        return get_label_quality_scores(gold.values, probabilities), probabilities[given], suggested
     from cleanlab.multilabel_classification import get_label_quality_scores
     from cleanlab.multilabel_classification.filter import find_multilabel_issues_per_class
 
-    given = gold > 0
     labels = [np.flatnonzero(row).tolist() for row in given]
     wrong = find_multilabel_issues_per_class(labels, probabilities, n_jobs=1)
     suggested = given ^ wrong
@@ -320,7 +315,7 @@ def rank(gold: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[SuspiciousRow]:
     """The rows as records, the most suspicious first: flagged ones before others, then by score."""
-    given = gold > 0 if gold.ndim == 2 else gold[:, None] == np.arange(len(names))
+    given = gold.has(len(names))
     flagged = (given != suggested).any(axis=1)
     for row in np.lexsort((scores, ~flagged)):
         yield {

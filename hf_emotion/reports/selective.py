@@ -12,7 +12,7 @@ from .. import metrics
 from ..io.files import write_json
 from ..metrics.significance import over_seeds
 from ..recipes import check_answers
-from ..run_report import RunReport
+from ..run_report import RunReport, SeedRun
 from ..runtime.plain import text_processing
 from ..tasks.classifier_cards import UNSURE, answers
 from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
@@ -64,7 +64,7 @@ def selective(report: RunReport, per_seed: list[Predictions], dev: list[Predicti
     """
     best = report.best
     runs = report.runs if len(per_seed) == len(report.runs) else [best]
-    limits = [list(run.thresholds.values()) if run.thresholds is not None else None for run in runs]
+    limits = [_limits(run) for run in runs]
     chosen = runs.index(best)
     curves = [
         metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, limit))
@@ -72,7 +72,7 @@ def selective(report: RunReport, per_seed: list[Predictions], dev: list[Predicti
     ]
     at = np.unique(np.linspace(0, len(per_seed[chosen].ids), POINTS + 1).round().astype(int))[1:] - 1
     result: Selective = {
-        "loss": LOSSES[per_seed[0].multi_label],
+        "loss": LOSSES[per_seed[0].gold.multi_label],
         "curve": {name: curves[chosen][name][at].tolist() for name in ("coverage", "risk", "best")},
         "aurc": over_seeds([curve["aurc"] for curve in curves]),
         "e_aurc": over_seeds([curve["e_aurc"] for curve in curves]),
@@ -101,6 +101,11 @@ def selective(report: RunReport, per_seed: list[Predictions], dev: list[Predicti
     return result
 
 
+def _limits(run: SeedRun) -> list[float] | None:
+    """The thresholds of the labels, in their order."""
+    return list(run.thresholds.values()) if run.thresholds else None
+
+
 def _at(risk: np.ndarray, coverage: float) -> float:
     """The risk of the surest rows, as many as make up this coverage."""
     return float(risk[max(int(np.ceil(coverage * len(risk) - 1e-9)), 1) - 1]) if len(risk) else float("nan")
@@ -127,14 +132,13 @@ def keep_rule(
     """
     path = run / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    best = report.best
-    thresholds = list(best.thresholds.values()) if best.thresholds is not None else None
+    thresholds = _limits(report.best)
     rules: dict[str, dict[str, float]] = {}
     wanted, sets = wanted_rules(abstain, prediction_sets)
     if wanted or sets is not None:
         if wanted and text_processing.ABSTAINED in found.names:
             raise ValueError(f"{run} has a label {text_processing.ABSTAINED!r}, which means no answer: rename it.")
-        dev = read_predictions(run, "validation", found.multi_label)
+        dev = read_predictions(run, "validation", found.gold.multi_label)
         rules = choose_rules(wanted, sets, dev.gold, dev.probabilities, thresholds)
         removed: tuple[str, ...] = text_processing.RULES
     else:
@@ -146,6 +150,6 @@ def keep_rule(
         write_json(path, dict(sorted(kept.items())))
     present = {rule: kept[rule] for rule in text_processing.RULES if kept.get(rule) is not None}
     figures = measure_rules(present, found.gold, found.probabilities, thresholds, found.names)
-    section = answers(figures, split, found.multi_label, report.model_type is None)
+    section = answers(figures, split, report.multi_label, report.model_type is None)
     renew_section(run, UNSURE, section.get(UNSURE, []), before="Training")
     return present

@@ -206,7 +206,7 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
     """Write report and confusion matrix of the test part, or of the validation part if there is none; nothing without any label."""
     split = "test" if "test" in held_out.probabilities else "validation"
     gold = held_out.gold[split]
-    if (gold > 0).any() or (held_out.thresholds is None and (gold == 0).any()):
+    if gold.counts(len(held_out.names)).any():
         title = f"{recipe.name}, {split}, seed {seed}"
         with filling(folder) as temporary:
             classification.write_reports(
@@ -274,7 +274,7 @@ def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: RunR
     figures.write_plots(output, report, best)
     split, shown, calibration = report.measured_split, None, None
     if (output / "predictions.parquet").is_file():
-        found = read_predictions(output, split, best.thresholds is not None)
+        found = read_predictions(output, split, best.multi_label)
         shown = examples(found, labelled_units(splits[split])[2], best.thresholds)
         calibration = calibrated(report, split, [found])
     write_report(output, report, examples=shown, calibration=calibration)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..gold import Gold
     from ..recipes import Fields, Recipe
     from ..run_report import Contexts, RunReport, SeedRun
     from ..runtime.attribution import Explained, Merge, Reading
@@ -99,13 +100,13 @@ class HeldOut:
 
     Attributes:
         names: C label names.
-        gold: part -> (N,) class ids, -1 for no label; or (N, C) of 0 and 1 if a row may have several labels.
+        gold: part -> N rows.
         probabilities: part -> (N, C).
         thresholds: the threshold of each label, tuned on the validation part; None if each row has one label.
     """
 
     names: list[str]
-    gold: dict[str, np.ndarray]
+    gold: dict[str, Gold]
     probabilities: dict[str, np.ndarray]
     thresholds: list[float] | None
 
@@ -338,11 +339,8 @@ class Task(Generic[P]):
         """For each row the text that no training row may share after `dedupe`."""
         return self.texts(rows)
 
-    def gold(self, rows: Dataset) -> Any:
-        """
-        (N, C) int8 of 0 and 1 if a row may have several labels, -1 for one that was not annotated; else (N,) int64 class ids, -1 for no
-        label; None without labels. Rows with values: (N, C) float64, NaN for one that was not annotated.
-        """
+    def gold(self, rows: Dataset) -> Gold | None:
+        """What N units are labelled with; None without labels."""
         raise NotImplementedError
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:

@@ -105,7 +105,7 @@ def classifier_card(
             *([one_answer_line(best.one_answer)] if best.one_answer is not None else []),
         ],
         **_thresholds(best, split),
-        **answers((best.answers or {}).get(split, {}), split, best.thresholds is not None, recipe.model_type is None),
+        **answers((best.answers or {}).get(split, {}), split, best.multi_label, recipe.model_type is None),
         "Training": training(
             recipe,
             report,

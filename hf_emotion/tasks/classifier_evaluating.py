@@ -10,12 +10,13 @@ from datasets import Dataset
 from .. import metrics
 from ..data.splits import label_names
 from ..data.votes import votes_of
+from ..gold import Gold
 from . import corpus_of, headline, task_of_rows
 from .base import Table, Task
 from .classifier_cards import decision_title
 from .corpus_metrics import AGAINST_VOTES, at_thresholds
 from .loading import CorpusSplit
-from .rows import label_matrix, rows_for_task
+from .rows import gold_of, rows_for_task
 
 
 class Evaluation(TypedDict):
@@ -32,7 +33,7 @@ class Evaluation(TypedDict):
     prediction_sets: NotRequired[dict]
 
 
-def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], np.ndarray]:
+def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], Gold]:
     """The rows of a split that a classifier can be measured on, their label names, and the gold labels; ValueError for other rows or labels."""
     loaded, dataset = of.load(), of.dataset
     rows = rows_for_task(predictor.task, loaded)
@@ -40,16 +41,16 @@ def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], np.nd
         raise ValueError(
             f"the corpus {dataset} holds {task_of_rows(loaded).reads}, and the model reads {predictor.task.reads}."
         )
-    names, gold = label_names(rows), label_matrix(rows)
+    names, gold = label_names(rows), gold_of(rows)
     if sorted(names) != sorted(predictor.labels):
         raise ValueError(
             f"the labels of {dataset} and of the checkpoint differ: {sorted(names)} and {sorted(predictor.labels)}."
         )
     values = getattr(predictor, "regression", False)
-    if (gold.dtype.kind == "f") is not values:
+    if gold.regression is not values:
         held = ("values", "labels") if values else ("labels", "values")
         raise ValueError(f"the model gives {held[0]}, and the corpus {dataset} holds {held[1]}.")
-    if not values and (gold.ndim == 2) is not predictor.multi_label:
+    if not values and gold.multi_label is not predictor.multi_label:
         raise ValueError(
             f"only one of the corpus {dataset} and the model has several labels per row (`label_separator`)."
         )
@@ -65,7 +66,7 @@ def evaluate_single(predictor: Any, of: CorpusSplit) -> Evaluation:
 
 def result_of(
     dataset: str,
-    gold: np.ndarray,
+    gold: Gold,
     probabilities: np.ndarray,
     names: list[str],
     threshold: float = metrics.PUBLISHED_THRESHOLD,
@@ -73,8 +74,8 @@ def result_of(
     votes: np.ndarray | None = None,
     temperature: float = 1.0,
 ) -> Evaluation:
-    rows = int((gold >= 0).sum()) if decisions is None else len(gold)
-    figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions, votes, temperature)
+    rows = int(gold.labelled.sum())
+    figures = at_thresholds(dataset, gold.values, probabilities, names, threshold, decisions, votes, temperature)
     result: Evaluation = {"rows": rows, "labels": names, "metrics": figures}
     if "fixed" in figures:
         result["threshold"] = threshold

@@ -10,7 +10,7 @@ from .. import metrics
 from ..data.splits import label_names
 from ..data.votes import votes_of
 from . import corpus_of
-from .rows import label_matrix
+from .rows import gold_of
 
 
 # The figures of `against_votes`.
@@ -62,7 +62,7 @@ def agreement_of(splits: DatasetDict) -> dict[str, dict]:
     for split, rows in splits.items():
         votes = votes_of(rows)
         if votes is not None:
-            multi_label = label_matrix(rows).ndim == 2
+            multi_label = gold_of(rows).multi_label
             annotators = (
                 np.asarray(rows["annotators"][:]) if "annotators" in rows.column_names else np.zeros(len(votes))
             )

@@ -24,6 +24,7 @@ from ..runtime.plain import text_processing
 from . import task_of_rows
 from .base import HeldOut, Prepared, Task
 from .corpus_metrics import at_thresholds
+from .rows import gold_of
 from .saving import save_model
 from .selective import choose_rules, measure_rules
 
@@ -50,13 +51,11 @@ def held_out(
     did), and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
     """
     names = label_names(splits["train"])
-    gold = {split: task_of_rows(rows).gold(rows) for split, rows in splits.items()}
-    multi_label = gold["validation"].ndim == 2
-    labelled = slice(None) if multi_label else gold["validation"] >= 0  # not every turn of a dialogue has a label
-    if len(gold["validation"][labelled]):
-        run.temperature = temperature = metrics.fit_temperature(
-            gold["validation"][labelled], probabilities["validation"][labelled]
-        )
+    gold = {split: gold_of(rows) for split, rows in splits.items()}
+    labelled = gold["validation"].labelled  # not every turn of a dialogue has a label
+    known, multi_label = gold["validation"][labelled], gold["validation"].multi_label
+    if len(known):
+        run.temperature = temperature = metrics.fit_temperature(known.values, probabilities["validation"][labelled])
         if metrics.at_bound(temperature):
             run.temperature_at_bound = True
             logger.warning("temperature %.3g: %s", temperature, AT_BOUND)
@@ -66,18 +65,13 @@ def held_out(
         }
     thresholds = None
     if multi_label:
-        thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
+        thresholds = metrics.tune_thresholds(known.values, probabilities["validation"])
         run.thresholds = dict(zip(names, thresholds, strict=True))
-    known, decided = gold["validation"][labelled], probabilities["validation"][labelled]
-    if multi_label:
-        known, decided = known > 0, decided > np.asarray(thresholds)
-    else:
-        one_hot = np.eye(len(names), dtype=bool)
-        known, decided = one_hot[known], one_hot[decided.argmax(axis=1)]
+    decided = known.decided(probabilities["validation"][labelled], thresholds)
     run.validation_counts = ValidationCounts.of(
-        gold["validation"], probabilities["validation"], names, thresholds
+        gold["validation"].values, probabilities["validation"], names, thresholds
     ).to_dict()
-    if found := one_answer(known, decided, names):
+    if found := one_answer(known.has(len(names)), decided, names):
         run.one_answer = found
         logger.warning("%s", one_answer_line(found))
     rules = {}
@@ -101,9 +95,9 @@ def held_out(
             if rule in rules or getattr(model.config, rule, None) is not None:  # of the base model
                 setattr(model.config, rule, rules.get(rule))
     for split, scores in probabilities.items():
-        decisions = None if thresholds is None else scores > np.asarray(thresholds)
+        decisions = gold[split].decided(scores, thresholds) if multi_label else None
         votes = votes_of(splits[split])
-        measured = gold[split], scores, names, recipe.threshold, decisions, votes, run.temperature or 1.0
+        measured = gold[split].values, scores, names, recipe.threshold, decisions, votes, run.temperature or 1.0
         setattr(run, split, at_thresholds(recipe.dataset, *measured))
     with filling(folder) as temporary:
         save(temporary)
@@ -185,14 +179,13 @@ def _write_predictions(
 
 def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[str], list[list[int]], list[str], Any]:
     """Ids, labels, texts and scores of the rows (turns) with a label, or that may have several, in the order of predictions.parquet."""
-    task = task_of_rows(rows)
-    gold, (ids, texts) = task.gold(rows), task.units(rows)
-    if gold.ndim == 2:
+    gold, (ids, texts) = gold_of(rows), task_of_rows(rows).units(rows)
+    if gold.multi_label:
         return ids, rows["labels"], texts, scores
-    known = np.flatnonzero(gold >= 0)
+    known = np.flatnonzero(gold.labelled)
     return (
         [ids[i] for i in known],
-        [[label] for label in gold[known].tolist()],
+        [[label] for label in gold.values[known].tolist()],
         [texts[i] for i in known],
         None if scores is None else scores[known],
     )

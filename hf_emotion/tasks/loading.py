@@ -14,8 +14,8 @@ from typing import Any
 
 from huggingface_hub.dataclasses import type_validator
 
-from ..data.lazily import datasets
 from ..data.splits import check_split, oversample_minorities
+from ..io.lazily import datasets
 from ..io.names import did_you_mean
 from ..recipes import Fields
 from ..runtime.names import METRICS

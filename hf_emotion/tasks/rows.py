@@ -5,10 +5,11 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ..data.splits import label_names
+from ..gold import Gold
 from . import Task, task_of_rows
 
 
-def label_matrix(rows: Dataset) -> np.ndarray:
+def gold_of(rows: Dataset) -> Gold:
     """`Task.gold` of the rows; ValueError if they have no labels."""
     gold = task_of_rows(rows).gold(rows)
     if gold is None:
@@ -31,10 +32,7 @@ def class_counts(rows: Dataset) -> dict[str, int]:
     if gold is None:
         return {}
     names = label_names(rows)
-    if gold.dtype.kind == "f":
-        return dict(zip(names, (~np.isnan(gold)).sum(axis=0).tolist(), strict=True))
-    counts = (gold > 0).sum(axis=0) if gold.ndim == 2 else np.bincount(gold[gold >= 0], minlength=len(names))
-    return dict(zip(names, counts.tolist(), strict=True))
+    return dict(zip(names, gold.counts(len(names)).tolist(), strict=True))
 
 
 def at_most(rows: Dataset, number: int | None) -> Dataset:
@@ -58,8 +56,7 @@ def few_of(rows: Dataset, shots: int, seed: int) -> Dataset:
     At least `shots` rows of each label, or all it has, drawn at the seed, in their order. The rarest label comes first, and a row with
     several labels counts for each; rows without a label count as one more label.
     """
-    gold = label_matrix(rows)
-    found = gold > 0 if gold.ndim == 2 else gold[:, None] == np.arange(len(label_names(rows)))  # (N, C)
+    found = gold_of(rows).has(len(label_names(rows)))
     found = np.column_stack([found, ~found.any(axis=1)])
     order = np.random.default_rng(seed).permutation(len(rows))
     taken = np.zeros(len(rows), bool)

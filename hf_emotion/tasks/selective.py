@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
+from ..gold import Gold
 
 
 LOSSES = {False: "share of wrong labels", True: "mean of 1 − Jaccard of gold and given labels"}
 
 
-def losses(gold: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float] | np.ndarray | None) -> np.ndarray:
+def losses(gold: Gold, probabilities: np.ndarray, thresholds: Sequence[float] | np.ndarray | None) -> np.ndarray:
     """The loss (N,) of the labels that `predict` gives: above their thresholds, or the most probable one. See `metrics.row_losses`."""
-    decisions = probabilities.argmax(axis=1) if thresholds is None else probabilities > np.asarray(thresholds)
-    return metrics.row_losses(gold, decisions)
+    decided = gold.decided(probabilities, thresholds)
+    return metrics.row_losses(gold.values, decided.argmax(axis=1) if gold.single_label else decided)
 
 
 def sets_of(probabilities: np.ndarray, threshold: float, multi_label: bool) -> np.ndarray:
@@ -30,13 +31,13 @@ def sets_of(probabilities: np.ndarray, threshold: float, multi_label: bool) -> n
 def choose_rules(
     abstain: Mapping[str, float],
     prediction_sets: float | None,
-    gold: np.ndarray,
+    gold: Gold,
     probabilities: np.ndarray,
     thresholds: Sequence[float] | None,
 ) -> dict[str, dict[str, float]]:
     """
-    The fields `abstention` and `prediction_sets` of a configuration, those of them that are asked for, from the validation part: gold labels
-    (N,) or (N, C), probabilities (N, C), and thresholds where a row may have several labels. ValueError for an accuracy that is not reached.
+    The fields `abstention` and `prediction_sets` of a configuration, those of them that are asked for, from the validation part: N gold rows,
+    probabilities (N, C), and thresholds where a row may have several labels. ValueError for an accuracy that is not reached.
     """
     rules = {}
     if abstain:
@@ -44,14 +45,14 @@ def choose_rules(
         threshold = metrics.abstention_threshold(probabilities.max(axis=1), lost, abstain)
         rules["abstention"] = {**abstain, "threshold": threshold}
     if prediction_sets is not None:
-        threshold = metrics.set_threshold(gold, probabilities, prediction_sets)
+        threshold = metrics.set_threshold(gold.values, probabilities, prediction_sets)
         rules["prediction_sets"] = {"coverage": prediction_sets, "threshold": threshold}
     return rules
 
 
 def measure_rules(
     rules: Mapping[str, Mapping[str, float]],
-    gold: np.ndarray,
+    gold: Gold,
     probabilities: np.ndarray,
     thresholds: Sequence[float] | np.ndarray | None,
     names: Sequence[str],
@@ -64,6 +65,7 @@ def measure_rules(
             lost = losses(gold, probabilities, thresholds)
             figures: dict[str, Any] = metrics.answered(probabilities.max(axis=1), lost, threshold)
         else:
-            figures = metrics.prediction_sets(gold, sets_of(probabilities, threshold, gold.ndim == 2), names)
+            sets = sets_of(probabilities, threshold, gold.multi_label)
+            figures = metrics.prediction_sets(gold.values, sets, names)
         found[rule] = {"wanted": dict(fields), **figures}
     return found

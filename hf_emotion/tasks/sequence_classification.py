@@ -26,6 +26,7 @@ from ..data.splits import UNANNOTATED, label_names, map_rows, multi_hot
 from ..data.targets import COLUMN as TARGETS
 from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
+from ..gold import Gold
 from ..io.names import did_you_mean
 from ..modeling.modeling_label_aware import classification_loss
 from ..modeling.text_processing import TfidfGate, usable_positions
@@ -41,7 +42,7 @@ from ..runtime.unread import Unread, warn_unread
 from ..runtime.windows import Windowing
 from .base import MainProcessFirst, Prepared
 from .corpus_metrics import single_label
-from .rows import class_counts, label_matrix
+from .rows import class_counts, gold_of
 
 
 logger = logging.getLogger(__name__)
@@ -309,8 +310,7 @@ def prepare_classifier(
         check: (tokenizer, configuration, max_length); raises ValueError if they do not fit.
         windows: how texts that are longer than `max_length` are trained on; None: they are cut.
     """
-    names, gold = label_names(splits["train"]), label_matrix(splits["train"])
-    multi_label, regression = gold.ndim == 2, gold.dtype.kind == "f"
+    names, gold = label_names(splits["train"]), gold_of(splits["train"])
     tokenizer = base_tokenizer(recipe)
     model = build_classifier(
         recipe.base_model,
@@ -318,11 +318,11 @@ def prepare_classifier(
         _with_problem_type(recipe.model_config, gold),
         tokenizer,
         names,
-        multi_label,
+        not gold.single_label,
         list(class_counts(splits["train"]).values()),
         recipe.label_texts,
         contexts,
-        np.nanmean(gold, axis=0).tolist() if regression else _frequencies(gold) if multi_label else None,
+        None if gold.single_label else _means(gold),
     )
     set_languages(model.config, recipe.languages)
     text_config = model.config.get_text_config()
@@ -340,15 +340,15 @@ def prepare_classifier(
         }
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        if regression:
+        if gold.regression:
             return metrics.regression(labels, values_of(logits, model.config), names)
         values = torch.from_numpy(logits).float()
-        scores = (values.sigmoid() if multi_label else values.softmax(-1)).numpy()
+        scores = (values.sigmoid() if gold.multi_label else values.softmax(-1)).numpy()
         if alone:
             return metrics.classification(labels, scores, names)
         # The first rows, if not all are measured.
-        soft = {} if dev_votes is None else metrics.against_votes(dev_votes[: len(scores)], scores, multi_label)
-        if multi_label:
+        soft = {} if dev_votes is None else metrics.against_votes(dev_votes[: len(scores)], scores, gold.multi_label)
+        if gold.multi_label:
             return metrics.goemotions(np.nan_to_num(labels, nan=-1), scores, recipe.threshold, names) | soft
         return single_label(recipe.dataset, labels, scores, names) | soft
 
@@ -358,16 +358,16 @@ def prepare_classifier(
         tokenizer=tokenizer,
         train=encoded["train"],
         validation=encoded["validation"],
-        collate=make_collator(tokenizer, len(names), multi_label),
+        collate=make_collator(tokenizer, len(names), not gold.single_label),
         measure=measure,
-        loss=stock_loss(model.config) if recipe.model_type is None and (regression or masked) else None,
+        loss=stock_loss(model.config) if recipe.model_type is None and (gold.regression or masked) else None,
         settings={} if gate is None else {"gate": gate},
     )
 
 
-def _with_problem_type(fields: dict[str, Any], gold: np.ndarray) -> dict[str, Any]:
+def _with_problem_type(fields: dict[str, Any], gold: Gold) -> dict[str, Any]:
     """The fields of a configuration, for values (N, C) with the problem type and the range; ValueError where they do not fit the rows."""
-    regression = gold.dtype.kind == "f"
+    regression = gold.regression
     if (fields.get("problem_type", "regression" if regression else None) == "regression") is not regression:
         held = (
             "values, and no labels"
@@ -377,7 +377,7 @@ def _with_problem_type(fields: dict[str, Any], gold: np.ndarray) -> dict[str, An
         raise ValueError(f"`model_config.problem_type` {fields['problem_type']!r}: the rows have {held}.")
     if not regression:
         return fields
-    ends = [float(np.nanmin(gold)), float(np.nanmax(gold))]
+    ends = [float(np.nanmin(gold.values)), float(np.nanmax(gold.values))]
     low, high = fields.get("value_range") or ends
     if not low <= ends[0] <= ends[1] <= high:
         raise ValueError(
@@ -386,9 +386,10 @@ def _with_problem_type(fields: dict[str, Any], gold: np.ndarray) -> dict[str, An
     return {**fields, "problem_type": "regression", "value_range": [low, high]}
 
 
-def _frequencies(gold: np.ndarray) -> list[float]:
-    """(N, C) gold labels -> C shares of the rows with a label among those where it was annotated."""
-    return ((gold > 0).sum(axis=0) / np.maximum((gold >= 0).sum(axis=0), 1)).tolist()
+def _means(gold: Gold) -> list[float]:
+    """(C,) means of the values, or shares of the rows with a label, among the rows where it was annotated."""
+    values = np.where(gold.annotated, gold.values, 0)
+    return (values.sum(axis=0) / np.maximum(gold.annotated.sum(axis=0), 1)).tolist()
 
 
 def stock_loss(config: PreTrainedConfig) -> Callable[..., torch.Tensor]:

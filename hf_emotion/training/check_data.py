@@ -2,14 +2,14 @@
 """Checks a corpus before a model is trained on it."""
 
 import logging
-from typing import Any
 
 import numpy as np
-from datasets import Dataset, DatasetDict
+from datasets import DatasetDict
 
 from ..data.splits import label_names
 from ..recipes import Recipe
 from ..tasks import TASKS, Task, task_of_rows, task_of_type
+from ..tasks.rows import gold_of
 
 
 logger = logging.getLogger(__name__)
@@ -38,20 +38,21 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
 def check_data(task: Task, splits: DatasetDict) -> None:
     """Warn of labels without a training row and of a small validation part; ValueError if all rows of a classifier have the same labels."""
     train, validation = splits["train"], splits["validation"]
-    gold = _labelled(task, train)
+    gold = task.gold(train)
     if gold is None:
         _check_validation(len(validation), 0)
         return
     names = label_names(train)
-    if gold.dtype.kind == "f":
-        if equal := [name for name, own in zip(names, gold.T, strict=True) if len(set(own[~np.isnan(own)])) < 2]:
+    if gold.regression:
+        values = gold.values
+        if equal := [name for name, own in zip(names, values.T, strict=True) if len(set(own[~np.isnan(own)])) < 2]:
             raise ValueError(
                 f"the training rows have one and the same value, or none, for {equal}: add other rows, or leave it out."
             )
         _check_validation(len(validation), 0)
         return
-    has_label = (gold > 0).any(axis=0) if gold.ndim == 2 else np.bincount(gold, minlength=len(names)) > 0
-    if task.selects_labels and (gold == gold[:1]).all():
+    has_label, known = gold.counts(len(names)) > 0, gold.values[gold.labelled]
+    if task.selects_labels and (known == known[:1]).all():
         occurring = [name for name, occurs in zip(names, has_label, strict=True) if occurs]
         raise ValueError(
             f"a classifier needs rows with at least two labels, and every training row has the labels {occurring}: add other rows, or, "
@@ -64,13 +65,7 @@ def check_data(task: Task, splits: DatasetDict) -> None:
             missing,
         )
     task.warn(train, names, has_label)
-    _check_validation(len(_labelled(task, validation)), len(names))
-
-
-def _labelled(task: Task, rows: Dataset) -> Any:
-    """The gold labels of all labelled rows (utterances); None if the rows have no labels."""
-    gold = task.gold(rows)
-    return gold if gold is None or gold.ndim == 2 else gold[gold >= 0]
+    _check_validation(int(gold_of(validation).labelled.sum()), len(names))
 
 
 def _check_validation(rows: int, labels: int) -> None:

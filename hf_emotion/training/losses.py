@@ -17,6 +17,7 @@ from ..recipes import WEIGHTS, Recipe
 from ..runtime.plain import text_processing
 from ..runtime.unread import is_new
 from ..tasks import Task
+from ..tasks.rows import gold_of
 from .trainer import items_in
 
 
@@ -76,16 +77,12 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
     wanted = {name: value for name in WEIGHTS if (value := getattr(recipe, name))}
     if not wanted:
         return {}
-    names, gold = label_names(rows), task.gold(rows)
-    multi_label = gold.ndim == 2
-    if "positive_weights" in wanted and not multi_label:
+    names, gold = label_names(rows), gold_of(rows)
+    if "positive_weights" in wanted and gold.single_label:
         raise ValueError(
             "`positive_weights` are for rows with more labels, and these have one label each: use `class_weights`."
         )
-    if votes is not None:
-        counts = votes.sum(axis=0)
-    else:
-        counts = (gold > 0).sum(axis=0) if multi_label else np.bincount(gold[gold >= 0], minlength=len(names))
+    counts = gold.counts(len(names)) if votes is None else votes.sum(axis=0)
     weights = {}
     for field, value in wanted.items():
         if isinstance(value, dict):
@@ -96,7 +93,7 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
         elif field == "class_weights":
             weights[field] = balanced(counts)
         else:
-            rows_of = (gold >= 0).sum(axis=0)  # annotated ones
+            rows_of = gold.annotated.sum(axis=0)
             pairs = zip(rows_of, counts, strict=True)
             weights[field] = [float((rows - count) / count) if 0 < count < rows else 1.0 for rows, count in pairs]
     return weights

@@ -22,6 +22,7 @@ from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
+from ..tasks.rows import gold_of
 from ..tasks.saving import save_model
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
@@ -78,7 +79,7 @@ def fit_model(
     smoothed = recipe.training_arguments.get("label_smoothing_factor") and task.labelled
     for name, wrong in (
         ("inverse_frequency_sampling", recipe.inverse_frequency_sampling and not one_label),
-        ("label_smoothing_factor", smoothed and task.gold(splits["train"]).ndim == 2),
+        ("label_smoothing_factor", smoothed and not gold_of(splits["train"]).single_label),
     ):
         if wrong:
             raise ValueError(

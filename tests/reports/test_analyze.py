@@ -27,7 +27,7 @@ from hf_emotion.reports.compare import compare
 from hf_emotion.reports.finished_runs import examples, read_predictions
 from hf_emotion.run_report import RunReport
 from hf_emotion.tasks.held_out import AT_BOUND, _write_predictions, held_out, labelled_units
-from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.rows import gold_of as gold_of_rows
 from hf_emotion.tasks.targeted_sentiment.guidance import histogram
 
 
@@ -529,9 +529,9 @@ class TestCompareOverSeeds:
         (test,) = compare(runs)["tests"]
         first, second = (read_predictions(run, "test", False) for run in runs)
         decisions = [found.probabilities.argmax(axis=1) for found in (first, second)]
-        expected = metrics.paired_bootstrap(metrics.macro_f1, first.gold, *decisions, samples=10_000)
+        expected = metrics.paired_bootstrap(metrics.macro_f1, first.gold.values, *decisions, samples=10_000)
         assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-9)
-        assert test["mcnemar_p_value"] == metrics.mcnemar(first.gold, *decisions)["p_value"]
+        assert test["mcnemar_p_value"] == metrics.mcnemar(first.gold.values, *decisions)["p_value"]
         assert test["only_second"] > test["only_first"] > 0 and "one seed each" in test["tested"]
 
     def test_thresholds_of_each_seed(self, tmp_path):
@@ -637,7 +637,7 @@ def test_zero_is_an_edge_of_a_histogram_and_nothing_is_lost():
 
 def test_texts_of_dialogues_stand_in_the_order_of_the_predictions(tmp_path):
     rows = load_dataset_for("dialogue_files", write_dialogues(tmp_path / "data"))["test"]
-    gold, names = label_matrix(rows), [f"l{i}" for i in range(28)]
+    gold, names = gold_of_rows(rows).values, [f"l{i}" for i in range(28)]
     scores = np.random.default_rng(0).random((len(gold), len(names)))
     _write_predictions(tmp_path / "predictions.parquet", {"test": rows}, {"test": scores}, names)
     ids, _, texts, _ = labelled_units(rows)

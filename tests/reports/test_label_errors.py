@@ -11,6 +11,7 @@ import pytest
 from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, write_csv, write_dialogues
 
 import hf_emotion
+from hf_emotion.gold import Gold
 from hf_emotion.reports import label_errors
 from hf_emotion.reports.label_errors import check_labels, fold_numbers, honest_encoder, out_of_fold
 from hf_emotion.run_report import RunReport
@@ -43,11 +44,11 @@ def test_planted_errors_come_first(tmp_path, base_bert, multi_label):
 def test_equal_texts_share_a_fold_and_every_fold_has_every_label():
     texts = ["A  day", "a day", *(f"text {number}" for number in range(38))]
     gold = np.array([number % 2 for number in range(40)])
-    parts = fold_numbers(texts, gold, ["x", "y"], 4)
+    parts = fold_numbers(texts, Gold(np.asarray(gold)), ["x", "y"], 4)
     assert parts[0] == parts[1]
     assert all(set(gold[parts == part]) == {0, 1} for part in range(4))
     several = np.stack([gold, 1 - gold, np.arange(40) >= 36], axis=1)  # the rarest label decides
-    parts = fold_numbers(texts, several, ["x", "y", "z"], 4)
+    parts = fold_numbers(texts, Gold(np.asarray(several)), ["x", "y", "z"], 4)
     assert sorted(parts[36:]) == [0, 1, 2, 3]
 
 
@@ -55,9 +56,9 @@ def test_a_row_is_judged_without_its_own_label():
     generator = np.random.default_rng(0)
     features, gold = generator.normal(size=(40, 5)), np.arange(40) % 2
     parts = np.arange(40) % 4
-    before = out_of_fold([features], gold, parts)
+    before = out_of_fold([features], Gold(gold), parts)
     gold[0] = 1
-    after = out_of_fold([features], gold, parts)
+    after = out_of_fold([features], Gold(gold), parts)
     assert np.array_equal(before[0], after[0]) and not np.array_equal(before[1], after[1])
 
 

@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from sklearn.metrics import precision_recall_fscore_support
 from toolkit_helpers import drawn_pictures, files_in, run_report, seed_run
 
+from hf_emotion.gold import Gold
 from hf_emotion.recipes import make_recipe
-from hf_emotion.reports import card
+from hf_emotion.reports import card, classification
 from hf_emotion.reports import figures as plots
-from hf_emotion.reports.classification import write_reports
 from hf_emotion.tasks.cards import Card, Figure, table
 
 
@@ -26,6 +26,10 @@ pytestmark = pytest.mark.filterwarnings("error")
 TEXTS = {"classification_report.txt", "confusion_matrix.txt"}
 PICTURES = {"confusion_matrix.png"}
 NAMES = ["anger", "joy", "mixed feelings", "surprise"]
+
+
+def write_reports(folder, title, gold, *more) -> None:
+    classification.write_reports(folder, title, Gold(np.asarray(gold)), *more)
 
 
 def single_label_case(rows=200, classes=4, seed=0):

@@ -22,7 +22,7 @@ from hf_emotion.data.splits import label_names
 from hf_emotion.recipes import make_recipe
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.emotion_classification.building import with_teachers
-from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.rows import gold_of
 from hf_emotion.training.losses import balanced, training_loss, weights_of
 
 
@@ -136,7 +136,7 @@ def test_weights_of_a_run(several, single_label, feelings, base_bert, tmp_path):
     scores, labels = dev_rows(tmp_path / "run")
     scores = metrics.temperature_scaled(scores, 1 / run["temperature"], several)  # the loss has no temperature
     if several:
-        gold = label_matrix(load_dataset_for("files", data, label_separator="|")["train"])
+        gold = gold_of(load_dataset_for("files", data, label_separator="|")["train"]).values
         positive = (1 - gold).sum(axis=0) / gold.sum(axis=0)
         assert list(run["positive_weights"].values()) == pytest.approx(positive.tolist())
         has = np.array([[name in own for name in FEELINGS] for own in labels])
@@ -300,7 +300,7 @@ class TestTeachers:
         predictor = Predictor(place / "teacher")
         assert predictor.labels == label_names(splits["train"])
         scores = predictor.probabilities(splits["train"]["text"])
-        np.testing.assert_allclose(found, (label_matrix(splits["train"]) + scores) / 2, atol=1e-3)  # kept in float16
+        np.testing.assert_allclose(found, (gold_of(splits["train"]).values + scores) / 2, atol=1e-3)  # kept in float16
         again = with_teachers(splits, [str(place / "teacher")])["train"]["votes"]
         assert (np.array(again) == found).all() and list((place / "cache").rglob("*.npy")) == kept
         # The student trains on them.

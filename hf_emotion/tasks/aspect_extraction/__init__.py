@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.lazily import numpy as np
+from ...gold import Gold
+from ...io.lazily import numpy as np
 from ...runtime.plain import text_processing
 from ..base import FileColumns
 from ..classification import ClassificationTask
@@ -60,8 +61,8 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
     def texts(self, rows: Dataset) -> list[str]:
         return list(rows["text"])
 
-    def gold(self, rows: Dataset) -> np.ndarray:
-        return np.array([tag for tags in rows["labels"] for tag in tags], dtype=np.int64)
+    def gold(self, rows: Dataset) -> Gold:
+        return Gold(np.array([tag for tags in rows["labels"] for tag in tags], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         from .rows import units

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...data.lazily import datasets
-from ...data.lazily import numpy as np
 from ...data.rows import Rows, packaged_rows
 from ...data.splits import split_by_text
+from ...io.lazily import datasets
+from ...io.lazily import numpy as np
 from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus
 from ..corpus_files import CorpusRows

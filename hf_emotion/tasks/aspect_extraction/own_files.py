@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
     known_names,
@@ -23,6 +22,7 @@ from ...data.own_files import (
 )
 from ...data.rows import BadRow, OnBadRows, Row, Rows, decode
 from ...data.splits import split_by_text
+from ...io.lazily import datasets
 from ...io.paths import ending
 from ...runtime.plain import text_processing
 from .rows import Term, add_text, to_dataset

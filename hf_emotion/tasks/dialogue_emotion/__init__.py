@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.lazily import numpy as np
+from ...gold import Gold
+from ...io.lazily import numpy as np
 from ..base import FileColumns
 from ..classification import ClassificationTask
 from .loading import CORPORA, FOUR_CLASSES
@@ -53,8 +54,8 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
     def texts(self, rows: Dataset) -> list[str]:
         return ["\n".join(utterances) for utterances in rows["utterances"]]
 
-    def gold(self, rows: Dataset) -> np.ndarray:
-        return np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64)
+    def gold(self, rows: Dataset) -> Gold:
+        return Gold(np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         turns = [

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from ...data.files import SPLIT_STEMS
-from ...data.lazily import datasets
 from ...data.rows import DOWNLOAD_REMEDY, BadRow, decode, download, local_files
+from ...io.lazily import datasets
 from ..corpus import Corpus
 from ..corpus_files import CorpusRows, corpus_files, csv_rows, lines_of
 from .rows import set_aside, to_dataset

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
     name_of,
@@ -21,6 +20,7 @@ from ...data.own_files import (
     with_validation,
 )
 from ...data.rows import BadRow, OnBadRows, Row, Rows
+from ...io.lazily import datasets
 from ...runtime.plain import text_processing
 from ..corpus import OWN_TERMS, Corpus
 from .rows import set_aside, to_dataset

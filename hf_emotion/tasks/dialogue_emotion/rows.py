@@ -6,9 +6,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from ...data.lazily import datasets
 from ...data.own_files import draw_units
 from ...data.rows import Row, Rows
+from ...io.lazily import datasets
 
 
 def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.lazily import datasets
-from ...data.lazily import numpy as np
 from ...data.splits import gold_matrix
-from ...data.targets import COLUMN as TARGETS
-from ...data.targets import target_matrix
+from ...data.targets import has_targets, target_matrix
+from ...gold import Gold
+from ...io.lazily import datasets
+from ...io.lazily import numpy as np
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from ..base import FileColumns
 from ..classification import ClassificationTask
@@ -81,12 +81,12 @@ class EmotionClassification(ClassificationTask["Predictor"]):
     def texts(self, rows: Dataset) -> list[str]:
         return list(rows["text"])
 
-    def gold(self, rows: Dataset) -> np.ndarray:
-        if TARGETS in rows.column_names:
-            return target_matrix(rows)
+    def gold(self, rows: Dataset) -> Gold:
+        if has_targets(rows):
+            return Gold(target_matrix(rows))
         if isinstance(rows.features["labels"], datasets.ClassLabel):
-            return np.asarray(rows["labels"], dtype=np.int64)
-        return gold_matrix(rows)
+            return Gold(np.asarray(rows["labels"], dtype=np.int64))
+        return Gold(gold_matrix(rows))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         return list(rows["id"]), list(rows["text"])
@@ -105,7 +105,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
         """With a method for few rows its own learning rate and epochs, too; values are selected by Pearson's r."""
         from .few_shot import ARGUMENTS
 
-        by = {"metric_for_best_model": "pearson"} if TARGETS in train.column_names else {}
+        by = {"metric_for_best_model": "pearson"} if has_targets(train) else {}
         return super().arguments(recipe, train) | by | ARGUMENTS.get(next(iter(recipe.few_shot), ""), {})
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
@@ -116,7 +116,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
     def finish(
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
-        if TARGETS not in splits["train"].column_names:
+        if not has_targets(splits["train"]):
             return super().finish(recipe, run, trainer, prepared, splits, folder)
         from ..held_out import finish_classifier
         from .values import held_out_values

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...data.files import SPLIT_STEMS
-from ...data.lazily import datasets
 from ...data.rows import BadRow, decode
 from ...data.splits import UNANNOTATED
 from ...data.targets import COLUMN as TARGETS
 from ...data.targets import to_dataset
+from ...io.lazily import datasets
 from ..corpus_files import CorpusRows, csv_rows
 
 

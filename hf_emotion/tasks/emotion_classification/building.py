@@ -12,7 +12,7 @@ import numpy as np
 from datasets import DatasetDict
 
 from ...data.splits import UNANNOTATED, label_names
-from ...data.targets import COLUMN as TARGETS
+from ...data.targets import has_targets
 from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
 from ...modeling.configuration_label_aware import BERT_TYPES
@@ -23,7 +23,7 @@ from ...runtime.plain import text_processing
 from ...runtime.ready import cache_folder
 from ...runtime.windows import windowing
 from ..base import MainProcessFirst, Prepared
-from ..rows import label_matrix
+from ..rows import gold_of
 from ..sequence_classification import prepare_classifier
 from .few_shot import begin, check_few_shot, for_method
 from .predictor import Predictor
@@ -64,7 +64,7 @@ def over_base_model(recipe: Recipe) -> Recipe:
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
-    if TARGETS in splits["train"].column_names:
+    if has_targets(splits["train"]):
         refuse_fields_of_labels(recipe)
     for method in {"linear", "contrastive"} & set(recipe.few_shot):
         if UNANNOTATED in splits["train"].column_names:
@@ -90,8 +90,8 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
         ValueError: a teacher has other labels, or the rows have one label each.
     """
     train, names = splits["train"], label_names(splits["train"])
-    gold = label_matrix(train)
-    if gold.ndim == 1:
+    gold = gold_of(train)
+    if gold.single_label:
         raise ValueError("`teachers` need rows with several labels (own files: `label_separator`): leave them out.")
     scores = []
     for teacher in teachers:
@@ -107,7 +107,7 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
             with replacing(kept) as temporary, temporary.open("wb") as file:
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
         scores.append(np.load(kept).astype(np.float32))
-    soft = (gold + np.mean(scores, axis=0)) / 2
+    soft = (gold.values + np.mean(scores, axis=0)) / 2
     own = {split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()}
     return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
 

@@ -28,7 +28,7 @@ GATES = {
 
 def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
     values = "values" in report.summary[report.measured_split]
-    use = _use(recipe, best.thresholds is not None, values)
+    use = _use(recipe, best.multi_label, values)
     found = classifier_card(recipe, report, best, about=_about(recipe), use=use)
     if values:
         found.sections[f"Each value on {report.measured_split}"] = [_per_value(best, report.measured_split)]

@@ -30,26 +30,30 @@ def evaluate(predictor: Predictor, of: CorpusSplit, threshold: float | None = No
     rows, names, gold = rows_for(predictor, of)
     if predictor.regression:
         values = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
-        return {"rows": len(rows), "labels": names, "metrics": {"values": metrics.regression(gold, values, names)}}
-    if gold.ndim == 2 and of.split != "validation" and not getattr(predictor.model.config, "thresholds", None):
+        return {
+            "rows": len(rows),
+            "labels": names,
+            "metrics": {"values": metrics.regression(gold.values, values, names)},
+        }
+    if gold.multi_label and of.split != "validation" and not getattr(predictor.model.config, "thresholds", None):
         predictor = with_tuned_thresholds(predictor, of)
     order = [predictor.labels.index(name) for name in names]
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
     decisions = predictor.decide(own)[:, order]
-    if gold.ndim == 1:
+    if gold.single_label:
         result = result_of(of.dataset, gold, probabilities, names, votes=votes_of(rows))
-        labelled = gold >= 0
+        labelled = gold.labelled
         gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
     else:
         temperature = text_processing.temperature_of(predictor.model.config)
         threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
         result = result_of(of.dataset, gold, probabilities, names, threshold, decisions, votes_of(rows), temperature)
     if predictor.abstention is not None:
-        lost = metrics.row_losses(gold, decisions)
+        lost = metrics.row_losses(gold.values, decisions)
         result["abstention"] = metrics.answered(own.max(axis=1), lost, predictor.abstention)
     if predictor.prediction_sets is not None:
-        result["prediction_sets"] = metrics.prediction_sets(gold, predictor.label_sets(own)[:, order], names)
+        result["prediction_sets"] = metrics.prediction_sets(gold.values, predictor.label_sets(own)[:, order], names)
     return result
 
 
@@ -68,5 +72,5 @@ def with_tuned_thresholds(predictor: Predictor, of: CorpusSplit) -> Predictor:
     logger.warning("the checkpoint has no thresholds: they are tuned on the validation part of %s", of.dataset)
     order = [names.index(name) for name in own]
     found = copy.copy(predictor)
-    found.use_thresholds(metrics.tune_thresholds(gold[:, order], predictor.of_rows(rows, progress=True)))
+    found.use_thresholds(metrics.tune_thresholds(gold.values[:, order], predictor.of_rows(rows, progress=True)))
     return found

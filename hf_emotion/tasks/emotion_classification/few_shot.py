@@ -21,6 +21,7 @@ from datasets import Dataset
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
+from ...gold import Gold
 from ...recipes import Fields, Recipe
 from ..base import Prepared
 
@@ -112,9 +113,7 @@ def _batches(rows: Dataset, numbers: Any, size: int = 16) -> list[list[int]]:
 def _hot(prepared: Prepared) -> np.ndarray:
     """(N, C + 1) of 0 and 1: the labels of the training rows, and whether a row has none."""
     labels = prepared.collate(list(prepared.train))["labels"]
-    if labels.ndim == 1:
-        labels = F.one_hot(labels, prepared.model.config.num_labels)
-    found = labels.numpy() > 0
+    found = Gold(labels.numpy()).has(prepared.model.config.num_labels)
     return np.column_stack([found, ~found.any(axis=1)])
 
 

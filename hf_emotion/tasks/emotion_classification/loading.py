@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ...data.files import SPLIT_STEMS
-from ...data.lazily import datasets
 from ...data.rows import BadRow, Rows, decode, download, local_files, packaged_rows
 from ...data.targets import COLUMN as TARGETS
 from ...data.targets import to_dataset
 from ...data.votes import vote_features
+from ...io.lazily import datasets
 from ...taxonomies import GOEMOTIONS, group_index
 from ..corpus import Corpus
 from ..corpus_files import CorpusRows, csv_rows, lines_of

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...data.lazily import datasets
 from ...data.own_files import (
     check_different,
     check_distinct_columns,
@@ -27,6 +26,7 @@ from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...data.splits import UNANNOTATED
 from ...data.targets import load_target_files
 from ...data.votes import read_votes, settle_votes, vote_features
+from ...io.lazily import datasets
 from ..corpus import OWN_TERMS, Corpus
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.lazily import numpy as np
+from ...gold import Gold
+from ...io.lazily import numpy as np
 from ..generation import GenerationTask
 from .loading import CORPORA
 from .own_files import CORPUS as OWN_FILES
@@ -54,8 +55,8 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
         """The contexts: no training pair may share one, whatever its reply."""
         return list(rows["context"])
 
-    def gold(self, rows: Dataset) -> np.ndarray:
-        return np.asarray(rows["labels"], dtype=np.int64)
+    def gold(self, rows: Dataset) -> Gold:
+        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         return list(rows["id"]), list(rows["reply"])

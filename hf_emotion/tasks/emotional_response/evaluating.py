@@ -18,7 +18,7 @@ from .. import corpus_of, task_of_rows
 from ..emotion_classification.predictor import Predictor
 from ..loading import load_dataset_for
 from ..published import TABLES, Figure
-from ..rows import label_matrix
+from ..rows import gold_of
 from . import TASK
 from .predictor import ReplyGenerator
 
@@ -100,7 +100,7 @@ def evaluate_replies(
         path = resolve_base_model(bertscore_model)
         encoder = (read_model(AutoModel, path), load_base_tokenizer(bertscore_model))
     rows = sample_rows(splits[split], contexts)
-    gold = label_matrix(rows)
+    gold = gold_of(rows).values
     human = list(rows["reply"])
     batch_size = BATCH_SIZE if generator.model.config.is_encoder_decoder else LANGUAGE_MODEL_BATCH_SIZE
     written = generator.all_emotions(rows["context"], intensity, seed=seed, progress=True, batch_size=batch_size)
@@ -111,7 +111,7 @@ def evaluate_replies(
     ngram_model = metrics.NgramPerplexity().fit(train_replies)
     token_model = metrics.NgramPerplexity(vocabulary_size=len(generator.tokenizer))
     token_model.fit(_as_words(generator, train_replies))
-    frequent = int(np.bincount(label_matrix(splits["train"]), minlength=len(names)).argmax())
+    frequent = int(gold_of(splits["train"]).counts(len(names)).argmax())
 
     table: dict[str, metrics.ReplyFigures] = {}
     always = f"always {names[frequent]}"

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from ...data.files import SPLIT_STEMS
-from ...data.lazily import datasets
 from ...data.rows import BadRow, download, packaged_rows, parse_json
+from ...io.lazily import datasets
 from ..corpus import Corpus
 from ..corpus_files import CorpusRows, lines_of
 from ..dialogue_emotion.loading import load_daily_dialog

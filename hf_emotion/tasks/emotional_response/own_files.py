@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ...data.lazily import datasets
 from ...data.own_files import known_names, names_of, own_files, read_name, read_own, with_validation
 from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...data.splits import split_by_text
+from ...io.lazily import datasets
 from ..corpus import OWN_TERMS, Corpus
 from .rows import add_reply, to_dataset
 

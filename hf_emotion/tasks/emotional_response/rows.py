@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...data.lazily import datasets
 from ...data.rows import Rows
+from ...io.lazily import datasets
 from ...runtime.plain import text_processing
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...data.lazily import datasets
+from ...io.lazily import datasets
 from ..corpus import Corpus
 from ..dialogue_emotion.loading import load_daily_dialog, load_emorynlp, load_meld
 from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk

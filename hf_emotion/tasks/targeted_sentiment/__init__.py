@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.lazily import numpy as np
+from ...gold import Gold
+from ...io.lazily import numpy as np
 from ..base import FileColumns
 from ..classification import ClassificationTask
 from .loading import CORPORA
@@ -86,8 +87,8 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         aspects = len(context_names(rows)[1])
         return [(text, context // aspects) for text, context in zip(rows["text"], rows["context_id"], strict=True)]
 
-    def gold(self, rows: Dataset) -> np.ndarray:
-        return np.asarray(rows["labels"], dtype=np.int64)
+    def gold(self, rows: Dataset) -> Gold:
+        return Gold(np.asarray(rows["labels"], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
         pairs = zip(rows["text"], rows["auxiliary"], strict=True)

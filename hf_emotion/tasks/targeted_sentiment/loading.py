@@ -16,9 +16,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ...data.files import SPLIT_STEMS
-from ...data.lazily import datasets
 from ...data.rows import decode, packaged_rows, parse_json
 from ...data.splits import split_by_text
+from ...io.lazily import datasets
 from ..corpus import Corpus
 from ..corpus_files import CorpusRows, corpus_files
 from .rows import TARGET_TEXTS, to_aspect_dataset

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from ...data.lazily import datasets
 from ...data.own_files import (
     check_distinct_columns,
     check_label_column,
@@ -21,6 +20,7 @@ from ...data.own_files import (
 )
 from ...data.rows import OnBadRows, Row, Rows
 from ...data.splits import split_by_text
+from ...io.lazily import datasets
 from ..corpus import OWN_TERMS, Corpus
 from .rows import add_none_rows, none_label, question, to_aspect_dataset
 

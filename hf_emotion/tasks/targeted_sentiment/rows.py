@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence, Set
 
-from ...data.lazily import datasets
 from ...data.rows import Row, Rows
+from ...io.lazily import datasets
 from ...runtime.plain import text_processing
 
 

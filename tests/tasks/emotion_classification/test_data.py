@@ -19,7 +19,7 @@ from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.data.rows import packaged_rows
 from hf_emotion.data.splits import label_names, oversample_minorities
 from hf_emotion.tasks import corpus_of
-from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
+from hf_emotion.tasks.rows import duplicates_between_splits, gold_of, remove_duplicates
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, TAXONOMIES, group_index
 
 
@@ -72,7 +72,7 @@ class TestGoEmotionsFiles:
         assert train["labels"][:] == [[0, 17], [27]]  # sorted
         assert label_names(train) == GOEMOTIONS and named(train) == [["admiration", "joy"], ["neutral"]]
         assert named(splits["validation"]) == [["anger"]]
-        matrix = label_matrix(train)
+        matrix = gold_of(train).values
         assert matrix.dtype == np.int8 and matrix.shape == (2, 28)
         assert [np.flatnonzero(row).tolist() for row in matrix] == train["labels"][:] and matrix.max() == 1
 
@@ -314,7 +314,7 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match=r"test.jsonl, line 2: .*one label.*got \['joy'\]"):
             load(tmp_path)
         splits = load(tmp_path, on_bad_rows="skip")
-        ids = label_matrix(splits["train"])
+        ids = gold_of(splits["train"]).values
         assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1] and splits["test"]["text"][:] == ["c"]
 
     def test_a_part_of_several_labels_without_any(self, tmp_path, caplog):
@@ -344,7 +344,7 @@ class TestOwnFiles:
     def test_cells(self, tmp_path):
         write_parts(tmp_path, [["a", "joy | anger"], ["b", "None"], ["NA", ""], ["d", "joy|joy|"]])
         train = load(tmp_path, label_separator="|")["train"]
-        assert label_matrix(train).ndim == 2 and label_names(train) == ["None", "anger", "joy"]
+        assert gold_of(train).values.ndim == 2 and label_names(train) == ["None", "anger", "joy"]
         assert train["labels"][:] == [[1, 2], [0], [], [2]] and train["text"][2] == "NA"
         write_parts(tmp_path, [["a", "joy|other"], ["b", "None"], ["None", "NA"], *ROWS])
         train = load(tmp_path)["train"]
@@ -375,7 +375,7 @@ class TestOwnFiles:
         write_jsonl(tmp_path / "train.jsonl", rows)
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "validation.parquet")
         for part in load(tmp_path).values():
-            assert label_matrix(part).ndim == 2 and named(part) == [["anger", "joy"], [], ["joy"]]
+            assert gold_of(part).values.ndim == 2 and named(part) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
     def test_forms_of_one_label(self, tmp_path, value):

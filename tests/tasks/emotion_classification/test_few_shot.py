@@ -23,7 +23,7 @@ from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
 from hf_emotion.tasks.emotion_classification import few_shot
 from hf_emotion.tasks.emotion_classification.building import prepare
-from hf_emotion.tasks.rows import class_counts, few_of, label_matrix
+from hf_emotion.tasks.rows import class_counts, few_of, gold_of
 from hf_emotion.training.recipe_checks import check_parts
 
 
@@ -50,7 +50,7 @@ def test_the_draw():
     assert drawn["text"][:] == few_of(single, 4, seed=1)["text"][:] != few_of(single, 4, seed=2)["text"][:]
     # "c" always comes with "a": its rows are enough for both; rows without a label count as a label of their own.
     several = rows_of([[0]] * 30 + [[1]] * 8 + [[0, 2]] * 5 + [[]] * 10, several=True)
-    gold = label_matrix(few_of(several, 4, seed=0))
+    gold = gold_of(few_of(several, 4, seed=0)).values
     assert gold.sum(axis=0).tolist() == [4, 4, 4] and (gold.sum(axis=1) == 0).sum() == 4
     assert len(few_of(several, 1000, seed=0)) == len(several)
 
@@ -79,7 +79,7 @@ def test_dev_chooses_and_the_run_is_an_ordinary_one(few_run, single_label):
         assert best == tried and not (folder / "checkpoints").exists()
     rows = load_dataset_for("files", single_label)["test"]
     predictor = Predictor(few_run)
-    accuracy = np.mean(predictor.of_rows(rows).argmax(axis=1) == label_matrix(rows))
+    accuracy = np.mean(predictor.of_rows(rows).argmax(axis=1) == gold_of(rows).values)
     best = max(report["runs"], key=lambda run: run["best_dev_metric"])
     assert accuracy == pytest.approx(best["test"]["argmax"]["accuracy"])
     card = (few_run / "README.md").read_text(encoding="utf-8")

@@ -122,7 +122,7 @@ class TestAbstention:
         sure = test.probabilities.max(axis=1) >= kept
         assert found["abstention"]["coverage"] == pytest.approx(sure.mean(), abs=0.02)
         if not is_multi_label(run):
-            wrong = (test.probabilities.argmax(axis=1) != test.gold)[sure].mean()
+            wrong = (test.probabilities.argmax(axis=1) != test.gold.values)[sure].mean()
             assert found["abstention"]["risk"] == pytest.approx(wrong, abs=0.02)
         assert "answered: " in invoke("evaluate", run, "--dataset", *corpus)
         analyze(run, prediction_sets=0.6)
@@ -185,12 +185,12 @@ def test_the_figures_of_an_analysis_are_those_of_the_metrics(copied):
     run = copied("single_run")
     result = analyze(run)["selective"]
     dev, test = (read_predictions(run, split, False) for split in ("validation", "test"))
-    wrong = (test.probabilities.argmax(axis=1) != test.gold).astype(float)
+    wrong = (test.probabilities.argmax(axis=1) != test.gold.values).astype(float)
     curve = metrics.risk_coverage(test.probabilities.max(axis=1), wrong)
     assert result["aurc"]["mean"] == pytest.approx(curve["aurc"])
     assert result["risk_at"]["1"]["mean"] == pytest.approx(wrong.mean())
     (entry,) = (entry for entry in result["prediction_sets"] if entry["wanted"] == 0.8)
-    assert entry["threshold"] == metrics.set_threshold(dev.gold, dev.probabilities, 0.8)
+    assert entry["threshold"] == metrics.set_threshold(dev.gold.values, dev.probabilities, 0.8)
     sets = test.probabilities >= entry["threshold"]
     sets[np.arange(len(sets)), test.probabilities.argmax(axis=1)] = True
     assert entry["size"]["mean"] == pytest.approx(sets.sum(axis=1).mean())

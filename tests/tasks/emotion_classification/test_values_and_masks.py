@@ -24,7 +24,7 @@ from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.runs.train import train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
-from hf_emotion.tasks.rows import class_counts, label_matrix
+from hf_emotion.tasks.rows import class_counts, gold_of
 from hf_emotion.tasks.sequence_classification import build_classifier, stock_loss
 
 
@@ -55,18 +55,18 @@ class TestBrighter:
         splits = load_dataset_for("brighter", brighter, languages=["eng", "deu"])
         train = splits["train"]
         assert train.features["labels"].feature.names == ["anger", "disgust", "joy"]
-        assert label_matrix(train).tolist() == [[0, -1, 1], [1, -1, 0], [1, 1, 0], [0, 0, 1]]
+        assert gold_of(train).values.tolist() == [[0, -1, 1], [1, -1, 0], [1, 1, 0], [0, 0, 1]]
         assert train["language"] == ["eng", "eng", "deu", "deu"] and train["id"][2] == "deu:a0"
         assert class_counts(train) == {"anger": 2, "disgust": 1, "joy": 2}
         # Of German there is no test part; the English labels are found by their texts.
-        assert label_matrix(splits["test"]).tolist() == [[1, -1, 0], [0, -1, 1]]
+        assert gold_of(splits["test"]).values.tolist() == [[1, -1, 0], [0, -1, 1]]
         assert splits["test"]["id"] == ["eng:a0", "eng:a1"]
 
     def test_options(self, brighter):
         alone = load_dataset_for("brighter", brighter, languages=["eng"])["train"]
         assert alone.features["labels"].feature.names == ["anger", "joy"] and "unannotated" not in alone.features
         named = load_dataset_for("brighter", brighter, languages=["eng"], labels=["joy", "surprise"])["train"]
-        assert label_matrix(named).tolist() == [[1, -1], [0, -1]]
+        assert gold_of(named).values.tolist() == [[1, -1], [0, -1]]
         assert list(load_dataset_for("brighter", brighter, languages=["zul"])) == ["validation"]
         strong = load_dataset_for("brighter", brighter, languages=["eng"], track="intensities")["train"]
         assert strong["targets"][0] == {"anger": 0.0, "joy": 3.0}
@@ -101,7 +101,7 @@ class TestOwnFiles:
         def load(*rows: list[str], **options):
             write_csv(tmp_path / "train.csv", ["text", "anger", "joy"], list(rows))
             options |= {"label_columns": ["joy", "anger"], "validation_fraction": 0.0}
-            return label_matrix(load_dataset_for("files", tmp_path, **options)["train"]).tolist()
+            return gold_of(load_dataset_for("files", tmp_path, **options)["train"]).values.tolist()
 
         assert load(["a", "1", ""], ["b", "0", "1"], ["c", "", "0"]) == [[-1, 1], [1, 0], [0, -1]]
         assert load(["a", "1", ""], ["b", "0", "0"], labels=["anger"]) == [[1], [0]]
@@ -357,7 +357,7 @@ class TestRuns:
         recipe = values_recipe(base_bert, arguments, model_type=None, model_config={}, dataset_options=LABELLED)
         report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
         dev = load_dataset_for("files", tmp_path / "data", **LABELLED)["validation"]
-        scores, gold = Predictor(tmp_path / "run").probabilities(dev["text"], raw=True), label_matrix(dev)
+        scores, gold = Predictor(tmp_path / "run").probabilities(dev["text"], raw=True), gold_of(dev).values
         each = -np.log(np.where(gold == 1, scores, 1 - scores))[gold >= 0]
         (found,) = [entry["eval_loss"] for entry in report.runs[0].history if "eval_loss" in entry]
         assert found == pytest.approx(each.mean(), rel=1e-4)

@@ -18,7 +18,7 @@ from toolkit_helpers import check_bad_rows, write_csv
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
-from hf_emotion.tasks.rows import at_most, duplicates_between_splits, label_matrix, remove_duplicates
+from hf_emotion.tasks.rows import at_most, duplicates_between_splits, gold_of, remove_duplicates
 from hf_emotion.tasks.targeted_sentiment.rows import context_names, replace_targets
 
 
@@ -211,7 +211,7 @@ class TestOwnFiles:
     def test_targets_and_aspects(self, folder):
         train = load(folder, **COLUMNS)["train"]
         check_features(train, ["battery", "screen"], ["bad", "good", "none"], ["phone", "tablet"])
-        assert not (label_matrix(train).ndim == 2) and (task_of_rows(train).name == "targeted-sentiment")
+        assert not (gold_of(train).values.ndim == 2) and (task_of_rows(train).name == "targeted-sentiment")
         assert train["text"][:] == [row[0] for row in ROWS]
         assert train["target"][:] == [0, 0, 1] and train["aspect"][:] == [1, 0, 1]
         assert train["context_id"][:] == [1, 0, 3]
