@@ -150,6 +150,7 @@ class RunReport(Record):
     What a run says of itself.
 
     Attributes:
+        task: the name of its task.
         name ... max_eval_rows: those of the recipe; `threshold` and `published`, too.
         rows: split -> number of rows.
         duplicates: of these rows, see `duplicates_between_splits`.
@@ -161,6 +162,7 @@ class RunReport(Record):
         environment: versions and hardware.
     """
 
+    task: str
     name: str
     model_type: str | None
     base_model: str | None

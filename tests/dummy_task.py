@@ -24,7 +24,7 @@ from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
 from hf_emotion.tasks.classification import ClassificationTask
 from hf_emotion.tasks.classifier_cards import classifier_card
-from hf_emotion.tasks.corpus import Corpus
+from hf_emotion.tasks.corpus import Corpus, rows_of
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import classifier_exporter, write_classifier
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
@@ -44,6 +44,7 @@ def write_matches(folder: Path) -> None:
         write_csv(folder / f"{part}.csv", ["first", "second", "label"], rows)
 
 
+@rows_of("text-matching")
 def load_matches(data_dir: str | Path) -> DatasetDict:
     text = Value("string")
     splits, features = {}, Features(id=text, first=text, second=text, labels=ClassLabel(names=NAMES))
@@ -120,9 +121,6 @@ class TextMatching(ClassificationTask[PairPredictor]):
 
     def owns(self, config) -> bool:
         return getattr(config, "reads_pairs", False)
-
-    def ran(self, report) -> bool:
-        return report.dataset == "matches"
 
     def texts(self, rows):
         return [f"{first}{BETWEEN}{second}" for first, second in zip(rows["first"], rows["second"], strict=True)]

@@ -281,7 +281,16 @@ def seed_run(**fields) -> SeedRun:
 def run_report(**fields) -> RunReport:
     """A report with these fields; the others say nothing."""
     empty = {one.name: {} for one in dataclasses.fields(RunReport)}
-    empty |= {"name": "a", "model_type": None, "base_model": None, "dataset": "files", "train_fraction": 1.0}
+    generator = "mod-ln" in (fields.get("model_type") or "")
+    task = "emotional-response" if generator else "emotion-classification"
+    empty |= {
+        "task": "targeted-sentiment" if fields.get("contexts") else task,
+        "name": "a",
+        "model_type": None,
+        "base_model": None,
+        "dataset": "files",
+        "train_fraction": 1.0,
+    }
     return RunReport(**{**empty, "shots": None, "max_eval_rows": None, "contexts": None, "threshold": 0.3, **fields})
 
 

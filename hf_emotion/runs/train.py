@@ -215,7 +215,9 @@ def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_o
 
 
 def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunReport:
+    task = task_of_rows(splits["train"])
     return RunReport(
+        task=task.name,
         name=recipe.name,
         model_type=recipe.model_type,
         base_model=recipe.base_model,
@@ -228,7 +230,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunRepo
         duplicates=duplicates_between_splits(splits),
         class_counts=class_counts(splits["train"]),
         agreement=agreement_of(splits),
-        contexts=task_of_rows(splits["train"]).contexts(splits["train"]),
+        contexts=task.contexts(splits["train"]),
         threshold=recipe.threshold,
         published=recipe.published,
         summary=summarize(runs),

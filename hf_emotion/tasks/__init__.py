@@ -5,7 +5,7 @@ The tasks and their corpora: the only place that knows how tasks differ.
 Importing this loads nothing heavy: tasks import what their methods need when these are called.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..io.names import did_you_mean
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..run_report import RunReport
 
-# In the order in which corpora are listed. A more special task comes after a more general one.
+# In the order in which corpora are listed.
 TASKS: list[Task[Any]] = [
     emotion_classification.TASK,
     targeted_sentiment.TASK,
@@ -35,6 +35,9 @@ TASKS: list[Task[Any]] = [
     emotional_response.TASK,
     language_modeling.TASK,
 ]
+
+
+GENERAL: Task[Any] = emotion_classification.TASK  # that of classifiers that no other task owns
 
 
 def corpora() -> dict[str, Corpus]:
@@ -62,18 +65,24 @@ def corpus_of(name: str) -> Corpus:
 
 def task_of(config: Any) -> Task:
     """The task of a model with this configuration."""
-    return next(task for task in reversed(TASKS) if task.owns(config))
+    return next((task for task in TASKS if task.owns(config)), GENERAL)
 
 
 def task_of_rows(rows: "Dataset") -> Task:
-    """The task whose rows these are; ValueError if no task reads them."""
-    for task in reversed(TASKS):
-        if task.columns <= set(rows.column_names):
-            return task
-    needed = "; ".join(f"{task.reads} {sorted(task.columns)}" for task in TASKS)
-    raise ValueError(
-        f"the rows have the columns {rows.column_names}, and no task reads them. The tasks need: {needed}."
-    )
+    """The task whose rows these are, as their loader marked them; ValueError for rows from elsewhere."""
+    found = [task for task in TASKS if task.name == rows.info.config_name]
+    if not found:
+        raise ValueError("the rows do not say which task they are of: load them by `load_dataset_for`.")
+    return found[0]
+
+
+def task_of_columns(columns: Sequence[str]) -> Task:
+    """The task that reads most of these columns of somebody's own rows; ValueError if none does."""
+    fitting = [task for task in TASKS if task.columns <= set(columns)]
+    if not fitting:
+        needed = "; ".join(f"{task.reads} {sorted(task.columns)}" for task in TASKS)
+        raise ValueError(f"the rows have the columns {columns}, and no task reads them. The tasks need: {needed}.")
+    return max(fitting, key=lambda task: len(task.columns))
 
 
 def task_of_type(model_type: str | None) -> Task | None:
@@ -83,13 +92,12 @@ def task_of_type(model_type: str | None) -> Task | None:
 
 def task_of_pipeline(name: str) -> Task:
     """The task whose pipeline has this name; for the names of transformers' own pipelines the most general task."""
-    return next((task for task in TASKS if task.name == name), TASKS[0])
+    return next((task for task in TASKS if task.name == name), GENERAL)
 
 
 def task_of_run(report: "RunReport") -> Task:
     """The task of a finished run, from its metrics.json."""
-    task = task_of_type(report.model_type)
-    return task or next(task for task in reversed(TASKS) if task.stock and task.ran(report))
+    return next(task for task in TASKS if task.name == report.task)
 
 
 def headline(
@@ -102,6 +110,7 @@ def headline(
 
 
 __all__ = [
+    "GENERAL",
     "TASKS",
     "Corpus",
     "Task",
@@ -111,6 +120,7 @@ __all__ = [
     "labelled_corpora",
     "packaged_corpus",
     "task_of",
+    "task_of_columns",
     "task_of_pipeline",
     "task_of_rows",
     "task_of_run",

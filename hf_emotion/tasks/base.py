@@ -265,8 +265,8 @@ class Task(Generic[P]):
     Attributes:
         name: name of the task and of its pipeline.
         reads: what a model reads and a corpus holds, a word in the plural ("texts").
-        corpora: its corpora. The rows of one's own files may belong to a more special task, see `columns`.
-        columns: columns that all its rows have, besides `id` and the labels; rows of more general tasks lack some.
+        corpora: its corpora.
+        columns: columns that all its rows have, besides `id` and the labels.
         labelled: whether the rows have labels.
         selects_labels: whether its models choose labels (and do not write in a given emotion).
         model_types: the model types that recipes may name.
@@ -310,11 +310,7 @@ class Task(Generic[P]):
     # Which models, runs and rows are its own
 
     def owns(self, config: Any) -> bool:
-        """Whether a model with this configuration belongs to this task (later tasks are asked first)."""
-        raise NotImplementedError
-
-    def ran(self, report: RunReport) -> bool:
-        """Whether the run of a stock model with this metrics.json is of this task (later tasks are asked first)."""
+        """Whether a model with this configuration belongs to this task."""
         return False
 
     def labels(self, names: Sequence[str]) -> list[str]:

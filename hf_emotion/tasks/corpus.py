@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a corpus is."""
+"""What a corpus is, and which task its rows are of."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,29 @@ class Corpus:
     def options(self) -> list[str]:
         """The options that its loader takes, besides `data_dir`."""
         return [option for option in inspect.signature(self.loader).parameters if option != "data_dir"]
+
+
+def mark(rows: Any, task: str) -> Any:
+    """Rows just made, marked with the name of their task: every selection and copy of them keeps it."""
+    rows.info.config_name = task
+    return rows
+
+
+def rows_of(task: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A loader whose rows are of this task, unless it marks them itself."""
+
+    def decorate(loader: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(loader)
+        def load(*arguments: Any, **options: Any) -> Any:
+            splits = loader(*arguments, **options)
+            for rows in splits.values():
+                if rows.info.config_name is None:
+                    mark(rows, task)
+            return splits
+
+        return load
+
+    return decorate
 
 
 OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"

@@ -7,7 +7,7 @@ from typing import Any
 import transformers
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from . import TASKS, task_of
+from . import GENERAL, task_of
 
 
 def save_model(model: Any, tokenizer: Any, folder: Path, **settings: Any) -> None:
@@ -21,7 +21,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, **settings: Any) -> Non
     name = task_of(model.config).name
     stock = type(model).__module__.startswith("transformers.")
     if name in PIPELINE_REGISTRY.supported_tasks and (
-        settings or not stock or name != TASKS[0].name or model.config.problem_type == "regression"
+        settings or not stock or name != GENERAL.name or model.config.problem_type == "regression"
     ):
         pipeline = transformers.pipeline(name, model=model, tokenizer=tokenizer, device=model.device, **settings)
         pipeline.save_pretrained(folder)

@@ -12,7 +12,8 @@ from datasets import ClassLabel, Dataset, DatasetDict, List, Value
 from ..data.files import SPLIT_STEMS
 from ..data.own_files import draw_units, training_names
 from ..data.targets import COLUMN as TARGETS
-from ..tasks import Task, task_of_rows
+from ..tasks import Task, task_of_columns
+from ..tasks.corpus import mark
 
 
 logger = logging.getLogger(__name__)
@@ -31,9 +32,10 @@ def complete(splits: DatasetDict) -> DatasetDict:
     if not len(splits.get("train", ())):
         return splits  # the training says what is missing
     splits = DatasetDict({part: _with_own_columns(part, rows) for part, rows in splits.items()})
-    task = task_of_rows(splits["train"])
+    task = task_of_columns(splits["train"].column_names)
     for part, rows in splits.items():
         _check_columns(task, part, rows)
+        mark(rows, task.name)
     splits = _with_numbers(splits)
     _check_names(splits)
     if "validation" not in splits and len(set(task.held_out_texts(splits["train"]))) > 1:

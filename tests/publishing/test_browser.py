@@ -29,6 +29,7 @@ from hf_emotion.publishing import browser as browser_module
 from hf_emotion.publishing.browser import FACTS, RUNTIMES, export_web
 from hf_emotion.runtime.compact import Storage, compact_graph
 from hf_emotion.tasks import exporting
+from hf_emotion.tasks.corpus import mark
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
@@ -185,7 +186,8 @@ def write_texts(folder: Path) -> Path:
 
 
 def test_what_gets_no_page(folders, tmp_path, monkeypatch):
-    rows = Dataset.from_dict({"utterances": [["a"]], "speakers": [["b"]], "labels": [[0]]})
+    columns = {"utterances": [["a"]], "speakers": [["b"]], "labels": [[0]]}
+    rows = mark(Dataset.from_dict(columns), "dialogue-emotion")
     monkeypatch.setattr(browser_module, "load_split", lambda *_, **options: rows)
     for model, options, told in (
         *((model, {"texts": [TEXT]}, "this model reads") for model in ("dialogue", "targeted")),

@@ -19,7 +19,7 @@ import hf_emotion.tasks.emotional_response.loading as reply
 import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
 from hf_emotion.data.splits import map_rows
-from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, task_of_rows
+from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, task_of_columns, task_of_rows
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
 
@@ -54,6 +54,8 @@ def test_unknown_names_get_the_nearest_and_rows_of_no_task_their_columns():
         corpus_of("goemotion")
     rows = Dataset.from_dict({"sentence": ["a day"], "label": [0]})
     with pytest.raises(ValueError, match=r"columns \['sentence', 'label'\], .*texts \['text'\]"):
+        task_of_columns(rows.column_names)
+    with pytest.raises(ValueError, match="do not say which task"):
         task_of_rows(rows)
 
 

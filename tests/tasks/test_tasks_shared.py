@@ -117,6 +117,7 @@ def test_the_report_and_the_predictions_are_of_the_corpus(case, run_of):
             for name, summary in report["summary"][split][kind].items():
                 assert summary == {"mean": figures[name], "std": None}
     gold = task.gold(splits["train"])
+    gold = gold and gold.values
     counts = [] if gold is None else gold.sum(axis=0)
     if gold is not None and gold.ndim == 1:
         counts = np.bincount(gold[gold >= 0], minlength=len(report["class_counts"]))
@@ -127,7 +128,7 @@ def test_the_report_and_the_predictions_are_of_the_corpus(case, run_of):
     assert table.column_names == ["split", "id", "labels", "probabilities"]
     assert json.loads(table.schema.metadata[b"label_names"]) == list(report["class_counts"])
     for split in ("validation", "test"):
-        gold, (ids, texts) = task.gold(splits[split]), task.units(splits[split])
+        gold, (ids, texts) = task.gold(splits[split]).values, task.units(splits[split])
         names = np.array(list(report["class_counts"]))
         labelled = np.full(len(gold), True) if gold.ndim == 2 else gold >= 0
         rows = [row for row in table.to_pylist() if row["split"] == split]
@@ -237,7 +238,7 @@ def test_answers_are_calibrated_wherever_they_are_given(case, run_of):
     stored, config = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist(), predictor.model.config
     for split in ("test", "validation"):
         rows = load_split(case.recipe["dataset"], split, case.data, **case.recipe.get("dataset_options", {}))
-        gold = predictor.task.gold(rows)
+        gold = predictor.task.gold(rows).values
         labelled = slice(None) if gold.ndim == 2 else gold >= 0
         kept = [row["probabilities"] for row in stored if row["split"] == split]
         np.testing.assert_allclose(predictor.of_rows(rows)[labelled], kept, atol=1e-5)

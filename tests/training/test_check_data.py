@@ -15,6 +15,7 @@ from toolkit_helpers import feelings_rows, write_csv, write_sentihood
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
+from hf_emotion.tasks.corpus import mark
 from hf_emotion.training.check_data import check_data
 from hf_emotion.training.given_splits import complete
 
@@ -110,7 +111,7 @@ class TestValidationPart:
         splits = corpus(tmp_path, lambda i: [f"c{i}", "r", one_of_two(i)], "reply_files", validation=4)
         (message,) = warnings_of(splits, caplog)
         assert "4 rows" in message
-        turns = Dataset.from_dict({"id": ["a", "b"], "turns": [["x", "y"], ["z"]]})
+        turns = mark(Dataset.from_dict({"id": ["a", "b"], "turns": [["x", "y"], ["z"]]}), "language-modeling")
         (message,) = warnings_of(DatasetDict(train=turns, validation=turns), caplog)
         assert "2 rows" in message
 

@@ -21,6 +21,7 @@ from hf_emotion import Predictor, load_dataset_for, metrics, train
 from hf_emotion.data.splits import label_names
 from hf_emotion.recipes import make_recipe
 from hf_emotion.tasks import task_of_rows
+from hf_emotion.tasks.corpus import mark
 from hf_emotion.tasks.emotion_classification.building import with_teachers
 from hf_emotion.tasks.rows import gold_of
 from hf_emotion.training.losses import balanced, training_loss, weights_of
@@ -204,7 +205,8 @@ def test_the_loss_by_hand(several, soft):
 def test_names_of_weights_are_composed_as_labels_are():
     """macOS writes the accent behind its letter."""
     features = Features(id=Value("string"), text=Value("string"), labels=ClassLabel(names=["joie", "col\u00e8re"]))
-    rows = Dataset.from_dict({"id": ["a", "b"], "text": ["x", "y"], "labels": [0, 1]}, features=features)
+    columns = {"id": ["a", "b"], "text": ["x", "y"], "labels": [0, 1]}
+    rows = mark(Dataset.from_dict(columns, features=features), "emotion-classification")
     own = make_recipe({"name": "x", "class_weights": {"cole\u0300re": 3.0}})
     assert weights_of(task_of_rows(rows), own, rows) == {"class_weights": [1.0, 3.0]}
 

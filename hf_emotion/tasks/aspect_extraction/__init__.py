@@ -52,9 +52,6 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
     def owns(self, config: Any) -> bool:
         return bool(text_processing.tag_labels((getattr(config, "id2label", None) or {}).values()))
 
-    def ran(self, report: RunReport) -> bool:
-        return bool(text_processing.tag_labels(report.class_counts))
-
     def labels(self, names: Sequence[str]) -> list[str]:
         return text_processing.tag_labels(names)
 

@@ -12,7 +12,7 @@ from ...data.splits import split_by_text
 from ...io.lazily import datasets
 from ...io.lazily import numpy as np
 from ...runtime.plain import text_processing
-from ..corpus import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus, mark, rows_of
 from ..corpus_files import CorpusRows
 from ..targeted_sentiment.loading import published_files, sentences
 from ..targeted_sentiment.rows import to_aspect_dataset
@@ -23,6 +23,7 @@ from .rows import add_text, to_dataset
 LABELS = ["positive", "negative", "neutral"]
 
 
+@rows_of("aspect-extraction")
 def load_semeval2014_terms(
     data_dir: str | Path | None = None, validation_fraction: float = 0.1, as_pairs: bool = False
 ) -> datasets.DatasetDict:
@@ -66,9 +67,10 @@ def term_pairs(texts: datasets.Dataset) -> datasets.Dataset:
             rows.add(0, text["text"], term["label"], f"{text['id']}/{term['start']}", target=None, aspect="term")
             terms.append(term["term"])
     dataset = to_aspect_dataset(rows, LABELS, ["term"])
-    return dataset.remove_columns("auxiliary").add_column("auxiliary", terms)
+    return mark(dataset.remove_columns("auxiliary").add_column("auxiliary", terms), "targeted-sentiment")
 
 
+@rows_of("aspect-extraction")
 def load_review_terms(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The packaged review terms: texts of the corpus reviews with terms, positive, negative or neutral. Needs no `data_dir`."""
     splits = {}

@@ -25,6 +25,7 @@ from ...data.splits import split_by_text
 from ...io.lazily import datasets
 from ...io.paths import ending
 from ...runtime.plain import text_processing
+from ..corpus import rows_of
 from .rows import Term, add_text, to_dataset
 
 
@@ -33,6 +34,7 @@ TAG = re.compile(r"O|[BI]-.+")
 Texts = list[tuple[int, Any, list[Term]]]  # line, text, terms
 
 
+@rows_of("aspect-extraction")
 def load_term_files(
     data_dir: str | Path | None = None,
     text_column: str = "text",

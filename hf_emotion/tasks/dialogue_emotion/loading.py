@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from ...data.files import SPLIT_STEMS
 from ...data.rows import DOWNLOAD_REMEDY, BadRow, decode, download, local_files
 from ...io.lazily import datasets
-from ..corpus import Corpus
+from ..corpus import Corpus, rows_of
 from ..corpus_files import CorpusRows, corpus_files, csv_rows, lines_of
 from .rows import set_aside, to_dataset
 
@@ -94,6 +94,7 @@ DAILY_DIALOG_FILES = {
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
 
 
+@rows_of("dialogue-emotion")
 def load_meld(data_dir: str | Path | None = None, four_classes: bool = False) -> datasets.DatasetDict:
     """
     MELD: 1,038 / 114 / 280 dialogues of a television series, 9,989 / 1,109 / 2,610 utterances, 7 emotions.
@@ -108,6 +109,7 @@ def load_meld(data_dir: str | Path | None = None, four_classes: bool = False) ->
     return _load_csv("meld", data_dir, four_classes, ["Dialogue_ID"])
 
 
+@rows_of("dialogue-emotion")
 def load_emorynlp(data_dir: str | Path | None = None, four_classes: bool = False) -> datasets.DatasetDict:
     """
     EmoryNLP, multimodal edition: 659 / 89 / 79 scenes of a television series, 7,551 / 954 / 984 utterances, 7 emotions.
@@ -145,6 +147,7 @@ def _load_csv(
     return datasets.DatasetDict(splits)
 
 
+@rows_of("dialogue-emotion")
 def load_daily_dialog(data_dir: str | Path | None = None, four_classes: bool = False) -> datasets.DatasetDict:
     """
     DailyDialog: 11,117 / 1,000 / 1,000 written dialogues of two people, 7,740 test utterances, 7 emotions (CC BY-NC-SA 4.0).
@@ -237,6 +240,7 @@ def detokenize(text: str) -> str:
     return text
 
 
+@rows_of("dialogue-emotion")
 def load_iemocap(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     IEMOCAP: transcribed dialogues of pairs of actors, four classes: angry, happy (and excited), neutral, sad.

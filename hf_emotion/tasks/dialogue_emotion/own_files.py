@@ -22,13 +22,14 @@ from ...data.own_files import (
 from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...io.lazily import datasets
 from ...runtime.plain import text_processing
-from ..corpus import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus, rows_of
 from .rows import set_aside, to_dataset
 
 
 COLUMNS_REMEDY = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
 
 
+@rows_of("dialogue-emotion")
 def load_dialogue_files(
     data_dir: str | Path | None = None,
     dialogue_column: str = "dialogue",

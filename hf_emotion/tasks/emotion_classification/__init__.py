@@ -72,12 +72,6 @@ class EmotionClassification(ClassificationTask["Predictor"]):
     explains = frozenset({"labels", "method"})
     ranks_words = True
 
-    def owns(self, config: Any) -> bool:
-        return True
-
-    def ran(self, report: RunReport) -> bool:
-        return True
-
     def texts(self, rows: Dataset) -> list[str]:
         return list(rows["text"])
 

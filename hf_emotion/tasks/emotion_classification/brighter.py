@@ -13,6 +13,7 @@ from ...data.splits import UNANNOTATED
 from ...data.targets import COLUMN as TARGETS
 from ...data.targets import to_dataset
 from ...io.lazily import datasets
+from ..corpus import rows_of
 from ..corpus_files import CorpusRows, csv_rows
 
 
@@ -27,6 +28,7 @@ WITH_INTENSITIES = "amh arq chn deu eng esp hau ptbr ron rus ukr".split()
 PARTS = dict(zip(SPLIT_STEMS, ("train", "dev", "test"), strict=True))
 
 
+@rows_of("emotion-classification")
 def load_brighter(
     data_dir: str | Path | None = None,
     languages: Sequence[str] | None = None,

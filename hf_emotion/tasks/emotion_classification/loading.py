@@ -15,7 +15,7 @@ from ...data.targets import to_dataset
 from ...data.votes import vote_features
 from ...io.lazily import datasets
 from ...taxonomies import GOEMOTIONS, group_index
-from ..corpus import Corpus
+from ..corpus import Corpus, rows_of
 from ..corpus_files import CorpusRows, csv_rows, lines_of
 from .brighter import BRIGHTER_HUB_ID, load_brighter
 
@@ -30,6 +30,7 @@ LANGUAGES: tuple[str, ...] = get_args(Language)
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the ids on the Hub
 
 
+@rows_of("emotion-classification")
 def load_goemotions(
     data_dir: str | Path | None = None,
     taxonomy: str = "goemotions",
@@ -130,6 +131,7 @@ def _from_hub(hub_id: str, configuration: str, folder: str, names: Sequence[str]
         ) from error
 
 
+@rows_of("emotion-classification")
 def load_emotion6(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     The six emotions of Saravia et al. 2018 (also known as dair-ai/emotion), 16,000 / 2,000 / 2,000 messages, one label each
@@ -159,6 +161,7 @@ TWEET_EMOJIS = (
 ).split()
 
 
+@rows_of("emotion-classification")
 def load_tweet_emoji(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     TweetEval's emoji prediction (Barbieri et al. 2018 and 2020), 45,000 / 5,000 / 50,000 tweets, each labelled with the one
@@ -194,6 +197,7 @@ EMOBANK_ADDRESS = (
 EMOBANK_SHA256 = "1ade4a4a453e880c0f39d0536d2b355e8a716e0cf88236c64cdb4d438cf9605b"
 
 
+@rows_of("emotion-classification")
 def load_emobank(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     EmoBank (Buechel and Hahn 2017), 8,062 / 1,000 / 1,000 English sentences with valence, arousal and dominance, 1 to 5, the mean of
@@ -216,11 +220,13 @@ def load_emobank(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     )
 
 
+@rows_of("emotion-classification")
 def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The small packaged English corpus, written for hf-emotion: GoEmotions' 28 labels, CC0. Needs no `data_dir`."""
     return _load_packaged("quickstart")
 
 
+@rows_of("emotion-classification")
 def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> datasets.DatasetDict:
     """
     The packaged everyday sentences: GoEmotions' 28 labels, CC0. The test part was labelled twice: a label counts if both readers
@@ -233,6 +239,7 @@ def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> da
     return _load_packaged("everyday", votes=votes)
 
 
+@rows_of("emotion-classification")
 def load_messages(data_dir: str | Path | None = None, votes: bool = False) -> datasets.DatasetDict:
     """
     The packaged messages, a test part alone: GoEmotions' 28 labels, CC0; short, negated, sarcastic and other texts that `everyday` has few
@@ -241,6 +248,7 @@ def load_messages(data_dir: str | Path | None = None, votes: bool = False) -> da
     return _load_packaged("messages", ["test"], votes=votes)
 
 
+@rows_of("emotion-classification")
 def load_languages(data_dir: str | Path | None = None, language: Language | None = None) -> datasets.DatasetDict:
     """
     The small packaged test part in six languages: three sentences for each of GoEmotions' 28 labels in every language, CC0.

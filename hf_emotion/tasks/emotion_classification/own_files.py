@@ -27,7 +27,7 @@ from ...data.splits import UNANNOTATED
 from ...data.targets import load_target_files
 from ...data.votes import read_votes, settle_votes, vote_features
 from ...io.lazily import datasets
-from ..corpus import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus, rows_of
 
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 
 
+@rows_of("emotion-classification")
 def load_files(
     data_dir: str | Path | None = None,
     text_column: str = "text",

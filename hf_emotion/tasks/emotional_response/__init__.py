@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
+from ..corpus import mark
 from ..generation import GenerationTask
 from .loading import CORPORA
 from .own_files import CORPUS as OWN_FILES
@@ -63,7 +64,9 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
 
     def as_texts(self, rows: Dataset) -> Dataset:
         """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
-        return rows.remove_columns("context").rename_column("reply", "text")
+        from .. import GENERAL
+
+        return mark(rows.remove_columns("context").rename_column("reply", "text"), GENERAL.name)
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare

@@ -21,7 +21,7 @@ from typing import Literal
 from ...data.files import SPLIT_STEMS
 from ...data.rows import BadRow, download, packaged_rows, parse_json
 from ...io.lazily import datasets
-from ..corpus import Corpus
+from ..corpus import Corpus, rows_of
 from ..corpus_files import CorpusRows, lines_of
 from ..dialogue_emotion.loading import load_daily_dialog
 from .emojis import bare, strip_emojis
@@ -67,6 +67,7 @@ QUICKSTART_EMOTIONS = (
 ).split()
 
 
+@rows_of("emotional-response")
 def load_mojitalk(data_dir: str | Path | None = None, train_part: TrainPart = "generator") -> datasets.DatasetDict:
     """
     MojiTalk (Zhou and Wang 2018): posts of Twitter and replies, each with one of 64 emojis as its emotion.
@@ -163,6 +164,7 @@ def _read_mojitalk(folder: Path, stem: str, emojis: Sequence[str]) -> tuple[data
     return to_dataset(rows, emojis), dropped
 
 
+@rows_of("emotional-response")
 def load_daily_dialog_replies(data_dir: str | Path | None = None, context_turns: int = 3) -> datasets.DatasetDict:
     """
     DailyDialog as replies: every turn of a dialogue from the second on, with its emotion, 7 of them (CC BY-NC-SA 4.0).
@@ -202,6 +204,7 @@ def _context(turns: Sequence[str], turn: int, context_turns: int) -> str:
     return " ".join(turns[max(turn - context_turns, 0) : turn])
 
 
+@rows_of("emotional-response")
 def load_empathetic_replies(
     data_dir: str | Path | None = None, context_turns: int = 3, train_part: TrainPart | None = None
 ) -> datasets.DatasetDict:
@@ -305,6 +308,7 @@ def _empathetic_text(text: str) -> str:
     return text.replace("_comma_", ",").strip()
 
 
+@rows_of("emotional-response")
 def load_quickstart_replies(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     The small packaged English pairs, written for hf-emotion: 160 contexts with a reply in three of 12 emotions each, CC0. Needs no

@@ -11,10 +11,11 @@ from ...data.own_files import known_names, names_of, own_files, read_name, read_
 from ...data.rows import BadRow, OnBadRows, Row, Rows
 from ...data.splits import split_by_text
 from ...io.lazily import datasets
-from ..corpus import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus, rows_of
 from .rows import add_reply, to_dataset
 
 
+@rows_of("emotional-response")
 def load_reply_files(
     data_dir: str | Path | None = None,
     context_column: str = "context",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...io.lazily import datasets
-from ..corpus import Corpus
+from ..corpus import Corpus, rows_of
 from ..dialogue_emotion.loading import load_daily_dialog, load_emorynlp, load_meld
 from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk
 from ..emotional_response.own_files import load_reply_files
@@ -26,6 +26,7 @@ CONVERSATION_LOADERS: dict[str, Callable[..., datasets.DatasetDict]] = {
 DEFAULT_CORPORA = tuple(name for name in CONVERSATION_LOADERS if name != "reply_files")
 
 
+@rows_of("language-modeling")
 def load_conversations(
     data_dir: str | Path | None = None, corpora: Sequence[str] = DEFAULT_CORPORA
 ) -> datasets.DatasetDict:

@@ -69,9 +69,6 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
     def owns(self, config: Any) -> bool:
         return getattr(config, "aspects", None) is not None
 
-    def ran(self, report: RunReport) -> bool:
-        return report.contexts is not None
-
     def texts(self, rows: Dataset) -> list[str]:
         return list(rows["text"])
 

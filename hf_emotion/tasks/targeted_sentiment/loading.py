@@ -19,7 +19,7 @@ from ...data.files import SPLIT_STEMS
 from ...data.rows import decode, packaged_rows, parse_json
 from ...data.splits import split_by_text
 from ...io.lazily import datasets
-from ..corpus import Corpus
+from ..corpus import Corpus, rows_of
 from ..corpus_files import CorpusRows, corpus_files
 from .rows import TARGET_TEXTS, to_aspect_dataset
 
@@ -62,6 +62,7 @@ FILES = {
 }
 
 
+@rows_of("targeted-sentiment")
 def load_sentihood(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     SentiHood: 2,977 / 747 / 1,491 sentences about neighbourhoods, 15,008 / 3,748 / 7,516 rows.
@@ -94,6 +95,7 @@ def load_sentihood(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     return datasets.DatasetDict(splits)
 
 
+@rows_of("targeted-sentiment")
 def load_semeval2014(
     data_dir: str | Path | None = None, validation_fraction: float | int = 0.1
 ) -> datasets.DatasetDict:
@@ -146,6 +148,7 @@ class NoDoctype(ElementTree.TreeBuilder):
         raise ValueError("a DOCTYPE, and with it any entity declaration, is not allowed: remove it.")
 
 
+@rows_of("targeted-sentiment")
 def load_reviews(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
     The packaged reviews: 3,463 / 471 / 510 texts about twelve kinds of business, CC0. Needs no `data_dir`. Every review gets one row for each of the six aspects, with the label none, positive, neutral or negative.

@@ -21,10 +21,11 @@ from ...data.own_files import (
 from ...data.rows import OnBadRows, Row, Rows
 from ...data.splits import split_by_text
 from ...io.lazily import datasets
-from ..corpus import OWN_TERMS, Corpus
+from ..corpus import OWN_TERMS, Corpus, rows_of
 from .rows import add_none_rows, none_label, question, to_aspect_dataset
 
 
+@rows_of("targeted-sentiment")
 def load_aspect_files(
     data_dir: str | Path | None = None,
     text_column: str = "text",

@@ -21,6 +21,7 @@ from hf_emotion import Predictor, load_dataset_for, train
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
+from hf_emotion.tasks.corpus import mark
 from hf_emotion.tasks.emotion_classification import few_shot
 from hf_emotion.tasks.emotion_classification.building import prepare
 from hf_emotion.tasks.rows import class_counts, few_of, gold_of
@@ -40,7 +41,8 @@ def few_recipe(base, methods=METHODS, arguments=None, **changes):
 def rows_of(labels, several):
     feature = ClassLabel(names=list("abc"))
     features = Features({"text": Value("string"), "labels": List(feature) if several else feature})
-    return Dataset.from_dict({"text": [f"t{i}" for i in range(len(labels))], "labels": labels}, features=features)
+    texts = [f"t{i}" for i in range(len(labels))]
+    return mark(Dataset.from_dict({"text": texts, "labels": labels}, features=features), "emotion-classification")
 
 
 def test_the_draw():

@@ -19,6 +19,7 @@ from reply_corpora import FIST, HEART, JOY, MOJIS, NO, OWN, OWN_PAIRS, POSTS, SO
 import hf_emotion.tasks.emotional_response.loading as loading
 from hf_emotion import load_dataset_for
 from hf_emotion.tasks import task_of_rows
+from hf_emotion.tasks.corpus import mark
 from hf_emotion.tasks.emotional_response.emojis import strip_emojis
 from hf_emotion.tasks.emotional_response.own_files import load_reply_files
 from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates
@@ -214,7 +215,7 @@ class TestDialogueReplies:
             (3, ["a", "a b", "a b c", "b c d"]),
             (9, ["a", "a b", "a b c", "a b c d"]),
         ):
-            dataset = loading.dialogue_replies(dialogue_dataset(self.FIVE), context_turns)
+            dataset = mark(loading.dialogue_replies(dialogue_dataset(self.FIVE), context_turns), "emotional-response")
             check_columns(dataset, ["neutral", "joy"])
             labels = ["joy", "neutral", "joy", "neutral"]
             assert pairs(dataset) == list(zip(contexts, "bcde", labels, strict=True))
@@ -376,7 +377,8 @@ class TestWiring:
         def rows(*pairs: tuple[str, str]) -> Dataset:
             contexts, replies = map(list, zip(*pairs, strict=True))
             ids, labels = [str(i) for i in range(len(pairs))], [0] * len(pairs)
-            return Dataset.from_dict({"id": ids, "context": contexts, "reply": replies, "labels": labels})
+            columns = {"id": ids, "context": contexts, "reply": replies, "labels": labels}
+            return mark(Dataset.from_dict(columns), "emotional-response")
 
         train = [("a", "1"), ("b", "2"), ("c", "3"), ("c", "4"), ("d", "5"), ("d", "5"), ("e\nf", "g")]
         validation, test = [("c", "9"), ("b", "2")], [("d", "5"), ("e", "f\ng"), ("1", "a")]
