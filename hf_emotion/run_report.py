@@ -130,6 +130,13 @@ class SeedRun(Record):
         """The figures of a split, none without it."""
         return getattr(self, split) or {}
 
+    def record(self, split: str, figures: Figures) -> None:
+        """Keep the figures of the validation or the test part."""
+        if split == "test":
+            self.test = figures
+        else:
+            self.validation = figures
+
     @classmethod
     def from_dict(cls, values: Any, where: str) -> SeedRun:
         run = super().from_dict(values, where)

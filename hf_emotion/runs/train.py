@@ -34,7 +34,7 @@ from ..tasks.rows import at_most, class_counts, duplicates_between_splits, few_o
 from ..training.check_data import check_data, task_of_training
 from ..training.given_splits import complete
 from ..training.recipe_checks import check_parts
-from ..training.seeds import train_seed
+from ..training.seeds import SeedTraining
 from ..training.survive import check_same_data, explained, remove_leftovers
 
 
@@ -154,7 +154,16 @@ def _train(
             check_same_data(earlier.data, fingerprint(own), finished)
             runs.append(earlier)
             continue
-        run, held_out = train_seed(task, recipe, seed, folder, own, resume, recipe_file, main_process)
+        run, held_out = SeedTraining(
+            task=task,
+            recipe=recipe,
+            splits=own,
+            seed=seed,
+            folder=folder,
+            recipe_file=recipe_file,
+            resume=resume,
+            main_process=main_process,
+        ).run()
         runs.append(run)
         if held_out is not None:
             _write_classification_report(recipe, seed, folder, held_out)

@@ -98,7 +98,7 @@ def held_out(
         decisions = gold[split].decided(scores, thresholds) if multi_label else None
         votes = votes_of(splits[split])
         measured = gold[split].values, scores, names, recipe.threshold, decisions, votes, run.temperature or 1.0
-        setattr(run, split, at_thresholds(recipe.dataset, *measured))
+        run.record(split, at_thresholds(recipe.dataset, *measured))
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)

@@ -53,7 +53,7 @@ def finish(run: SeedRun, trainer: Any, prepared: Prepared, folder: Path | None) 
         # Not `evaluate`: after it, early stopping would look for a metric of the validation part.
         measured = trainer.predict(rows, metric_key_prefix=split).metrics
         figures = {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}
-        setattr(run, split, {"teacher_forcing": figures})
+        run.record(split, {"teacher_forcing": figures})
     model = trainer.whole_model()
     if folder is not None:
         with filling(folder) as temporary:

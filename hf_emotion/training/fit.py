@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the trainings of all tasks share."""
 
+from __future__ import annotations
+
 import logging
 import math
 import sys
@@ -8,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import broadcast_object_list
@@ -20,6 +22,10 @@ from ..recipes import Recipe
 from ..run_report import SeedRun
 from .memory import freed_memory_kept
 from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_at, survival_in
+
+
+if TYPE_CHECKING:
+    from .seeds import SeedTraining
 
 
 logger = logging.getLogger(__name__)
@@ -72,17 +78,16 @@ def training_arguments(
     return arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
 
 
-def fit(
-    trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path, data: str
-) -> SeedRun:
+def fit(training: SeedTraining, trainer: Trainer, data: str) -> SeedRun:
     """
     Train and return the facts of the training. With `resume`, go on from the last whole checkpoint, if there is one. The main
-    process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus. FloatingPointError if loss or weights are
-    not finite; SystemExit, with a checkpoint, if the process was told to end (SIGTERM).
+    process writes the recipe first. `data` is the fingerprint of the corpus. FloatingPointError if loss or weights are not finite;
+    SystemExit, with a checkpoint, if the process was told to end (SIGTERM).
     """
-    if trainer.is_world_process_zero():  # only after every check of the input
-        write_text(recipe_file, recipe.to_yaml())
-    checkpoint = last_whole_checkpoint(checkpoints) if resume and trainer.is_world_process_zero() else None
+    first = trainer.is_world_process_zero()
+    if first:  # only after every check of the input
+        write_text(training.recipe_file, training.recipe.to_yaml())
+    checkpoint = last_whole_checkpoint(training.checkpoints) if training.resume and first else None
     last = broadcast_object_list([checkpoint])[0]
     saved = {} if last is None else survival_in(last)
     if last is not None:
@@ -112,7 +117,7 @@ def fit(
             "`metric_for_best_model` %s was never a number on the validation part: the last weights are kept", metric
         )
     return SeedRun(
-        seed=seed,
+        seed=training.seed,
         train_minutes=minutes,
         resumed=last is not None,
         data=data,
@@ -129,14 +134,14 @@ def metric_of(arguments: TrainingArguments) -> str:
     return (arguments.metric_for_best_model or "loss").removeprefix("eval_")
 
 
-def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> SeedRun:
+def measured(training: SeedTraining, trainer: Trainer, data: str) -> SeedRun:
     """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on the validation part."""
     if trainer.is_world_process_zero():
-        write_text(recipe_file, recipe.to_yaml())
+        write_text(training.recipe_file, training.recipe.to_yaml())
     metric = metric_of(trainer.args)
     value = trainer.evaluate()[f"eval_{metric}"]
     return SeedRun(
-        seed=seed,
+        seed=training.seed,
         train_minutes=0.0,
         resumed=False,
         data=data,

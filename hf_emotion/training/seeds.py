@@ -5,18 +5,20 @@ import dataclasses
 import logging
 import shutil
 import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from datasets import ClassLabel, DatasetDict
-from transformers import CONFIG_MAPPING, EarlyStoppingCallback, TrainingArguments, set_seed
+from datasets import ClassLabel, Dataset, DatasetDict
+from transformers import CONFIG_MAPPING, EarlyStoppingCallback, EvalPrediction, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
 from ..data.votes import COLUMN as VOTES
 from ..io.files import filling, read_object, write_json
-from ..recipes import Recipe
+from ..recipes import WEIGHTS, Recipe
 from ..run_report import Contexts, SeedRun, best_run
 from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
@@ -29,7 +31,7 @@ from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments
 from .losses import loss_of, weights_of
 from .progress import run_of_its_own, say_less
-from .survive import check_same_data, diverged
+from .survive import check_same_data
 from .trainer import EmotionTrainer
 
 
@@ -38,139 +40,230 @@ logger = logging.getLogger(__name__)
 CHECKED_ROWS = 40  # whole groups of 4 (SentiHood) and of 5 rows (SemEval-2014), which the metrics need
 
 
-def train_seed(
-    task: Task,
-    recipe: Recipe,
-    seed: int,
-    folder: Path,
-    splits: DatasetDict,
-    resume: bool,
-    recipe_file: Path,
-    main_process: bool,
-) -> tuple[SeedRun, HeldOut | None]:
-    """Train one seed and return its entry in `runs` and its predictions. Only the main process predicts and writes."""
-    parts = task.parts(recipe, splits)
-    if parts is not None:
-        return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, main_process, parts)
-    fitted = _fit_best if recipe.few_shot else fit_model
-    trainer, prepared, run = fitted(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
-    if recipe.adapter and main_process:
-        save_adapter(trainer.model, folder / ADAPTER, recipe.base_model)
-    return run, task.finish(recipe, run, trainer, prepared, splits, folder if main_process else None)
+class Fitted(NamedTuple):
+    """A trainer with the best weights, what was prepared for it, and the facts of the training."""
+
+    trainer: EmotionTrainer
+    prepared: Prepared
+    run: SeedRun
 
 
-def fit_model(
-    task: Task,
-    recipe: Recipe,
-    seed: int,
-    checkpoints: Path,
-    splits: DatasetDict,
-    resume: bool,
-    recipe_file: Path,
-    part: Contexts | None = None,
-    method: str | None = None,
-) -> tuple[EmotionTrainer, Prepared, SeedRun]:
-    """Train one model, by a `method` for few rows if there is one: its trainer (with the best weights), what was prepared, its entry."""
-    set_seed(seed)
-    whole, start = recipe, time.perf_counter()
-    if method is not None:
-        recipe = dataclasses.replace(recipe, few_shot=[method])
-    one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
-    smoothed = recipe.training_arguments.get("label_smoothing_factor") and task.labelled
-    for name, wrong in (
-        ("inverse_frequency_sampling", recipe.inverse_frequency_sampling and not one_label),
-        ("label_smoothing_factor", smoothed and not gold_of(splits["train"]).single_label),
-    ):
-        if wrong:
-            raise ValueError(
-                f"`{name}` is for rows with one label, and those of this corpus have more, or none: leave it out."
-            )
-    arguments = training_arguments(
-        TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe, splits["train"])
-    )
-    weights = weights_of(task, recipe, splits["train"])
-    own_loss, prepared_for = loss_of(recipe, weights), recipe
-    type_ = recipe.model_type
-    if weights and type_ is not None and "class_weights" in CONFIG_MAPPING[type_].__dataclass_fields__:
-        # The model's own loss has weights.
-        own_loss = None
-        prepared_for = dataclasses.replace(recipe, class_weights=None, model_config=recipe.model_config | weights)
-    prepared = task.prepare(prepared_for, splits, arguments.main_process_first, part)
-    _check_metric(recipe, prepared)
-    # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
-    order = np.arange(len(prepared.validation))
-    if "length" in prepared.validation.column_names:
-        order = np.argsort(prepared.validation["length"], kind="stable")
+@dataclass(frozen=True, kw_only=True)
+class SeedTraining:
+    """
+    One seed of a recipe.
 
-    def measure(prediction) -> dict[str, float]:
-        values, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
-        if len(values) == len(order):
-            values, labels = _in_order(values, order), _in_order(labels, order)
-        if trainer.lr_scheduler is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise diverged(trainer, float("nan"))
-        figures = prepared.measure(values, labels)
-        return {name: value for name, value in figures.items() if isinstance(value, float | int)}
+    Attributes:
+        task: the task of the rows.
+        recipe: with one method for few rows at most where `method` names it.
+        splits: the parts.
+        seed: the seed.
+        folder: where its checkpoint belongs.
+        recipe_file: where the recipe is written before the first step.
+        resume: whether to go on from the last checkpoint.
+        main_process: whether this process predicts and writes.
+        part: the contexts of a model that has its own.
+        method: the method for few rows.
+    """
 
-    patience = recipe.early_stopping_patience
-    model = prepared.model
-    if any(getattr(module, "peft_config", None) for module in model.modules()):
-        wanted = "merge it with PEFT (`merge_and_unload`), and save the model anew"
-        raise ValueError(f"the base model {recipe.base_model!r} has an adapter beside its weights: {wanted}.")
-    if recipe.adapter:
-        model = with_adapter(model, recipe.adapter, auto_class_of(model.config, task.auto_class))
-    data = fingerprint(splits)  # takes time: the Trainer makes the folder, and soon after that the recipe lies in it
-    trainer = EmotionTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=prepared.train,
-        eval_dataset=prepared.validation.select(order),
-        processing_class=prepared.tokenizer,
-        data_collator=prepared.collate,
-        compute_loss_func=own_loss or prepared.loss,
-        compute_metrics=measure,
-        preprocess_logits_for_metrics=prepared.reduce_logits,
-        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
-    )
-    trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
-    say_less(trainer, checkpoints.parent if method is None else checkpoints.parent.parent, method)
-    before = (time.perf_counter() - start) / 60
-    with run_of_its_own(trainer):
-        if any(parameter.requires_grad for parameter in model.parameters()):
-            run = fit(trainer, whole, seed, checkpoints, resume, recipe_file, data)
-        else:
-            run = measured(trainer, whole, seed, recipe_file, data)
-    if method is not None:
-        run.train_minutes += before
-    names = label_names(splits["train"]) if weights else ()
-    for name, values in weights.items():
-        setattr(run, name, dict(zip(names, values, strict=True)))
-    return trainer, prepared, run
+    task: Task
+    recipe: Recipe
+    splits: DatasetDict
+    seed: int
+    folder: Path
+    recipe_file: Path
+    resume: bool
+    main_process: bool
+    part: Contexts | None = None
+    method: str | None = None
+
+    @property
+    def checkpoints(self) -> Path:
+        """The Trainer's folder."""
+        return self.folder / "checkpoints" / (self.method or "")
+
+    def run(self) -> tuple[SeedRun, HeldOut | None]:
+        """Train and return the entry in `runs` and the predictions. Only the main process predicts and writes."""
+        parts = self.task.parts(self.recipe, self.splits)
+        if parts is not None:
+            return self._each(parts)
+        fitted = self._best_method() if self.recipe.few_shot else self.fit()
+        self._save_adapter(fitted)
+        folder = self.folder if self.main_process else None
+        return fitted.run, self.task.finish(
+            self.recipe, fitted.run, fitted.trainer, fitted.prepared, self.splits, folder
+        )
+
+    def fit(self) -> Fitted:
+        """Train one model."""
+        set_seed(self.seed)
+        start = time.perf_counter()
+        recipe, train = self.recipe, self.splits["train"]
+        if self.method is not None:
+            recipe = dataclasses.replace(recipe, few_shot=[self.method])
+        self._check_labels()
+        own = self.task.arguments(recipe, train)
+        arguments = training_arguments(TrainingArguments, recipe, self.checkpoints, self.seed, **own)
+        weights = weights_of(self.task, recipe, train)
+        loss, prepared_for = loss_of(recipe, weights), recipe
+        type_ = recipe.model_type
+        if weights and type_ is not None and "class_weights" in CONFIG_MAPPING[type_].__dataclass_fields__:
+            # The model's own loss has weights.
+            loss = None
+            prepared_for = dataclasses.replace(recipe, class_weights=None, model_config=recipe.model_config | weights)
+        prepared = self.task.prepare(prepared_for, self.splits, arguments.main_process_first, self.part)
+        _check_metric(recipe, prepared)
+        model, patience = prepared.model, recipe.early_stopping_patience
+        if any(getattr(module, "peft_config", None) for module in model.modules()):
+            wanted = "merge it with PEFT (`merge_and_unload`), and save the model anew"
+            raise ValueError(f"the base model {recipe.base_model!r} has an adapter beside its weights: {wanted}.")
+        if recipe.adapter:
+            model = with_adapter(model, recipe.adapter, auto_class_of(model.config, self.task.auto_class))
+        data = fingerprint(
+            self.splits
+        )  # takes time: the Trainer makes the folder, and soon after that the recipe lies in it
+        trainer = EmotionTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=prepared.train,
+            eval_dataset=by_length(prepared.validation),
+            processing_class=prepared.tokenizer,
+            data_collator=prepared.collate,
+            compute_loss_func=loss or prepared.loss,
+            compute_metrics=partial(_measure, prepared),
+            preprocess_logits_for_metrics=prepared.reduce_logits,
+            callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+        )
+        trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
+        say_less(trainer, self.folder, self.method)
+        before = (time.perf_counter() - start) / 60
+        with run_of_its_own(trainer):
+            trains = any(parameter.requires_grad for parameter in model.parameters())
+            run = fit(self, trainer, data) if trains else measured(self, trainer, data)
+        if self.method is not None:
+            run.train_minutes += before
+        names = label_names(train) if weights else []
+        by_label = {name: dict(zip(names, values, strict=True)) for name, values in weights.items()}
+        run.class_weights, run.positive_weights = (by_label.get(name) for name in WEIGHTS)
+        return Fitted(trainer, prepared, run)
+
+    def _check_labels(self) -> None:
+        """ValueError for a field that is for rows with one label, where these have more, or none."""
+        recipe, train = self.recipe, self.splits["train"]
+        one_label = self.task.selects_labels and isinstance(train.features.get("labels"), ClassLabel)
+        smoothed = recipe.training_arguments.get("label_smoothing_factor") and self.task.labelled
+        for name, wrong in (
+            ("inverse_frequency_sampling", recipe.inverse_frequency_sampling and not one_label),
+            ("label_smoothing_factor", smoothed and not gold_of(train).single_label),
+        ):
+            if wrong:
+                raise ValueError(
+                    f"`{name}` is for rows with one label, and those of this corpus have more, or none: leave it out."
+                )
+
+    def _best_method(self) -> Fitted:
+        """Train one model by each of the recipe's methods for few rows: the one that is best on the validation part."""
+        best: Fitted | None = None
+        chosen = ""
+        runs: dict[str, SeedRun] = {}
+        for method in self.recipe.few_shot:
+            fitted = dataclasses.replace(self, method=method).fit()
+            runs[method] = run = fitted.run
+            shown = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
+            logger.warning("%s: %s on the validation part %s", method, run.selected_by, shown)
+            if best is None or best_run([best.run, run]) is run:
+                best, chosen = fitted, method
+        assert best is not None
+        best.run.few_shot = {
+            "chosen": chosen,
+            "tried": {
+                method: {"best_dev_metric": run.best_dev_metric, "train_minutes": run.train_minutes}
+                for method, run in runs.items()
+            },
+        }
+        best.run.train_minutes = sum(run.train_minutes for run in runs.values())
+        return best
+
+    def _each(self, parts: list[Part]) -> tuple[SeedRun, HeldOut | None]:
+        """Train one model for each part, in its own folder, unless it is finished: the joint entry in `runs`, and all probabilities."""
+        classes = len(label_names(self.splits["train"]))
+        probabilities = {
+            split: np.zeros((len(rows), classes), np.float32)
+            for split, rows in self.splits.items()
+            if split != "train"
+        }
+        entries = []
+        for number, part in enumerate(parts, 1):
+            rows = DatasetDict({split: own.select(part.rows[split]) for split, own in self.splits.items()})
+            own = dataclasses.replace(self, splits=rows, folder=self.folder / part.name, part=part.contexts)
+            entries.append(own._one_of(f"{part.name}, model {number} of {len(parts)}"))
+            if not self.main_process:
+                continue
+            loaded = load_any(str(own.folder))
+            predictor = cast(LabelPredictor, self.task.predictor(*loaded, max_length=self.recipe.max_length))
+            for split, scores in probabilities.items():
+                if len(part.rows[split]):
+                    scores[part.rows[split]] = predictor.of_rows(rows[split], progress=True)
+        metrics = [entry.best_dev_metric for entry in entries]
+        run = SeedRun(
+            seed=self.seed,
+            train_minutes=sum(entry.train_minutes for entry in entries),
+            resumed=any(entry.resumed for entry in entries),
+            data=fingerprint(self.splits),
+            epochs=entries[0].epochs,
+            # A mean over fewer models says something else.
+            best_dev_metric=None if None in metrics else float(np.mean(np.array(metrics, dtype=np.float64))),
+            selected_by=entries[0].selected_by,
+            best_step=None,
+            history=[],
+            contexts=entries,
+        )
+        if not self.main_process:
+            return run, None
+        return run, held_out(self.recipe, run, probabilities, self.splits, self.folder)
+
+    def _one_of(self, title: str) -> SeedRun:
+        """Train one of several models and write its checkpoint, or read the facts of a finished one."""
+        finished = self.folder / "run.json"
+        if self.resume and finished.is_file():
+            values = read_object(finished, "remove it, and this model is trained again")
+            run = SeedRun.from_dict(values, str(finished))
+            check_same_data(run.data, fingerprint(self.splits), finished)
+            return run
+        if self.main_process:
+            logger.warning(title)
+        fitted = self.fit()
+        self._save_adapter(fitted)
+        model = fitted.trainer.whole_model()
+        if self.main_process:
+            with filling(self.folder) as temporary:
+                save_model(model, fitted.prepared.tokenizer, temporary)
+            write_json(finished, fitted.run.to_dict())
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        return fitted.run
+
+    def _save_adapter(self, fitted: Fitted) -> None:
+        if self.recipe.adapter and self.main_process:
+            save_adapter(fitted.trainer.model, self.folder / ADAPTER, self.recipe.base_model)
 
 
-def _fit_best(
-    task: Task, recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path
-) -> tuple[EmotionTrainer, Prepared, SeedRun]:
-    """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on the validation part."""
-    best: tuple[EmotionTrainer, Prepared, SeedRun] | None = None
-    chosen = ""
-    runs: dict[str, SeedRun] = {}
-    for method in recipe.few_shot:
-        fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
-        runs[method] = run = fitted[2]
-        shown = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"
-        logger.warning("%s: %s on the validation part %s", method, run.selected_by, shown)
-        if best is None or best_run([best[2], run]) is run:
-            best, chosen = fitted, method
-    assert best is not None
-    best[2].few_shot = {
-        "chosen": chosen,
-        "tried": {
-            method: {"best_dev_metric": run.best_dev_metric, "train_minutes": run.train_minutes}
-            for method, run in runs.items()
-        },
-    }
-    best[2].train_minutes = sum(run.train_minutes for run in runs.values())
-    return best
+def by_length(rows: Dataset) -> Dataset:
+    """Rows in the order of their lengths, which saves padding."""
+    return rows.select(_order(rows))
+
+
+def _order(rows: Dataset) -> np.ndarray:
+    return np.argsort(rows["length"], kind="stable") if "length" in rows.column_names else np.arange(len(rows))
+
+
+def _measure(prepared: Prepared, prediction: EvalPrediction) -> dict[str, float]:
+    """The figures of predictions for the validation rows, which `measure` gets in their own order."""
+    order = _order(prepared.validation)
+    values, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+    if len(values) == len(order):
+        values, labels = _in_order(values, order), _in_order(labels, order)
+    figures = prepared.measure(values, labels)
+    return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
 
 def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
@@ -201,68 +294,3 @@ def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     result = np.empty_like(values)
     result[order] = values
     return result
-
-
-def _train_parts(
-    task: Task,
-    recipe: Recipe,
-    seed: int,
-    folder: Path,
-    splits: DatasetDict,
-    resume: bool,
-    recipe_file: Path,
-    main_process: bool,
-    parts: list[Part],
-) -> tuple[SeedRun, HeldOut | None]:
-    """Train one model for each part, in its own folder, unless it is finished: the joint entry in `runs`, and all probabilities."""
-    num_labels = len(label_names(splits["train"]))
-    probabilities = {
-        split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
-    }
-    entries = []
-    for number, part in enumerate(parts, 1):
-        place = folder / part.name
-        rows = DatasetDict({split: splits[split].select(part.rows[split]) for split in splits})
-        finished = place / "run.json"
-        if not (resume and finished.is_file()):
-            if main_process:
-                logger.warning("%s, model %d of %d", part.name, number, len(parts))
-            trainer, prepared, run = fit_model(
-                task, recipe, seed, place / "checkpoints", rows, resume, recipe_file, part.contexts
-            )
-            entries.append(run)
-            if recipe.adapter and main_process:
-                save_adapter(trainer.model, place / ADAPTER, recipe.base_model)
-            model = trainer.whole_model()
-            if not main_process:
-                continue
-            with filling(place) as temporary:
-                save_model(model, prepared.tokenizer, temporary)
-            write_json(finished, run.to_dict())
-            shutil.rmtree(place / "checkpoints", ignore_errors=True)
-        else:
-            entries.append(
-                SeedRun.from_dict(read_object(finished, "remove it, and this model is trained again"), str(finished))
-            )
-            check_same_data(entries[-1].data, fingerprint(rows), finished)
-        if not main_process:
-            continue
-        predictor = cast(LabelPredictor, task.predictor(*load_any(str(place)), max_length=recipe.max_length))
-        for split, scores in probabilities.items():
-            if len(part.rows[split]):
-                scores[part.rows[split]] = predictor.of_rows(rows[split], progress=True)
-    metrics = [entry.best_dev_metric for entry in entries]
-    run = SeedRun(
-        seed=seed,
-        train_minutes=sum(entry.train_minutes for entry in entries),
-        resumed=any(entry.resumed for entry in entries),
-        data=fingerprint(splits),
-        epochs=entries[0].epochs,
-        # A mean over fewer models says something else.
-        best_dev_metric=None if None in metrics else float(np.mean(np.array(metrics, dtype=np.float64))),
-        selected_by=entries[0].selected_by,
-        best_step=None,
-        history=[],
-        contexts=entries,
-    )
-    return run, held_out(recipe, run, probabilities, splits, folder) if main_process else None

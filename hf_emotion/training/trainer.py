@@ -10,11 +10,12 @@ import torch
 from accelerate.data_loader import DataLoaderShard
 from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import BatchSampler, DataLoader, Sampler, SequentialSampler, WeightedRandomSampler
-from transformers import PreTrainedModel, Trainer
+from transformers import EvalPrediction, PreTrainedModel, Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from ..data.votes import COLUMN as VOTES
 from .adapters import is_adapted
+from .survive import diverged
 
 
 class EpochOrder(Sampler[int]):
@@ -170,6 +171,24 @@ class EmotionTrainer(Trainer):
             yield
         finally:
             self.args.dataloader_drop_last = drop_last
+
+    def evaluation_loop(self, *args, **kwargs):
+        """FloatingPointError, while the model trains, for predictions that are not finite: the metrics would hide them, or stop elsewhere."""
+        measure = self.compute_metrics
+        if measure is None or self.lr_scheduler is None:  # nothing is measured, or nothing was trained
+            return super().evaluation_loop(*args, **kwargs)
+
+        def finite(prediction: EvalPrediction) -> dict[str, float]:
+            values = np.asarray(prediction.predictions)
+            if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
+                raise diverged(self, float("nan"))
+            return measure(prediction)
+
+        try:
+            self.compute_metrics = finite
+            return super().evaluation_loop(*args, **kwargs)
+        finally:
+            self.compute_metrics = measure
 
     def _get_eval_sampler(self, eval_dataset):
         return SequentialSampler(eval_dataset)

@@ -79,7 +79,7 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
 
         found = super().finish(recipe, run, trainer, prepared, splits, folder)
         for split, probabilities in {} if found is None else found.probabilities.items():
-            setattr(run, split, with_terms(run.figures(split), splits[split], probabilities))
+            run.record(split, with_terms(run.figures(split), splits[split], probabilities))
         return found
 
     def card(self, folder: Path, recipe: Recipe, report: RunReport, best: SeedRun) -> Card:

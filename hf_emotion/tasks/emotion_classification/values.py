@@ -63,7 +63,7 @@ def held_out_values(
     tables = []
     for split, predicted in found.items():
         rows, gold = splits[split], target_matrix(splits[split])
-        setattr(run, split, {"values": metrics.regression(gold, predicted, names)})
+        run.record(split, {"values": metrics.regression(gold, predicted, names)})
         values = {
             name: pyarrow.array(list(each.astype(np.float32)), kind)
             for name, each in (("gold", gold), ("values", predicted))

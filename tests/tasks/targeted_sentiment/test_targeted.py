@@ -25,7 +25,6 @@ from transformers import (
     pipeline,
 )
 
-import hf_emotion.training.seeds as seeds
 from hf_emotion import (
     CGBertForSequenceClassification,
     QACGBertForSequenceClassification,
@@ -43,7 +42,7 @@ from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
 from hf_emotion.tasks.targeted_sentiment.guidance import collect, describe
-from hf_emotion.training.seeds import EmotionTrainer
+from hf_emotion.training.seeds import EmotionTrainer, Fitted, SeedTraining
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -583,7 +582,7 @@ class TestOneModelPerContext:
         assert f'"subfolder": "{self.CONTEXTS[0]}"' in code and found[0]["label"] in ("bad", "good")
 
     def test_resume_keeps_finished_contexts(self, contexts_run, aspect_bert, places, tmp_path, steps, no_plots):
-        fit, output, calls = seeds.fit_model, tmp_path / "run", []
+        fit, output, calls = SeedTraining.fit, tmp_path / "run", []
         recipe = contexts_recipe(aspect_bert, QUICK, name="single", **FILES)
 
         def fail_at_the_third(*arguments):
@@ -593,7 +592,7 @@ class TestOneModelPerContext:
             return fit(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(seeds, "fit_model", fail_at_the_third)
+            patch.setattr(SeedTraining, "fit", fail_at_the_third)
             with pytest.raises(Captured):
                 train(recipe, output, data_dir=places)
         assert len(steps) == 8 and not (output / "metrics.json").exists()  # 12 rows in batches of 8, two epochs, twice
@@ -624,14 +623,23 @@ class TestOneModelPerContext:
         """Seeds are compared by the mean; if one model was never measured by a number, there is none."""
         values = [0.5, None if missing else 0.9, 0.1, 0.2]
 
-        def fit_model(task, recipe, seed, *others):
-            return Mock(), Mock(), kit.seed_run(best_dev_metric=values.pop(0))
+        def fit(training):
+            return Fitted(Mock(), Mock(), kit.seed_run(best_dev_metric=values.pop(0)))
 
-        monkeypatch.setattr(seeds, "fit_model", fit_model)
+        monkeypatch.setattr(SeedTraining, "fit", fit)
         recipe = make_recipe({"name": "contexts", "one_model_per_context": True, **FILES})
         splits = load_dataset_for("aspect_files", places, **recipe.dataset_options)
-        task = task_of_rows(splits["train"])
-        run, _ = seeds.train_seed(task, recipe, 3, tmp_path, splits, False, tmp_path / "recipe.yaml", False)
+        places_of = {"folder": tmp_path, "recipe_file": tmp_path / "recipe.yaml"}
+        training = SeedTraining(
+            task=task_of_rows(splits["train"]),
+            recipe=recipe,
+            splits=splits,
+            seed=3,
+            **places_of,
+            resume=False,
+            main_process=False,
+        )
+        run, _ = training.run()
         assert values == [] and run.selected_by == "loss"
         assert run.best_dev_metric == (None if missing else pytest.approx(0.425))
 
