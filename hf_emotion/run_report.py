@@ -7,14 +7,37 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from .io.files import read_object, write_json
 from .runtime.names import METRICS
 
 
-# "argmax", "fixed" and "tuned" thresholds or "teacher_forcing" -> metric -> figure; "per_label" and "confusion" are no plain figures
+if TYPE_CHECKING:
+    from .metrics.significance import Spread
+
+
+class LabelFigures(TypedDict):
+    """Figures of a label; NaN if it was annotated in no row."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+class ValueFigures(TypedDict):
+    """Figures of a value of a regression."""
+
+    pearson: float
+    ccc: float
+    mae: float
+    rows: int
+
+
+# "argmax", "fixed", "tuned", "values" or "teacher_forcing" -> metric -> figure, and what `SeedRun.per_label` and `per_value` read
 Figures: TypeAlias = dict[str, dict[str, Any]]
+Summary: TypeAlias = "dict[str, dict[str, dict[str, Spread]]]"  # split -> kind of decision -> metric
 
 
 class Environment(TypedDict, total=False):
@@ -130,6 +153,18 @@ class SeedRun(Record):
         """The figures of a split, none without it."""
         return getattr(self, split) or {}
 
+    def metrics(self, split: str, kind: str) -> dict[str, float | None]:
+        """The plain figures of a kind of decision; None: a NaN that was read back from JSON."""
+        return {name: value for name, value in self.figures(split)[kind].items() if isinstance(value, float | None)}
+
+    def per_label(self, split: str, kind: str) -> dict[str, LabelFigures]:
+        """The figures of each label; none where labels are not measured."""
+        return self.figures(split)[kind].get("per_label", {})
+
+    def per_value(self, split: str) -> dict[str, ValueFigures]:
+        """The figures of each value of a regression."""
+        return self.figures(split)["values"]["per_target"]
+
     def record(self, split: str, figures: Figures) -> None:
         """Keep the figures of the validation or the test part."""
         if split == "test":
@@ -185,7 +220,7 @@ class RunReport(Record):
     contexts: Contexts | None
     threshold: float
     published: dict[str, float]
-    summary: dict[str, dict[str, dict[str, dict[str, float | None]]]]
+    summary: Summary
     runs: list[SeedRun]
     environment: Environment = field(default_factory=lambda: Environment())
 

@@ -2,6 +2,7 @@
 """Whether two systems differ on the same rows."""
 
 from collections.abc import Callable, Sequence
+from typing import TypedDict
 
 import numpy as np
 
@@ -156,13 +157,20 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.mean(2 * hits / np.maximum(labels.sum(axis=0) + predictions.sum(axis=0), 1)))
 
 
-def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
+class Spread(TypedDict):
+    """A figure over seeds: its mean and standard deviation; None: not a number, or one seed."""
+
+    mean: float | None
+    std: float | None
+
+
+def over_seeds(values: Sequence[float | None]) -> Spread:
     """Mean and standard deviation (n-1; None for one value) of a figure; None among the values counts as NaN."""
     series = np.array(values, dtype=np.float64)
     return {"mean": float(series.mean()), "std": float(series.std(ddof=1)) if len(series) > 1 else None}
 
 
-def mean_std(value: dict[str, float | None] | None, digits: int = 4) -> str:
+def mean_std(value: Spread | None, digits: int = 4) -> str:
     """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" for no figure."""
     if value is None or value["mean"] is None or value["mean"] != value["mean"]:
         return "-"

@@ -15,7 +15,7 @@ import numpy as np
 from .. import metrics
 from ..io.files import filling, write_json, write_text
 from ..metrics.numbers import mean
-from ..metrics.significance import over_seeds
+from ..metrics.significance import Spread, over_seeds
 from ..run_report import RunReport
 from ..tasks import corpus_of, task_of_run
 from ..tasks.held_out import labelled_units
@@ -32,7 +32,7 @@ from .certainty import (
 )
 from .classification import can_draw, count_pairs
 from .compare import Test, check_same_rows, compare, run_names, seeds_to_test
-from .finished_runs import Predictions, ShownRow, Spread, choose_split, examples, read_predictions, seed_folders
+from .finished_runs import Predictions, ShownRow, choose_split, examples, read_predictions, seed_folders
 from .selective import Selective, Wanted, keep_rule, selective, wanted_rules
 
 

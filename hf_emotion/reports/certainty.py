@@ -10,10 +10,10 @@ from scipy.spatial.distance import squareform
 
 from .. import metrics
 from ..metrics.calibration import Reliability
-from ..metrics.significance import over_seeds
+from ..metrics.significance import Spread, over_seeds
 from ..run_report import RunReport
 from ..tasks.held_out import AT_BOUND
-from .finished_runs import Predictions, Spread, read_predictions
+from .finished_runs import Predictions, read_predictions
 
 
 GRID = np.linspace(0, 1, 101)  # thresholds of the curves

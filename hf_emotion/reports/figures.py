@@ -32,7 +32,7 @@ def write_plots(folder: Path, report: RunReport, run: SeedRun) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     losses = [(one["step"], one["loss"]) for one in run.history if "loss" in one]
     split = "validation" if run.test is None else "test"
-    labelled = "per_label" in list(run.figures(split).values())[-1]
+    labelled = bool(run.per_label(split, list(run.figures(split))[-1]))
     metric = "macro_f1" if any("eval_macro_f1" in one for one in run.history) else run.selected_by
     name = "macro-F1" if metric == "macro_f1" else metric
     dev = [(one["step"], one["eval_loss"], one[f"eval_{metric}"]) for one in run.history if "eval_loss" in one]
@@ -59,12 +59,12 @@ def per_label_figure(report: RunReport, split: str):
     kinds = list(report.runs[0].figures(split))
     scores = {
         kind: {
-            name: [run.figures(split)[kind]["per_label"][name]["f1"] for run in report.runs]
-            for name in report.runs[0].figures(split)[kind]["per_label"]
+            name: [run.per_label(split, kind)[name]["f1"] for run in report.runs]
+            for name in report.runs[0].per_label(split, kind)
         }
         for kind in kinds
     }
-    support = report.runs[0].figures(split)[kinds[-1]]["per_label"]
+    support = report.runs[0].per_label(split, kinds[-1])
     names = sorted(support, key=lambda name: sum(scores[kinds[-1]][name]))
     figure = Figure(figsize=(7, 1.5 + 0.3 * len(names)), layout="constrained")
     axes = figure.subplots()

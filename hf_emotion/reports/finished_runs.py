@@ -18,9 +18,6 @@ from ..run_report import RunReport
 EXAMPLES = 5  # number of right ones, and of wrong ones
 
 
-Spread = dict[str, float | None]  # "mean" and "std" over the seeds
-
-
 class ShownRow(TypedDict):
     """A row to show: gold and predicted labels with their probabilities, the surest first; `more`: predicted labels that are left out."""
 

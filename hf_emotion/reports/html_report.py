@@ -117,12 +117,10 @@ def _metrics(report: RunReport, split: str) -> tuple[list[str], list[list[str]]]
 def _labels(report: RunReport, split: str) -> list[list[str]]:
     """Label, rows, precision, recall and F1 (mean ± std over the seeds) under the last decision rule; nothing for generators."""
     kind = list(report.runs[0].figures(split))[-1]
-    per_label = [run.figures(split)[kind].get("per_label", {}) for run in report.runs]
-    return [
-        [name, str(values["support"])]
-        + [
-            mean_std(over_seeds([own[name][score] for own in per_label]), digits=3)
-            for score in ("precision", "recall", "f1")
-        ]
-        for name, values in per_label[0].items()
-    ]
+    per_label = [run.per_label(split, kind) for run in report.runs]
+    rows = []
+    for name, values in per_label[0].items():
+        own = [figures[name] for figures in per_label]
+        scores = ([one["precision"] for one in own], [one["recall"] for one in own], [one["f1"] for one in own])
+        rows.append([name, str(values["support"]), *(mean_std(over_seeds(score), digits=3) for score in scores)])
+    return rows

@@ -10,14 +10,14 @@ import numpy as np
 
 from .. import metrics
 from ..io.files import write_json
-from ..metrics.significance import over_seeds
+from ..metrics.significance import Spread, over_seeds
 from ..recipes import check_answers
 from ..run_report import RunReport, SeedRun
 from ..runtime.plain import text_processing
 from ..tasks.classifier_cards import UNSURE, answers
 from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
 from .card import renew_section
-from .finished_runs import Predictions, Spread, read_predictions
+from .finished_runs import Predictions, read_predictions
 
 
 OFF = "off"

@@ -23,7 +23,7 @@ from ..reports.card import write_card
 from ..reports.certainty import calibrated
 from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
-from ..run_report import Environment, RunReport, SeedRun, best_run
+from ..run_report import Environment, RunReport, SeedRun, Summary, best_run
 from ..runtime.unread import said_once
 from ..tasks import task_of_rows, task_of_type
 from ..tasks.base import HeldOut
@@ -248,16 +248,15 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[SeedRun]) -> RunRepo
     )
 
 
-def summarize(runs: list[SeedRun]) -> dict[str, dict[str, dict[str, dict[str, float | None]]]]:
-    """Mean and standard deviation of every scalar metric over the seeds: split -> thresholds -> metric, see `over_seeds`."""
-    summary: dict = {}
+def summarize(runs: list[SeedRun]) -> Summary:
+    """Every plain figure over the seeds, see `over_seeds`."""
+    summary: Summary = {}
     for split in ("validation", "test"):
-        for kind, values in runs[0].figures(split).items():
-            for metric, value in values.items():
-                if not isinstance(value, float | None):  # None: a NaN that was read back from JSON
-                    continue
-                figure = over_seeds([run.figures(split)[kind][metric] for run in runs])
-                summary.setdefault(split, {}).setdefault(kind, {})[metric] = figure
+        for kind in runs[0].figures(split):
+            figures = [run.metrics(split, kind) for run in runs]
+            spreads = {metric: over_seeds([own[metric] for own in figures]) for metric in figures[0]}
+            if spreads:
+                summary.setdefault(split, {})[kind] = spreads
     return summary
 
 

@@ -177,7 +177,7 @@ def _thresholds(best: SeedRun, split: str) -> dict[str, list[str]]:
     if best.thresholds is None:
         return {}
     rows = []
-    for name, values in best.figures(split)["tuned"]["per_label"].items():
+    for name, values in best.per_label(split, "tuned").items():
         numbers = [best.thresholds[name], values["precision"], values["recall"], values["f1"]]
         rows.append([plain(name), *(f"{number:.3f}" for number in numbers), str(values["support"])])
     header = ["label", "threshold", "precision", "recall", "F1", "rows"]

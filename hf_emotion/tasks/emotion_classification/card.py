@@ -38,9 +38,10 @@ def card(recipe: Recipe, report: RunReport, best: SeedRun) -> Card:
 def _per_value(best: SeedRun, split: str) -> str:
     """A table with the figures of each value, of the seed whose weights are kept."""
     header = ["value", "Pearson's r", "CCC", "mean absolute error", "rows"]
-    figures = best.figures(split)["values"]["per_target"]
-    numbers = {name: [f"{own[key]:.3f}" for key in ("pearson", "ccc", "mae")] for name, own in figures.items()}
-    return table(header, [[plain(name), *numbers[name], str(own["rows"])] for name, own in figures.items()])
+    rows = []
+    for name, own in best.per_value(split).items():
+        rows.append([plain(name), f"{own['pearson']:.3f}", f"{own['ccc']:.3f}", f"{own['mae']:.3f}", str(own["rows"])])
+    return table(header, rows)
 
 
 def _gating(recipe: Recipe) -> str:
