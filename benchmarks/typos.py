@@ -67,7 +67,7 @@ class Misspelt(CorpusSplit):
 
 
 def figures(predictor: Any, of: CorpusSplit, kept: dict[str, list[str]]) -> dict[str, float]:
-    found = predictor.task.evaluate(predictor, of)["metrics"]
+    found = predictor.evaluate(of)["metrics"]
     return {f"{rule} {metric}": found[rule][metric] for rule, metrics in kept.items() for metric in metrics}
 
 

@@ -15,18 +15,17 @@ from hf_emotion.data.files import read_rows
 from hf_emotion.data.splits import label_names
 from hf_emotion.gold import Gold
 from hf_emotion.runtime.attribution import Explained, one_text
-from hf_emotion.runtime.batching import as_texts, check_top_k
+from hf_emotion.runtime.batching import as_texts
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.names import METHODS
-from hf_emotion.runtime.unread import warn_unread
 from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table
 from hf_emotion.tasks.cards import MODEL, Card, code
-from hf_emotion.tasks.checkpoints import load_for
 from hf_emotion.tasks.classification import ClassificationTask
 from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.corpus import Corpus, rows_of
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import classifier_exporter, write_classifier
+from hf_emotion.tasks.predictor import LabelPredictor
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
 from hf_emotion.tasks.text_explaining import Question, read_texts, read_token_map
 
@@ -64,15 +63,14 @@ def parts_of(pairs) -> TextRows:
     return TextRows([first for first, _, _ in halves], [second for _, _, second in halves])
 
 
-class PairPredictor:
+class PairPredictor(LabelPredictor):
     """Whether two texts fit."""
 
-    multi_label, gate = False, None
+    units = "pairs"
 
     def __init__(self, checkpoint, tokenizer=None, max_length=None):
-        self.task = TASK
-        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, None, None)
-        self.max_length, self.labels = max_length or self.tokenizer.model_max_length, NAMES
+        super().__init__(checkpoint, tokenizer, max_length=max_length)
+        self.labels = NAMES
 
     def encode(self, pairs) -> Encoded:
         return encode_rows(self, parts_of(as_texts(pairs)))
@@ -85,10 +83,8 @@ class PairPredictor:
         rows = zip(probabilities, order, strict=True)
         return [[{"label": NAMES[i], "score": float(row[i])} for i in best] for row, best in rows]
 
-    def predict(self, pairs, top_k=None, progress=False):
-        items, unread = self.of_items(as_texts(pairs), top_k)
-        self.warn_unread(unread.counts)
-        return items, unread
+    def predict_quietly(self, pairs, top_k=None, progress=False):
+        return self.of_items(as_texts(pairs), top_k)
 
     def of_items(self, pairs, top_k=None):
         self.check_top_k(top_k)
@@ -98,10 +94,17 @@ class PairPredictor:
     def of_rows(self, rows, progress=False):
         return row_probabilities(self, TextRows(list(rows["first"]), list(rows["second"])), progress)[0]
 
-    check_top_k = staticmethod(check_top_k)
+    def answer(self, lines, *, stream=False, top_k=None) -> Answer:
+        results, unread = self.predict(lines, top_k)
+        rows = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
+        cells = [[*row["text"].split(BETWEEN), row["labels"][0]["label"]] for row in rows]
+        return Answer(rows, unread, [Table(["first", "second", "fits"], cells)], cells)
 
-    def warn_unread(self, counts):
-        warn_unread(counts, f"{self.max_length} tokens", what="pairs")
+    def explain(self, text, merge="sum", method=METHODS[0]) -> Explained:
+        first, _, second = one_text(text).partition(BETWEEN)
+        questions = [Question(first, auxiliary=second)]
+        maps, notes = read_token_map(self, questions, read_texts(self, questions, merge), merge)
+        return Explained(text, method, maps, notes)
 
 
 class TextMatching(ClassificationTask[PairPredictor]):
@@ -159,18 +162,6 @@ class TextMatching(ClassificationTask[PairPredictor]):
     def predictor(self, model, tokenizer, **options):
         return PairPredictor(model, tokenizer, **options)
 
-    def answer(self, predictor, lines, *, stream=False, top_k=None) -> Answer:
-        results, unread = predictor.predict(lines, top_k)
-        rows = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
-        cells = [[*row["text"].split(BETWEEN), row["labels"][0]["label"]] for row in rows]
-        return Answer(rows, unread, [Table(["first", "second", "fits"], cells)], cells)
-
-    def explain(self, predictor, text, merge="sum", method=METHODS[0]) -> Explained:
-        first, _, second = one_text(text).partition(BETWEEN)
-        questions = [Question(first, auxiliary=second)]
-        maps, notes = read_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
-        return Explained(text, method, maps, notes)
-
     def exporter(self):
         def run(predictor: PairPredictor, pairs, progress: bool) -> None:
             predictor.probabilities(list(pairs))
@@ -182,3 +173,4 @@ class TextMatching(ClassificationTask[PairPredictor]):
 
 
 TASK = TextMatching()
+PairPredictor.task = TASK

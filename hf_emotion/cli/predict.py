@@ -177,7 +177,7 @@ def predict(
     if not texts and not task.file_columns.grouped and not group:  # otherwise all lines together are one item
         _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
         return
-    _print(task.answer(predictor, given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
+    _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:
@@ -226,7 +226,7 @@ def _answer_as_lines_come(predictor: Any, settings: dict[str, Any], as_json: boo
 
     counts = Counts()
     for lines in stdin_lines("text", on_bad_rows):
-        answer = predictor.task.answer(predictor, lines, stream=True, **settings)
+        answer = predictor.answer(lines, stream=True, **settings)
         _print(answer, as_json)
         sys.stdout.flush()
         counts = Counts.added([counts, answer.unread.counts])

@@ -150,7 +150,7 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
 
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
-    layout: Any = "wide" if hasattr(predictor, "wide_labels") else "joined"
+    layout: Any = "joined" if predictor.wide_labels is None else "wide"
     files, inner = filesystem(as_path(source))
     job = [files.ukey(inner), fingerprint(predictor), options]
     key = hashlib.sha256(json.dumps(job).encode()).hexdigest()[:16]

@@ -81,7 +81,7 @@ def explain(
     if method in METHODS[1:]:
         captum_attr()  # the first import takes seconds
     begin = time.perf_counter()
-    explained = task.explain(predictor, text, merge=merge, **options)
+    explained = predictor.explain(text, merge=merge, **options)
     seconds = time.perf_counter() - begin
     name = str(checkpoint) if isinstance(checkpoint, str | Path) else model.config._name_or_path
     return Explanation(**vars(explained), checkpoint=name, model_type=model.config.model_type, seconds=seconds)

@@ -93,7 +93,7 @@ def faithfulness(
             count = len(reading.words)
             probabilities = _probabilities(predictor, reading, [np.ones(count, bool)])[0]
             label = int(probabilities.argmax())
-            scores = [task.word_scores(predictor, reading, label, method) for method in methods]
+            scores = [predictor.word_scores(reading, label, method) for method in methods]
             rankings = [np.argsort(-values, kind="stable") for values in scores]
             rankings += [generator.permutation(count) for _ in range(random_rankings)]
             figures = _figures(predictor, reading, label, float(probabilities[label]), rankings)
@@ -125,7 +125,7 @@ def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str,
     rows = rows_for_task(predictor.task, data)
     if rows is None:
         raise ValueError(f"{dataset!r} holds {task_of_rows(data).reads}, and the model reads {predictor.task.reads}.")
-    return predictor.task.row_questions(predictor, rows)
+    return predictor.row_questions(rows)
 
 
 def _figures(predictor, reading: Reading, label: int, whole: float, rankings: list[np.ndarray]) -> np.ndarray:

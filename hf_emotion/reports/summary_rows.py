@@ -15,6 +15,7 @@ from ..data.files import ENCODING, all_rows, columns_of, find_separator, format_
 from ..io.paths import as_path, check_file, open_file, shown
 from ..runtime.batching import as_texts
 from ..runtime.plain import text_processing
+from ..tasks.predictor import LabelPredictor
 from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
 
 
@@ -280,7 +281,8 @@ def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series |
         return _joined(frame, prefix)
     if written:
         return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
-    if texts is None or not hasattr(model, "scored_items") or model.task.file_columns.grouped:
+    asked = isinstance(model, LabelPredictor) and model.wide_labels is not None
+    if texts is None or not asked or model.task.file_columns.grouped:
         raise ValueError(
             f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
             "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
@@ -289,7 +291,7 @@ def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series |
     _, unread, found = model.scored_items(as_texts(texts.tolist()))
     model.warn_unread(unread.counts)
     scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
-    return _values(scores) if getattr(model, "regression", False) else _wide(decisions, scores)
+    return _values(scores) if model.regression else _wide(decisions, scores)
 
 
 def _values(scores: "pandas.DataFrame") -> Rows:

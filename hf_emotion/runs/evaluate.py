@@ -8,8 +8,8 @@ from typing import Any, cast
 from ..inference import load_predictor
 from ..runtime.unread import said_once
 from ..tasks import corpora
-from ..tasks.base import AnyPredictor
 from ..tasks.loading import CorpusSplit, options_for, trained_on
+from ..tasks.predictor import AnyPredictor
 
 
 def evaluate(
@@ -46,7 +46,7 @@ def evaluate(
         raise ValueError(f"{unfit} does not go with a model for {task.name}: leave it out.")
     with said_once():
         of = CorpusSplit(dataset, split, data_dir, options_for(predictor, dataset, options))
-        return task.evaluate(predictor, of, **settings)
+        return predictor.evaluate(of, **settings)
 
 
 def corpus_for(predictor: AnyPredictor, data_dir: str | Path | None) -> str:

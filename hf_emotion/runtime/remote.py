@@ -5,11 +5,10 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from ..io.key import KEY, read_key
 from ..io.progress import progress_bar
-from .batching import check_top_k
 from .sharing import TOO_MANY_TOKENS
 from .unread import Counts, Unread, warn_unread
 
@@ -116,15 +115,12 @@ class Client:
             pause = min(2 * pause, 2.0)
 
 
-Answer = TypeVar("Answer")
+class Remote:
+    """What makes a predictor ask a service: a base class before its own, whose subclass has `predict_quietly` and `of_items`."""
 
-
-class Remote(Generic[Answer]):
-    """A model behind a service as a predictor. A subclass has `task`, `predict_quietly` and `of_items`; `units`: what it reads."""
-
-    multi_label = False
-    units = "texts"
-    check_top_k = staticmethod(check_top_k)
+    units: str
+    identity: Any
+    wide_labels: Any = None  # only where a subclass asks for columns of labels
 
     def __init__(self, client: Client):
         self.client = client
@@ -132,11 +128,8 @@ class Remote(Generic[Answer]):
         self.max_length: int = client.about["max_length"]
         self.identity = client.identity
 
-    def predict(self, *args: Any, **options: Any) -> tuple[list[Answer], Unread]:
-        """As `predict_quietly`, with warnings."""
-        results, unread = self.predict_quietly(*args, **options)  # type: ignore[attr-defined]
-        self.warn_unread(unread.counts)
-        return results, unread
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client.url!r}: {self.client.about['name']})"
 
     def warn_unread(self, counts: Counts) -> None:
         warn_unread(counts, "what the service reads", self.client.about["languages"], self.units, self)

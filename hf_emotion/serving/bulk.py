@@ -25,7 +25,8 @@ from ..io.names import listed
 from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_existing, shown
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
-from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
+from ..tasks.base import FileColumns
+from ..tasks.predictor import AnyPredictor, LabelPredictor
 from .file_rows import (
     TURNS,
     UNREAD,
@@ -267,7 +268,7 @@ def added_columns(predictor: LabelPredictor, wide: bool, all_scores: bool, prefi
     places = file_columns(predictor).places
     if not wide and not all_scores:
         return Added(prefix, nested=nested, places=places)
-    if nested or not hasattr(predictor, "wide_labels"):
+    if nested or predictor.wide_labels is None:
         why = "a service does not give them"
         if nested or places:
             why = "each term has a row" if places else "a dialogue in one row has no columns for its turns"
@@ -430,7 +431,7 @@ def predict_rows(
         scores: Iterator[list] = itertools.repeat([])
         decisions = scores
         if all_scores:
-            answers, unread, found = predictor.scored_items(items, top_k)  # type: ignore[attr-defined]
+            answers, unread, found = predictor.scored_items(items, top_k)
             scores, decisions = (iter(values.tolist()) for values in found)
         else:
             answers, unread = predictor.of_items(items, top_k)

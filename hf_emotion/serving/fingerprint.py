@@ -4,17 +4,16 @@
 import hashlib
 import json
 
-from ..tasks.base import AnyPredictor
+from ..tasks.predictor import AnyPredictor
 
 
 def fingerprint(predictor: AnyPredictor) -> str:
     """A hash of the configuration, the TF-IDF gate, and the sum of every parameter or the files of an exported model."""
-    if hasattr(predictor, "identity"):  # behind a service
+    if predictor.identity is not None:  # behind a service
         return hashlib.sha256(json.dumps(predictor.identity, sort_keys=True).encode()).hexdigest()
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
-    gate = getattr(predictor, "gate", None)
-    if gate is not None:
-        digest.update(gate.to_json().encode())
+    if predictor.gate is not None:
+        digest.update(predictor.gate.to_json().encode())
     if getattr(predictor.model, "takes_arrays", False):  # exported
         for path in sorted(predictor.model.folder.iterdir()):
             if path.suffix in (".onnx", ".data", ".bin"):  # graphs, and weights that lie beside them

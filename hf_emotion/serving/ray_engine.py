@@ -17,7 +17,7 @@ from ..data.files import columns_of, default_separator, find_separator, format_o
 from ..io.extras import require
 from ..io.paths import as_path, check_file, filesystem, refuse_existing, shown
 from ..runtime.unread import Counts
-from ..tasks.base import LabelPredictor
+from ..tasks.predictor import LabelPredictor
 from . import bulk, file_rows
 
 

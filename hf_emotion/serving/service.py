@@ -59,7 +59,7 @@ class Model:
         if languages_of(self.predictor.model.config):
             identifier()  # else the first text that needs it would wait for a second
         self.route = f"/v1/{self.task.name}"
-        self.service: Service = self.task.service(self.predictor)
+        self.service: Service = self.predictor.service()
         self.page = self.service.page
         self.settings = settings
         cut_at = loading.get("max_windows", 0) if "max_windows" in takes else 0

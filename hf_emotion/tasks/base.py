@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 
 if TYPE_CHECKING:
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from ..gold import Gold
     from ..recipes import Fields, Recipe
     from ..run_report import Contexts, RunReport, SeedRun
-    from ..runtime.attribution import Explained, Merge, Reading
     from ..runtime.remote import Client
-    from ..runtime.unread import Counts, Readable, Unread
+    from ..runtime.unread import Readable, Unread
     from .cards import Card
     from .corpus import Corpus
     from .exporting import Exporter
-    from .loading import CorpusSplit
-    from .service import Service
-    from .text_explaining import Question
+    from .predictor import AnyPredictor
 
 Guidance: TypeAlias = Callable[[Path, str, "str | Path | None"], dict[str, Any]]
 
@@ -193,66 +190,7 @@ class Page:
     arguments: Callable[[str, Sequence[str]], Mapping[str, Any]] = lambda method, emotions: {"method": method}
 
 
-@runtime_checkable
-class AnyPredictor(Protocol):
-    """
-    What all predictors have. Only for types: predictors inherit nothing from each other.
-
-    Attributes:
-        task: the task of the model.
-        model: a model of transformers, or an exported one.
-        tokenizer: the tokenizer of the model.
-        max_length: the maximum number of tokens read at once.
-    """
-
-    model: Any
-    tokenizer: Any
-    max_length: int
-
-    @property
-    def task(self) -> Task[Any]: ...
-
-    def predict(self, *args: Any, **kwargs: Any) -> tuple[list[Any], Unread]:
-        """The results, and what the model could not read of each text."""
-
-
-@runtime_checkable
-class LabelPredictor(AnyPredictor, Protocol):
-    """
-    What all predictors have whose models choose among C labels. An item is what a model reads: a text or a dialogue. Its units are
-    what gets labels: the text itself, its targets and aspects, or its turns. N counts units.
-
-    Attributes:
-        labels: C names.
-        multi_label: whether a unit may have several labels.
-    """
-
-    labels: list[str]
-    multi_label: bool
-
-    def encode(self, items: Any, /) -> Any:
-        """The items as the model reads them."""
-
-    def probabilities(self, items: Any, /) -> np.ndarray:
-        """(N, C) float32 for items, or for what `encode` returned; those of the package take `raw`: without the temperature."""
-
-    def present(self, probabilities: np.ndarray, *args: Any, **kwargs: Any) -> list[Any]:
-        """The results from probabilities."""
-
-    def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
-        """(N, C) float32 for the rows of a corpus."""
-
-    def of_items(self, items: Sequence[Any], /, top_k: int | None = None) -> tuple[list[Any], Unread]:
-        """The results for the items of a file, at most `top_k` for each unit."""
-
-    def check_top_k(self, top_k: int | None, /) -> None:
-        """ValueError for a `top_k` that `of_items` does not take."""
-
-    def warn_unread(self, counts: Counts) -> None:
-        """Warn, with these counts, of what the model cannot read."""
-
-
-P = TypeVar("P", bound=AnyPredictor)
+P = TypeVar("P", bound="AnyPredictor")
 
 
 class Task(Generic[P]):
@@ -408,21 +346,6 @@ class Task(Generic[P]):
 
         return OnnxClassifier(folder)
 
-    def answer(self, predictor: P, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
-        """
-        What `predict` shows for these lines. With `stream` more lines will follow: the layout does not depend on their number, and no warning
-        is given; items that are grouped have no `stream`.
-        """
-        raise NotImplementedError
-
-    def loader_options(self, predictor: P, corpus: Corpus) -> Mapping[str, Any]:
-        """Options that the loader of the corpus gets unless they are given."""
-        return {}
-
-    def evaluate(self, predictor: P, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
-        """Figures of a predictor on a split of a corpus."""
-        raise NotImplementedError
-
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         """Lines and tables for a terminal: all figures of `evaluate`, or the headline."""
         raise NotImplementedError
@@ -436,19 +359,7 @@ class Task(Generic[P]):
         """
         return None
 
-    # Explanation
-
-    def explain(self, predictor: P, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        """Why the model answers so, with the given ones of the arguments `explains`."""
-        raise self._cannot("explained")
-
-    def row_questions(self, predictor: P, rows: Dataset) -> list[Question]:
-        """A `Question` for each row whose words `faithfulness` may rank."""
-        raise self._cannot("asked for the scores of words")
-
-    def word_scores(self, predictor: P, reading: Reading, label: int, method: str) -> np.ndarray:
-        """(words,) scores for such a question."""
-        raise self._cannot("asked for the scores of words")
+    # Analysis
 
     def guidance(self, report: RunReport) -> Guidance | None:
         """A function (run, split, data_dir) -> the entry "context_guidance" of a run's analysis; None: contexts do not guide its model."""
@@ -459,10 +370,6 @@ class Task(Generic[P]):
     def remote(self, client: Client, **options: Any) -> Any:
         """What `predict` asks in the place of a predictor; `taxonomy` only where `predictor_options` has it."""
         raise self._cannot("asked through a service by this command")
-
-    def service(self, predictor: P) -> Service:
-        """How `serve` answers with a model."""
-        raise self._cannot("served")
 
     # Publishing
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from ..recipes import Fields, Recipe
     from ..run_report import SeedRun
-    from .loading import CorpusSplit
 
 
 class ClassificationTask(Task[P]):
@@ -33,12 +32,6 @@ class ClassificationTask(Task[P]):
         from .held_out import finish_classifier
 
         return finish_classifier(self, recipe, run, trainer, prepared, splits, folder)
-
-    def evaluate(self, predictor: P, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
-        """The figures of a predictor that gives each unit one label."""
-        from .classifier_evaluating import evaluate_single
-
-        return evaluate_single(predictor, of)
 
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .classifier_evaluating import figures

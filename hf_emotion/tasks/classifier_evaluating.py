@@ -46,7 +46,7 @@ def rows_for(predictor: Any, of: CorpusSplit) -> tuple[Dataset, list[str], Gold]
         raise ValueError(
             f"the labels of {dataset} and of the checkpoint differ: {sorted(names)} and {sorted(predictor.labels)}."
         )
-    values = getattr(predictor, "regression", False)
+    values = predictor.regression
     if gold.regression is not values:
         held = ("values", "labels") if values else ("labels", "values")
         raise ValueError(f"the model gives {held[0]}, and the corpus {dataset} holds {held[1]}.")

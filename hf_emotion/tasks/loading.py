@@ -20,7 +20,7 @@ from ..io.names import did_you_mean
 from ..recipes import Fields
 from ..runtime.names import METRICS
 from . import corpus_of
-from .base import AnyPredictor
+from .predictor import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
 
 
@@ -118,7 +118,7 @@ def options_for(predictor: AnyPredictor, name: str, given: Mapping[str, Any] | N
     logged. Only the names that the model knows, such as its labels, come from the model. Rows are never repeated.
     """
     given = given or {}
-    known = predictor.task.loader_options(predictor, corpus_of(name))
+    known = predictor.loader_options(corpus_of(name))
     corpus, of_run = trained_on(predictor) or (None, {})
     own = {option: value for option, value in of_run.items() if corpus == name and option != "oversample"}
     names = {option: value for option, value in known.items() if not option.endswith("_column")}

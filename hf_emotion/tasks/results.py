@@ -92,9 +92,4 @@ class Results(list[Answer]):
         return pandas.DataFrame(rows, index=numbers if self.index is None else self.index[numbers])
 
 
-def call(predictor: Any, inputs: Any, *args: Any, **options: Any) -> Results:
-    """What a predictor behind a service answers, as that of its task does: the results of `predict`, with its arguments."""
-    return Results.of(predictor.predict(inputs, *args, **options)[0], inputs)
-
-
-__all__ = ["Label", "Readable", "Results", "Scored", "call"]
+__all__ = ["Label", "Readable", "Results", "Scored"]

@@ -21,9 +21,10 @@ from ..io.files import filling, read_object, write_json
 from ..recipes import WEIGHTS, Recipe
 from ..run_report import Contexts, SeedRun, best_run
 from ..runtime.loading import auto_class_of
-from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
+from ..tasks.base import HeldOut, Part, Prepared, Task
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
+from ..tasks.predictor import LabelPredictor
 from ..tasks.rows import gold_of
 from ..tasks.saving import save_model
 from .adapters import FOLDER as ADAPTER

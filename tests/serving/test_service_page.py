@@ -284,7 +284,7 @@ def page_of(folders):
     @cache
     def build(name: str):
         predictor = load_predictor(folders[name])
-        return predictor.task.service(predictor).page
+        return predictor.service().page
 
     return build
 

@@ -34,8 +34,8 @@ from hf_emotion.run_report import RunReport
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.loading import auto_class_of
 from hf_emotion.tasks import TASKS, corpora, corpus_of, task_of, task_of_run
-from hf_emotion.tasks.base import AnyPredictor, LabelPredictor
 from hf_emotion.tasks.loading import load_split
+from hf_emotion.tasks.predictor import AnyPredictor, LabelPredictor
 from hf_emotion.training import seeds
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
     from ...recipes import Recipe
     from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.attribution import Explained, Merge
     from ...runtime.remote import Client
-    from ..base import Answer, HeldOut, MainProcessFirst, PipelineFunction, Prepared
+    from ..base import HeldOut, MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
-    from ..corpus import Corpus
     from ..exporting import Exporter
-    from ..loading import CorpusSplit
-    from ..service import Service
     from .predictor import AspectPredictor
     from .remote import RemotePredictor
 
@@ -92,36 +88,10 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
 
         return AspectPredictor(model, tokenizer, **options)
 
-    def answer(self, predictor: AspectPredictor, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
-        from .showing import answer
-
-        return answer(predictor, lines, stream=stream, **options)
-
-    def loader_options(self, predictor: AspectPredictor, corpus: Corpus) -> Mapping[str, Any]:
-        """A file need not have every label of the model."""
-        return {"labels": self.labels(predictor.labels)} if "labels" in corpus.options else {}
-
-    def evaluate(self, predictor: AspectPredictor, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
-        from .evaluating import evaluate_terms
-
-        return evaluate_terms(predictor, of)
-
-    def explain(
-        self, predictor: AspectPredictor, text: str | Sequence[Any], merge: Merge, **options: Any
-    ) -> Explained:
-        from .explaining import explain
-
-        return explain(predictor, text, merge, **options)
-
     def remote(self, client: Client, **options: Any) -> RemotePredictor:
         from .remote import RemotePredictor
 
         return RemotePredictor(client)
-
-    def service(self, predictor: AspectPredictor) -> Service:
-        from .service import service
-
-        return service(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

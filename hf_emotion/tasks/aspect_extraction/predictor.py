@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the terms of many texts, length-sorted in large batches, and the sentiment towards each."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,19 +15,17 @@ from ...runtime.batching import (
     TOKENS_PER_BATCH,
     as_list,
     as_texts,
-    check_max_length,
     chunks,
     encode_texts,
     pad_rows,
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
-from ...runtime.classifying import TextRows, label_names, row_probabilities, shown_predictor
-from ...runtime.languages import languages_of
+from ...runtime.classifying import TextRows, row_probabilities
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
-from ...runtime.unread import Counts, Unread, warn_unread
-from ..checkpoints import load_for
+from ...runtime.unread import Unread
+from ..predictor import LabelPredictor
 from ..results import Results
 from . import TASK
 from .results import AspectTerm
@@ -36,8 +36,14 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ...runtime.attribution import Explained, Merge
+    from ..base import Answer
+    from ..corpus import Corpus
+    from ..loading import CorpusSplit
+    from ..service import Service
 
-class AspectPredictor:
+
+class AspectPredictor(LabelPredictor[list[AspectTerm]]):
     """
     The terms that texts speak of, and the sentiment towards each, from a checkpoint. Threads and forked processes may share it.
 
@@ -47,17 +53,16 @@ class AspectPredictor:
     """
 
     task = TASK
-    multi_label = False
     gate = None  # a TF-IDF gate could remove the terms
 
     def __init__(
         self,
-        checkpoint: "str | Path | PreTrainedModel",
-        tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | int | torch.device | None" = None,
+        checkpoint: str | Path | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | int | torch.device | None = None,
         max_length: int | None = None,
         dtype: str | None = None,
-        sentiment_model: "str | Path | None" = None,
+        sentiment_model: str | Path | None = None,
     ):
         """
         Args:
@@ -66,16 +71,11 @@ class AspectPredictor:
 
         Other arguments and errors as for `Predictor`; ValueError also for a tokenizer that does not tell the places of its tokens.
         """
-        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
         if not self.tokenizer.is_fast:
             raise ValueError(
                 f"{type(self.tokenizer).__name__} does not tell the places of its tokens: use a fast tokenizer."
             )
-        self.model.eval()
-        self.max_length = check_max_length(
-            max_length, text_processing.usable_positions(self.model.config), "model", self.tokenizer.model_max_length
-        )
-        self.labels: list[str] = label_names(self.model.config)
         self.sentiments: Any = None
         if sentiment_model is not None:
             from ..targeted_sentiment.predictor import TargetedPredictor
@@ -87,9 +87,6 @@ class AspectPredictor:
                     f"`sentiment_model` must read a term beside the text (`model_config.auxiliary_sentence`) and know {known}; "
                     f"{sentiment_model} knows {self.sentiments.labels}."
                 )
-
-    def __repr__(self) -> str:
-        return shown_predictor(self)
 
     def __call__(self, texts: Sequence[str] | str, progress: bool = False) -> Results[list[AspectTerm]]:
         """
@@ -105,16 +102,9 @@ class AspectPredictor:
         """
         return Results.of(self.predict(texts, progress)[0], texts)
 
-    def predict(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[list[list[AspectTerm]], Unread]:
-        """The results of a call, and what the model cannot read of each text."""
-        results, unread = self.predict_quietly(texts, progress)
-        self.warn_unread(unread.counts)
-        return results, unread
-
     def predict_quietly(
         self, texts: Sequence[str] | str, progress: bool = False
     ) -> tuple[list[list[AspectTerm]], Unread]:
-        """As `predict`, without warnings."""
         texts = readable(texts)
         results: list[list[AspectTerm]] = []
         unread = Unread.nothing(len(texts))
@@ -125,7 +115,7 @@ class AspectPredictor:
                 results += self.present(self._run(encoded, bar), encoded)
         return results, unread
 
-    def encode(self, texts: Sequence[str] | str) -> "EncodedTexts":
+    def encode(self, texts: Sequence[str] | str) -> EncodedTexts:
         """Texts as the model reads them."""
         texts = readable(texts)
         encoded = EncodedTexts(
@@ -143,7 +133,7 @@ class AspectPredictor:
         return encoded
 
     def probabilities(
-        self, texts: "Sequence[str] | str | EncodedTexts", progress: bool = False, raw: bool = False
+        self, texts: Sequence[str] | str | EncodedTexts, progress: bool = False, raw: bool = False
     ) -> np.ndarray:
         """
         (N, C) float32 for the N words of texts, or of what `encode` returned for them, one text after the other: the probability of each
@@ -153,7 +143,7 @@ class AspectPredictor:
         with progress_bar(progress, total=len(encoded.texts), unit="texts") as bar:
             return self._run(encoded, bar, raw)
 
-    def _run(self, encoded: "EncodedTexts", bar: Any, raw: bool = False) -> np.ndarray:
+    def _run(self, encoded: EncodedTexts, bar: Any, raw: bool = False) -> np.ndarray:
         if self.model.training:
             self.model.eval()
         temperature = 1.0 if raw else text_processing.temperature_of(self.model.config)
@@ -172,7 +162,7 @@ class AspectPredictor:
             bar.update(len(rows))
         return output
 
-    def present(self, probabilities: np.ndarray, encoded: "EncodedTexts") -> list[list[AspectTerm]]:
+    def present(self, probabilities: np.ndarray, encoded: EncodedTexts) -> list[list[AspectTerm]]:
         """The result of a call, from the probabilities (N, C) of the words of texts."""
         results = []
         for text, words, rows in zip(encoded.texts, encoded.words, by_text(probabilities, encoded.words), strict=True):
@@ -191,7 +181,7 @@ class AspectPredictor:
         for (_, term), row in zip(pairs, scores, strict=True):
             term["label"], term["score"] = self.sentiments.labels[int(row.argmax())], float(row.max())
 
-    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+    def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) for all words of the rows of a corpus."""
         encoded = self.encode(list(rows["text"]))
         self.warn_unread(encoded.unread.counts)
@@ -207,9 +197,29 @@ class AspectPredictor:
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: a term has one sentiment.")
 
-    def warn_unread(self, counts: Counts) -> None:
-        """Warn, with these counts, of the texts that the model cannot read in full."""
-        warn_unread(counts, f"{self.max_length} tokens (`max_length`)", languages_of(self.model.config), of=self)
+    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        from .showing import answer
+
+        return answer(self, lines, stream=stream, **options)
+
+    def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
+        """A file need not have every label of the model."""
+        return {"labels": TASK.labels(self.labels)} if "labels" in corpus.options else {}
+
+    def evaluate(self, of: CorpusSplit, **settings: Any) -> Mapping[str, Any]:
+        from .evaluating import evaluate_terms
+
+        return evaluate_terms(self, of)
+
+    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(self, text, merge, **options)
+
+    def service(self) -> Service:
+        from .service import service
+
+        return service(self)
 
 
 @dataclass(frozen=True)

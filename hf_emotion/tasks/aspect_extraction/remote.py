@@ -5,18 +5,12 @@ from collections.abc import Sequence
 
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
-from ..results import call
-from . import TASK
 from .predictor import AspectPredictor, readable
 from .results import AspectTerm
 
 
-class RemotePredictor(Remote[list[AspectTerm]]):
-    """A model behind a service, with the methods of `AspectPredictor` that `predict` calls."""
-
-    task = TASK
-    __call__ = call
-    check_top_k = staticmethod(AspectPredictor.check_top_k)
+class RemotePredictor(Remote, AspectPredictor):
+    """A `AspectPredictor` whose model is behind a service."""
 
     def predict_quietly(
         self, texts: Sequence[str] | str, progress: bool = False

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from ...gold import Gold
 from ...io.lazily import numpy as np
 from ..base import FileColumns
 from ..classification import ClassificationTask
-from .loading import CORPORA, FOUR_CLASSES
+from .loading import CORPORA
 from .own_files import CORPUS as OWN_FILES
 
 
@@ -20,13 +19,10 @@ if TYPE_CHECKING:
 
     from ...recipes import Recipe
     from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.attribution import Explained, Merge
     from ...runtime.remote import Client
-    from ..base import Answer, MainProcessFirst, PipelineFunction, Prepared
+    from ..base import MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
-    from ..corpus import Corpus
     from ..exporting import Exporter
-    from ..service import Service
     from .onnx_model import OnnxDialogueClassifier
     from .predictor import DialoguePredictor
     from .remote import RemotePredictor
@@ -90,36 +86,10 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
 
         return OnnxDialogueClassifier(folder)
 
-    def answer(
-        self, predictor: DialoguePredictor, lines: list[str], *, stream: bool = False, **options: Any
-    ) -> Answer:
-        from .showing import answer
-
-        return answer(predictor, lines, **options)
-
-    def loader_options(self, predictor: DialoguePredictor, corpus: Corpus) -> Mapping[str, Any]:
-        """A model of four emotions is measured on these four; a file need not have every label of the model."""
-        if corpus.own_files:
-            return {"labels": predictor.labels}
-        four = "four_classes" in corpus.options and sorted(predictor.labels) == sorted(FOUR_CLASSES)
-        return {"four_classes": True} if four else {}
-
-    def explain(
-        self, predictor: DialoguePredictor, text: str | Sequence[Any], merge: Merge, **options: Any
-    ) -> Explained:
-        from .explaining import explain
-
-        return explain(predictor, text, **options)  # no words are split, so there is nothing to merge
-
     def remote(self, client: Client, **options: Any) -> RemotePredictor:
         from .remote import RemotePredictor
 
         return RemotePredictor(client, **options)
-
-    def service(self, predictor: DialoguePredictor) -> Service:
-        from .service import service
-
-        return service(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

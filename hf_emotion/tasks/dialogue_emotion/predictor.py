@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts the emotion of every turn of dialogues: first utterances in large length-sorted batches, then the dialogues."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,22 +13,19 @@ import numpy as np
 from ...io.progress import progress_bar
 from ...runtime.batching import (
     TOKENS_PER_BATCH,
-    check_max_length,
-    check_top_k,
     chunks,
     encode_texts,
     pad_rows,
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
-from ...runtime.classifying import label_names, shown_predictor
-from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
-from ...runtime.unread import Counts, Unread, warn_unread
-from ..checkpoints import load_for
+from ...runtime.unread import Unread
+from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
+from .loading import FOUR_CLASSES
 from .results import Turn
 
 
@@ -35,13 +34,17 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ...runtime.attribution import Explained, Merge
+    from ..base import Answer
+    from ..corpus import Corpus
+    from ..service import Service
     from .onnx_model import OnnxDialogueClassifier
 
 
 UTTERANCES_PER_BATCH = 1024
 
 
-class DialoguePredictor:
+class DialoguePredictor(LabelPredictor[list[Turn]]):
     """
     Emotions of the turns of dialogues, from a checkpoint.
 
@@ -51,13 +54,13 @@ class DialoguePredictor:
     """
 
     task = TASK
-    multi_label = False
+    units = "utterances"
 
     def __init__(
         self,
-        checkpoint: "str | Path | PreTrainedModel | OnnxDialogueClassifier",
-        tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | int | torch.device | None" = None,
+        checkpoint: str | Path | PreTrainedModel | OnnxDialogueClassifier,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | int | torch.device | None = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):
@@ -65,21 +68,15 @@ class DialoguePredictor:
         Arguments and errors as for `Predictor`; `max_length` counts the tokens of an utterance. ValueError also for a model that reads
         dialogues only as vectors.
         """
-        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
-        config = self.model.config
-        if config.utterance_encoder == "vectors":
-            raise ValueError("the model has no utterance encoder: call it with `utterance_embeds`.")
-        self.model.eval()
-        self.max_length = check_max_length(
-            max_length, text_processing.encoder_positions(config), "encoder", self.tokenizer.model_max_length
-        )
-        self.labels = label_names(config)
+        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
         # a cache of the same vectors may replace it
         self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors
         self._said = False  # the warning that turns name no speaker is given once
 
-    def __repr__(self) -> str:
-        return shown_predictor(self)
+    def _lengths(self) -> tuple[int, str, int | None]:
+        if self.model.config.utterance_encoder == "vectors":
+            raise ValueError("the model has no utterance encoder: call it with `utterance_embeds`.")
+        return text_processing.encoder_positions(self.model.config), "encoder", self.tokenizer.model_max_length
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> Results[list[Turn]]:
         """
@@ -97,26 +94,19 @@ class DialoguePredictor:
         """
         return Results(self.predict(dialogues, progress)[0])
 
-    def predict(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> tuple[list[list[Turn]], Unread]:
-        """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
-        results, unread = self.predict_quietly(dialogues, progress)
-        self.warn_unread(unread.counts)
-        return results, unread
-
     def predict_quietly(
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
     ) -> tuple[list[list[Turn]], Unread]:
-        """As `predict`, without warnings."""
         turns = read_dialogues(dialogues)
         probabilities, unread = self._probabilities(turns, progress)
         return self.present(probabilities, turns), unread
 
-    def encode(self, dialogues: Sequence[Sequence[Any]]) -> "EncodedDialogues":
+    def encode(self, dialogues: Sequence[Sequence[Any]]) -> EncodedDialogues:
         """Dialogues as the model reads them: the utterances become vectors of the utterance encoder."""
         return self._encode(read_dialogues(dialogues))
 
     def probabilities(
-        self, dialogues: "Sequence[Sequence[Any]] | EncodedDialogues", progress: bool = False, raw: bool = False
+        self, dialogues: Sequence[Sequence[Any]] | EncodedDialogues, progress: bool = False, raw: bool = False
     ) -> np.ndarray:
         """
         (N, C) float32 for the N turns of dialogues, or of what `encode` returned for them, one dialogue after the other; `raw`: without
@@ -145,7 +135,7 @@ class DialoguePredictor:
             scores=dict(zip(self.labels, scores, strict=True)),
         )
 
-    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+    def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) for all turns of the rows of a corpus."""
         turns = [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
         probabilities, unread = self._probabilities(turns, progress)
@@ -173,7 +163,6 @@ class DialoguePredictor:
 
     @property
     def wide_labels(self) -> list[str]:
-        """What `scored_items` has a column for."""
         return self.labels
 
     def _tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
@@ -187,7 +176,7 @@ class DialoguePredictor:
         encoded = self._encode(turns, progress)
         return self._run(encoded, progress, raw), encoded.unread
 
-    def _encode(self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False) -> "EncodedDialogues":
+    def _encode(self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False) -> EncodedDialogues:
         self._tell_of_speakers(turns)
         texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
         vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, progress)
@@ -201,7 +190,7 @@ class DialoguePredictor:
         each = np.concatenate([np.empty(0, int), *rows])
         return EncodedDialogues(vectors, rows, speaker_ids, unread.take(each))
 
-    def _run(self, encoded: "EncodedDialogues", progress: bool, raw: bool = False) -> np.ndarray:
+    def _run(self, encoded: EncodedDialogues, progress: bool, raw: bool = False) -> np.ndarray:
         if self.model.training:
             self.model.eval()
         temperature = 1.0 if raw else text_processing.temperature_of(self.model.config)
@@ -221,11 +210,31 @@ class DialoguePredictor:
                 bar.update(len(batch))
         return output
 
-    check_top_k = staticmethod(check_top_k)
+    @property
+    def limit(self) -> str:
+        return f"{self.max_length} tokens"
 
-    def warn_unread(self, counts: Counts) -> None:
-        """Warn, with these counts, of the utterances that the model cannot read in full."""
-        warn_unread(counts, f"{self.max_length} tokens", languages_of(self.model.config), "utterances", self)
+    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        from .showing import answer
+
+        return answer(self, lines, **options)
+
+    def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
+        """A model of four emotions is measured on these four; a file need not have every label of the model."""
+        if corpus.own_files:
+            return {"labels": self.labels}
+        four = "four_classes" in corpus.options and sorted(self.labels) == sorted(FOUR_CLASSES)
+        return {"four_classes": True} if four else {}
+
+    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(self, text, **options)  # no words are split, so there is nothing to merge
+
+    def service(self) -> Service:
+        from .service import service
+
+        return service(self)
 
 
 @dataclass(frozen=True)
@@ -288,8 +297,8 @@ def pad_dialogues(vectors: list[np.ndarray], speaker_ids: list[list[int]] | None
 
 
 def utterance_vectors(
-    model: "PreTrainedModel | OnnxDialogueClassifier",
-    tokenizer: "PreTrainedTokenizerBase",
+    model: PreTrainedModel | OnnxDialogueClassifier,
+    tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     max_length: int,
     progress: bool = False,

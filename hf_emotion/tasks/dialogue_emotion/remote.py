@@ -6,18 +6,13 @@ from typing import Any
 
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
-from ..results import Label, call
-from . import TASK
-from .predictor import read_dialogues
+from ..results import Label
+from .predictor import DialoguePredictor, read_dialogues
 from .results import Turn
 
 
-class RemotePredictor(Remote[list[Turn]]):
-    """A model behind a service, with the methods of `DialoguePredictor` that `predict` calls."""
-
-    task = TASK
-    __call__ = call
-    units = "utterances"
+class RemotePredictor(Remote, DialoguePredictor):
+    """A `DialoguePredictor` whose model is behind a service."""
 
     def predict_quietly(
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False

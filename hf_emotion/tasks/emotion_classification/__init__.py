@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from ...data.targets import has_targets, target_matrix
 from ...gold import Gold
 from ...io.lazily import datasets
 from ...io.lazily import numpy as np
-from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from ..base import FileColumns
 from ..classification import ClassificationTask
 from .loading import CORPORA
@@ -24,16 +22,10 @@ if TYPE_CHECKING:
 
     from ...recipes import Fields, Recipe
     from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
-    from ..base import Answer, HeldOut, MainProcessFirst, PipelineFunction, Prepared
+    from ..base import HeldOut, MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
-    from ..classifier_evaluating import Evaluation
-    from ..corpus import Corpus
     from ..exporting import Exporter
-    from ..loading import CorpusSplit
-    from ..service import Service
-    from ..text_explaining import Question
     from .predictor import Predictor
     from .remote import RemotePredictor
 
@@ -127,50 +119,10 @@ class EmotionClassification(ClassificationTask["Predictor"]):
 
         return Predictor(model, tokenizer, **options)
 
-    def answer(self, predictor: Predictor, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
-        from .showing import answer
-
-        return answer(predictor, lines, stream=stream, **options)
-
-    def loader_options(self, predictor: Predictor, corpus: Corpus) -> Mapping[str, Any]:
-        """A model trained on the groups of a taxonomy is measured on these groups; a file need not have every label of the model."""
-        if "taxonomy" in corpus.options:
-            fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
-            return {"taxonomy": fitting[0] if fitting else NO_ROLL_UP}
-        if predictor.regression:
-            values = {"track": "intensities", "labels": predictor.labels} if "track" in corpus.options else {}
-            return {"targets": predictor.labels} if "targets" in corpus.options else values
-        return {"labels": predictor.labels} if "labels" in corpus.options else {}
-
-    def evaluate(self, predictor: Predictor, of: CorpusSplit, **settings: Any) -> Evaluation:
-        from .evaluating import evaluate
-
-        return evaluate(predictor, of, **settings)
-
-    def explain(self, predictor: Predictor, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        from .explaining import explain
-
-        return explain(predictor, text, merge, **options)
-
-    def row_questions(self, predictor: Predictor, rows: Dataset) -> list[Question]:
-        from .explaining import row_questions
-
-        return row_questions(rows)
-
-    def word_scores(self, predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
-        from .explaining import word_scores
-
-        return word_scores(predictor, reading, label, method)
-
     def remote(self, client: Client, **options: Any) -> RemotePredictor:
         from .remote import RemotePredictor
 
         return RemotePredictor(client, **options)
-
-    def service(self, predictor: Predictor) -> Service:
-        from .service import service
-
-        return service(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts the emotions of texts. Needs neither torch nor transformers if the model is exported."""
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from ...runtime.batching import as_list, as_texts, check_max_length, check_top_k
+from ...runtime.batching import as_list, as_texts
 from ...runtime.classifying import (
     Encoded,
     TextRows,
@@ -20,15 +22,13 @@ from ...runtime.classifying import (
     is_regression,
     label_names,
     row_probabilities,
-    shown_predictor,
 )
-from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
 from ...runtime.ready import with_weights
-from ...runtime.unread import Counts, Unread, warn_unread
+from ...runtime.unread import Unread
 from ...runtime.windows import windowing
-from ...taxonomies import NO_ROLL_UP, group_index
-from ..checkpoints import load_for
+from ...taxonomies import NO_ROLL_UP, TAXONOMIES, group_index
+from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
 from .added_labels import with_labels
@@ -40,13 +40,20 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.onnx import OnnxClassifier
+    from ..base import Answer
+    from ..classifier_evaluating import Evaluation
+    from ..corpus import Corpus
+    from ..loading import CorpusSplit
+    from ..service import Service
+    from ..text_explaining import Question
 
 Texts: TypeAlias = Sequence[str | None] | str
 logger = logging.getLogger(__name__)
 
 
-class Predictor:
+class Predictor(LabelPredictor[list[Label]]):
     """
     Emotions of texts, from a checkpoint. Threads may share it, and on the CPU also forked processes; torch
     then uses one thread in each of these. `BatchingPredictor` batches concurrent calls.
@@ -60,12 +67,12 @@ class Predictor:
 
     def __init__(
         self,
-        checkpoint: "str | Path | PreTrainedModel | OnnxClassifier",
-        tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | int | torch.device | None" = None,
+        checkpoint: str | Path | PreTrainedModel | OnnxClassifier,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | int | torch.device | None = None,
         max_length: int | None = None,
         taxonomy: str | None = None,
-        gate: "text_processing.TfidfGate | None" = None,
+        gate: text_processing.TfidfGate | None = None,
         dtype: str | None = None,
         stride: int | None = None,
         max_windows: int | None = None,
@@ -103,17 +110,13 @@ class Predictor:
             if taxonomy not in (None, NO_ROLL_UP):
                 raise ValueError(f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label).")
             checkpoint = with_weights(checkpoint)
-        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
         if add_labels:
             predictor_of = partial(Predictor, tokenizer=self.tokenizer, max_length=max_length)
-            self.model = with_labels(self.model, self.tokenizer, add_labels, predictor_of)
-        self.model.eval()
+            self.model = with_labels(self.model, self.tokenizer, add_labels, predictor_of).eval()
+            self.labels = label_names(self.model.config)
         config = self.model.config
-        self.max_length = check_max_length(
-            max_length, text_processing.usable_positions(config), "model", self.tokenizer.model_max_length
-        )
         self.gate = gate or text_processing.load_gate(config)
-        self.labels: list[str] = label_names(config)
         self.multi_label, self.regression = is_multi_label(config), is_regression(config)
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         self._groups: list[list[int]] | None = None
@@ -141,9 +144,6 @@ class Predictor:
         """Roll the model's labels up into the groups of a taxonomy; ValueError where they are not those of GoEmotions."""
         groups = group_index(taxonomy, label_names(self.model.config))
         self._groups, self.labels = list(groups.values()), list(groups)
-
-    def __repr__(self) -> str:
-        return shown_predictor(self)
 
     @overload
     def __call__(
@@ -210,14 +210,11 @@ class Predictor:
         each = iter(results)
         return Results.of([next(each) if ok else None for ok in good], texts)
 
-    def predict(
+    def predict_quietly(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
     ) -> tuple[list[list[Label]], Unread]:
-        """The results of a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
-        results, unread, _ = self.scored_items(as_texts(texts), top_k, progress)
-        self.warn_unread(unread.counts)
-        return results, unread
+        return self.scored_items(as_texts(texts), top_k, progress)[:2]
 
     def encode(self, texts: Sequence[str] | str) -> Encoded:
         """N texts as the model reads them."""
@@ -266,7 +263,7 @@ class Predictor:
         self.warn_unread(unread.counts)
         return probabilities
 
-    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+    def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) for the rows of a corpus."""
         return self.label_probabilities(rows["text"], progress)
 
@@ -284,7 +281,6 @@ class Predictor:
 
     @property
     def wide_labels(self) -> list[str]:
-        """What `scored_items` has a column for."""
         return self.labels
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
@@ -318,15 +314,48 @@ class Predictor:
             return chosen
         return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)
 
-    check_top_k = staticmethod(check_top_k)
-
-    def warn_unread(self, counts: Counts) -> None:
-        """Warn, with these counts, of the texts that the model cannot read in full."""
-        warn_unread(counts, self.limit, languages_of(self.model.config), of=self)
-
     @property
     def limit(self) -> str:
-        """The longest text that is read whole, for messages."""
         if self.windows.most in (None, 1):
             return f"{self.max_length} tokens (`max_length`)"
         return f"{self.windows.most} windows of {self.max_length} tokens (`max_windows`)"
+
+    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        from .showing import answer
+
+        return answer(self, lines, stream=stream, **options)
+
+    def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
+        """A model trained on the groups of a taxonomy is measured on these groups; a file need not have every label of the model."""
+        if "taxonomy" in corpus.options:
+            fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(self.labels)]
+            return {"taxonomy": fitting[0] if fitting else NO_ROLL_UP}
+        if self.regression:
+            values = {"track": "intensities", "labels": self.labels} if "track" in corpus.options else {}
+            return {"targets": self.labels} if "targets" in corpus.options else values
+        return {"labels": self.labels} if "labels" in corpus.options else {}
+
+    def evaluate(self, of: CorpusSplit, **settings: Any) -> Evaluation:
+        from .evaluating import evaluate
+
+        return evaluate(self, of, **settings)
+
+    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(self, text, merge, **options)
+
+    def row_questions(self, rows: Dataset) -> list[Question]:
+        from .explaining import row_questions
+
+        return row_questions(rows)
+
+    def word_scores(self, reading: Reading, label: int, method: str) -> np.ndarray:
+        from .explaining import word_scores
+
+        return word_scores(self, reading, label, method)
+
+    def service(self) -> Service:
+        from .service import service
+
+        return service(self)

@@ -10,15 +10,13 @@ from ...runtime.remote import Client, Remote, unread_of
 from ...runtime.unread import Unread
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..results import Label, Scored
-from . import TASK
 from .predictor import Predictor
 
 
-class RemotePredictor(Remote[list[Label]]):
-    """A model behind a service; it is called as `Predictor` is, and has the methods that `predict` calls."""
+class RemotePredictor(Remote, Predictor):
+    """A `Predictor` whose model is behind a service."""
 
-    task = TASK
-    __call__ = Predictor.__call__
+    wide_labels = Predictor.wide_labels
 
     def __init__(self, client: Client, taxonomy: str | None = None):
         """`taxonomy`: as for `Predictor`."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 
     from ...recipes import Recipe
     from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.attribution import Explained, Merge
     from ..base import MainProcessFirst, PipelineFunction, Prepared, Table
     from ..cards import Card
-    from ..corpus import Corpus
     from ..exporting import Exporter
-    from ..loading import CorpusSplit
-    from ..service import Service
-    from .evaluating import ReplyEvaluation
     from .predictor import ReplyGenerator
 
 
@@ -83,29 +78,10 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
 
         return ReplyGenerator(model, tokenizer, **options)
 
-    def loader_options(self, predictor: ReplyGenerator, corpus: Corpus) -> Mapping[str, Any]:
-        """A file need not have every emotion of the model."""
-        return {"labels": predictor.emotions} if corpus.own_files else {}
-
-    def evaluate(self, predictor: ReplyGenerator, of: CorpusSplit, **settings: Any) -> ReplyEvaluation:
-        from .evaluating import evaluate_replies
-
-        return evaluate_replies(predictor, of.dataset, of.split, of.data_dir, of.options, **settings)
-
     def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
         from .showing import figures
 
         return figures(result, dataset, split, all_figures)
-
-    def explain(self, predictor: ReplyGenerator, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
-        from .explaining import explain
-
-        return explain(predictor, text, merge, **options)
-
-    def service(self, predictor: ReplyGenerator) -> Service:
-        from .service import service
-
-        return service(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

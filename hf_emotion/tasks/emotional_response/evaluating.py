@@ -78,9 +78,7 @@ def evaluate_replies(
     Raises:
         ValueError: the corpus has no replies or no such split; the emotions differ.
     """
-    splits = load_dataset_for(
-        dataset, data_dir, **{**TASK.loader_options(generator, corpus_of(dataset)), **(options or {})}
-    )
+    splits = load_dataset_for(dataset, data_dir, **{**generator.loader_options(corpus_of(dataset)), **(options or {})})
     check_split(splits, split, dataset)
     if task_of_rows(splits[split]) is not TASK:
         raise ValueError(f"`dataset` {dataset!r} has no contexts and replies.")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates replies in chosen emotions for lists of contexts, from a checkpoint of our generators."""
 
+from __future__ import annotations
+
 import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,13 +28,21 @@ from ...modeling.pipeline_emotional_response import (
     text_positions,
     written,
 )
-from ...runtime.batching import as_texts, check_max_length
+from ...runtime.batching import as_texts
 from ...runtime.plain import text_processing
 from ...runtime.sharing import is_shared, pause, use_tokens
 from ...runtime.torch_models import use_one_thread_after_fork
 from ...runtime.unread import Unread, unknown_shares, warn_unread
-from ..checkpoints import load_for
+from ..predictor import AnyPredictor
 from . import TASK
+
+
+if TYPE_CHECKING:
+    from ...runtime.attribution import Explained, Merge
+    from ..corpus import Corpus
+    from ..loading import CorpusSplit
+    from ..service import Service
+    from .evaluating import ReplyEvaluation
 
 
 logger = logging.getLogger(__name__)
@@ -54,7 +64,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class ReplyGenerator:
+class ReplyGenerator(AnyPredictor):
     """
     Replies to contexts, each in an emotion, in a mixture of emotions, or in every emotion.
 
@@ -77,13 +87,13 @@ class ReplyGenerator:
         Arguments and errors as for `Predictor`. `max_length` counts the tokens of a context; a longer one keeps its last ones; default
         and upper bound: the model's positions, or half of them if it is decoder-only and writes behind the context.
         """
-        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
-        config = self.model.config
-        if config.emotions is None:
+        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
+        if self.model.config.emotions is None:
             raise ValueError("the configuration names no `emotions`: set `config.emotions`, one name for each.")
-        self.model.eval()
-        self.emotions: list[str] = list(config.emotions)
-        self.max_length = check_max_length(max_length, text_positions(config), "model")
+        self.emotions: list[str] = list(self.model.config.emotions)
+
+    def _lengths(self) -> tuple[int, str, None]:
+        return text_positions(self.model.config), "model", None
 
     @torch.no_grad()
     def __call__(
@@ -269,6 +279,25 @@ class ReplyGenerator:
             list(replies), add_special_tokens=False, truncation=True, max_length=text_positions(config) - 1
         )["input_ids"]
         return [[*row, config.eos_token_id] for row in ids]
+
+    def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
+        """A file need not have every emotion of the model."""
+        return {"labels": self.emotions} if corpus.own_files else {}
+
+    def evaluate(self, of: CorpusSplit, **settings: Any) -> ReplyEvaluation:
+        from .evaluating import evaluate_replies
+
+        return evaluate_replies(self, of.dataset, of.split, of.data_dir, of.options, **settings)
+
+    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(self, text, merge, **options)
+
+    def service(self) -> Service:
+        from .service import service
+
+        return service(self)
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +21,10 @@ if TYPE_CHECKING:
 
     from ...recipes import Fields, Recipe
     from ...run_report import Contexts, RunReport, SeedRun
-    from ...runtime.attribution import Explained, Merge, Reading
     from ...runtime.remote import Client
-    from ..base import Answer, Guidance, MainProcessFirst, Part, PipelineFunction, Prepared
+    from ..base import Guidance, MainProcessFirst, Part, PipelineFunction, Prepared
     from ..cards import Card
-    from ..corpus import Corpus
     from ..exporting import Exporter
-    from ..service import Service
-    from ..text_explaining import Question
     from .predictor import TargetedPredictor
     from .remote import RemotePredictor
 
@@ -140,44 +135,12 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
 
         return TargetedPredictor(model, tokenizer, **options)
 
-    def answer(
-        self, predictor: TargetedPredictor, lines: list[str], *, stream: bool = False, **options: Any
-    ) -> Answer:
-        from .showing import answer
-
-        return answer(predictor, lines, stream=stream, **options)
-
-    def loader_options(self, predictor: TargetedPredictor, corpus: Corpus) -> Mapping[str, Any]:
-        """A file need not have every label, aspect and target of the model."""
-        if "aspects" not in corpus.options:
-            return {}
-        config = predictor.model.config
-        options = {"labels": predictor.labels, "aspects": config.aspects}
-        return options if config.targets is None else {**options, "target_column": "target", "targets": config.targets}
-
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
     ) -> dict[str, dict[str, float]] | None:
         from .evaluating import aspect_errors
 
         return aspect_errors(report, ids, names, gold, predicted)
-
-    def explain(
-        self, predictor: TargetedPredictor, text: str | Sequence[Any], merge: Merge, **options: Any
-    ) -> Explained:
-        from .explaining import explain
-
-        return explain(predictor, text, merge, **options)
-
-    def row_questions(self, predictor: TargetedPredictor, rows: Dataset) -> list[Question]:
-        from .explaining import row_questions
-
-        return row_questions(predictor, rows)
-
-    def word_scores(self, predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
-        from .explaining import word_scores
-
-        return word_scores(predictor, reading, label, method)
 
     def guidance(self, report: RunReport) -> Guidance | None:
         from .guidance import of_run
@@ -188,11 +151,6 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         from .remote import RemotePredictor
 
         return RemotePredictor(client, **options)
-
-    def service(self, predictor: TargetedPredictor) -> Service:
-        from .service import service
-
-        return service(predictor)
 
     def exporter(self) -> Exporter:
         from .exporting import exporter

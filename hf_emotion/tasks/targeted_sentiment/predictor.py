@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts targeted sentiment: every target and aspect of many texts, length-sorted in large batches."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ...runtime.batching import as_texts, check_max_length
+from ...runtime.batching import as_texts
 from ...runtime.classifying import (
     Encoded,
     TextRows,
     encode_rows,
     encoded_probabilities,
     is_multi_label,
-    label_names,
     row_probabilities,
-    shown_predictor,
 )
-from ...runtime.languages import languages_of
 from ...runtime.plain import text_processing
-from ...runtime.unread import Counts, Unread, warn_unread
-from ..checkpoints import load_for
+from ...runtime.unread import Unread
+from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
 from .results import Sentiment
@@ -33,11 +32,17 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ...runtime.attribution import Explained, Merge, Reading
+    from ..base import Answer
+    from ..corpus import Corpus
+    from ..service import Service
+    from ..text_explaining import Question
+
 # A question about a text: the text's number, the target (None if the model has only aspects) and the aspect.
 Pair = tuple[int, str | None, str]
 
 
-class TargetedPredictor:
+class TargetedPredictor(LabelPredictor[list[Sentiment]]):
     """
     Sentiment towards the aspects of the targets in texts, from a checkpoint. Threads and forked processes may share it, as
     `Predictor`.
@@ -52,25 +57,16 @@ class TargetedPredictor:
 
     def __init__(
         self,
-        checkpoint: "str | Path | PreTrainedModel",
-        tokenizer: "PreTrainedTokenizerBase | None" = None,
-        device: "str | int | torch.device | None" = None,
+        checkpoint: str | Path | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | int | torch.device | None = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):
         """Arguments and errors as for `Predictor`; ValueError also for a checkpoint whose config names no `aspects`."""
-        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
-        self.model.eval()
-        config = self.model.config
-        self.max_length = check_max_length(
-            max_length, text_processing.usable_positions(config), "model", self.tokenizer.model_max_length
-        )
-        self.labels: list[str] = label_names(config)
-        self.multi_label = is_multi_label(config)
-        check_room(self.tokenizer, config, self.max_length)
-
-    def __repr__(self) -> str:
-        return shown_predictor(self)
+        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
+        self.multi_label = is_multi_label(self.model.config)
+        check_room(self.tokenizer, self.model.config, self.max_length)
 
     def __call__(
         self,
@@ -95,21 +91,9 @@ class TargetedPredictor:
         """
         return Results.of(self.predict(texts, targets, progress)[0], texts)
 
-    def predict(
-        self,
-        texts: Sequence[str] | str,
-        targets: Sequence[str] | None = None,
-        progress: bool = False,
-    ) -> tuple[list[list[Sentiment]], Unread]:
-        """The results of a call, and what the model cannot read of each text."""
-        results, unread = self.predict_quietly(texts, targets, progress)
-        self.warn_unread(unread.counts)
-        return results, unread
-
     def predict_quietly(
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
     ) -> tuple[list[list[Sentiment]], Unread]:
-        """As `predict`, without warnings."""
         texts = as_texts(texts)
         pairs = self.pairs(texts, targets)
         probabilities, found = row_probabilities(self, self._rows(texts, pairs), progress)
@@ -178,7 +162,7 @@ class TargetedPredictor:
             results[number].append(cast(Sentiment, text_processing.target_entry(target, aspect, self.labels, row)))
         return results
 
-    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+    def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
         from .rows import context_names
 
@@ -236,9 +220,38 @@ class TargetedPredictor:
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
 
-    def warn_unread(self, counts: Counts) -> None:
-        """Warn, with these counts, of the texts that the model cannot read in full."""
-        warn_unread(counts, f"{self.max_length} tokens (`max_length`)", languages_of(self.model.config), of=self)
+    def answer(self, lines: list[str], *, stream: bool = False, **options: Any) -> Answer:
+        from .showing import answer
+
+        return answer(self, lines, stream=stream, **options)
+
+    def loader_options(self, corpus: Corpus) -> Mapping[str, Any]:
+        """A file need not have every label, aspect and target of the model."""
+        if "aspects" not in corpus.options:
+            return {}
+        config = self.model.config
+        options = {"labels": self.labels, "aspects": config.aspects}
+        return options if config.targets is None else {**options, "target_column": "target", "targets": config.targets}
+
+    def explain(self, text: str | Sequence[Any], merge: Merge, **options: Any) -> Explained:
+        from .explaining import explain
+
+        return explain(self, text, merge, **options)
+
+    def row_questions(self, rows: Dataset) -> list[Question]:
+        from .explaining import row_questions
+
+        return row_questions(self, rows)
+
+    def word_scores(self, reading: Reading, label: int, method: str) -> np.ndarray:
+        from .explaining import word_scores
+
+        return word_scores(self, reading, label, method)
+
+    def service(self) -> Service:
+        from .service import service
+
+        return service(self)
 
     def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
         config = self.model.config
@@ -276,7 +289,7 @@ def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:
     return unread
 
 
-def check_room(tokenizer: "PreTrainedTokenizerBase", config, max_length: int) -> None:
+def check_room(tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> None:
     """ValueError unless `max_length` leaves room for the longest auxiliary sentence and a word of the text."""
     if not config.auxiliary_sentence:
         return

@@ -8,18 +8,13 @@ from ...runtime.batching import as_texts
 from ...runtime.plain import text_processing
 from ...runtime.remote import Remote, unread_of
 from ...runtime.unread import Unread
-from ..results import Label, call
-from . import TASK
+from ..results import Label
 from .predictor import TargetedPredictor, as_labels
 from .results import Sentiment
 
 
-class RemotePredictor(Remote[list[Sentiment]]):
-    """A model behind a service, with the methods of `TargetedPredictor` that `predict` calls."""
-
-    task = TASK
-    __call__ = call
-    check_top_k = staticmethod(TargetedPredictor.check_top_k)
+class RemotePredictor(Remote, TargetedPredictor):
+    """A `TargetedPredictor` whose model is behind a service."""
 
     def predict_quietly(
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False

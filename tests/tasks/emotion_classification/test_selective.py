@@ -106,12 +106,12 @@ class TestAbstention:
         predict_file(predictor, rows, tmp_path / "out.jsonl", progress=False)
         written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [row["predicted_labels"] for row in written] == expected
-        service = predictor.task.service(predictor)
+        service = predictor.service()
         request = service.request(inputs=texts)
         answered = service.present(service.compute(service.read(request)[0]), request)
         assert labels_of([one["labels"] for one in answered]) == expected
         assert service.about["abstention"]["threshold"] == threshold
-        shown = predictor.task.service(predictor).page.table(texts[int(sure.argmin())], [], None)
+        shown = predictor.service().page.table(texts[int(sure.argmin())], [], None)
         assert [row[0] for row in shown.rows if row[-1]] == ["abstained"]
 
     def test_evaluate_tells_coverage_and_risk(self, run, single_label):
@@ -166,7 +166,7 @@ class TestSets:
         assert labels_of(predictor(texts)) == expected and len({len(own) for own in expected}) > 1
         assert answers_of(run, texts) == expected
         if plain.multi_label:
-            service = predictor.task.service(predictor)
+            service = predictor.service()
             request = service.request(inputs=texts, thresholds=0.5)  # asks for labels above these
             answered = service.present(service.compute(service.read(request)[0]), request)
             plain.use_thresholds([0.5] * 28)
