@@ -5,15 +5,15 @@ import transformers
 from transformers.utils import logging
 
 
-OLDEST, NEWEST = "5.17", "5.24"
+TESTED = "transformers>=5.18,<5.25"  # as in pyproject.toml
 logger = logging.get_logger(__name__)
 
 
 def warn_if_untested() -> None:
     """Say once that the installed transformers is newer than those that were tested."""
-    if _numbers(transformers.__version__) > _numbers(NEWEST):
-        tested = f"was tested with transformers {OLDEST} to {NEWEST}, and {transformers.__version__} is installed"
-        logger.warning_once(f"The code of this model {tested}: if they differ, it may compute something else.")
+    if _numbers(transformers.__version__) >= _numbers(TESTED.partition("<")[2]):
+        tested = f"was tested with {TESTED}, and {transformers.__version__} is installed"
+        logger.warning_once(f"The code of this model {tested}: it may compute something else.")
 
 
 def _numbers(version: str) -> list[int]:

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parent
 PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ALLOWED = next(name for name in PROJECT["dependencies"] if name.startswith("transformers>="))
 OLDEST = ALLOWED.removeprefix("transformers>=").partition(",")[0] + ".0"
-# What a version needs, and is not installed.
+# What goes beside a version: the last huggingface_hub 1.x, which the installed one is not, and what it needs.
 BESIDE = {OLDEST: ("huggingface_hub<2", "httpx", "httpcore", "h11", "hf-xet<2")}
 FAMILIES = ("remote_code", "cg_bert", "roberta_esa", "label_aware_bert", "emotion_modulated", "mod_ln")
 FILES = [TESTS / "models" / f"test_{name}.py" for name in ("models_shared", *FAMILIES)]

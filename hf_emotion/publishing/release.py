@@ -29,6 +29,7 @@ from huggingface_hub.utils import validate_repo_id
 import hf_emotion.modeling
 
 from ..io.files import filling, read_object, refuse_taken, sha256_of, write_json, write_text
+from ..modeling.tested_versions import TESTED
 from ..recipes import check_name, make_recipe, read_yaml
 from ..reports.card import licence_fields, write_collection_card
 from ..run_report import RunReport
@@ -374,8 +375,6 @@ def _text_of(path: Path) -> str:
 
 # The handler of an Inference Endpoint
 
-REQUIREMENTS = "transformers>=5.17,<6\n"
-
 
 def write_handler(model: Path) -> None:
     """Write the handler of an Inference Endpoint beside a model, and what it needs."""
@@ -391,4 +390,4 @@ def write_handler(model: Path) -> None:
     before, _, rest = program.partition("# The function of the model's task")
     _, _, after = rest.partition("# The class.\n")
     write_text(model / "handler.py", f"{before}\n{inspect.getsource(respond)}\n\n{after.lstrip()}")
-    write_text(model / "requirements.txt", REQUIREMENTS)
+    write_text(model / "requirements.txt", f"{TESTED}\n")

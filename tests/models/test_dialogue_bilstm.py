@@ -20,7 +20,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from hf_emotion.training.losses import training_loss
 
 
-# The new names are not in transformers 5.17.
+# The new names are not in transformers 5.18.
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 MODEL = {"utterance_encoder": "model", "utterance_size": 16, "encoder_config": BertConfig(**TINY_BERT)}
 WORDS = {"utterance_encoder": "bilstm", "vocab_size": len(VOCABULARY)}

@@ -47,7 +47,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from hf_emotion.training.seeds import EmotionTrainer
 
 
-# The new names are not in transformers 5.17.
+# The new names are not in transformers 5.18.
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 
 EACH_FAMILY = each_case("no family")
@@ -605,17 +605,16 @@ def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
 
 def test_code_over_internals_of_transformers_says_once_that_a_version_is_untested(monkeypatch, caplog):
     """Where the bounds of the package do not hold: the code beside the weights of a checkpoint."""
-    (oldest, newest), said = (tested_versions.OLDEST, tested_versions.NEWEST), {}
-    major, minor = newest.split(".")
-    following = f"{major}.{int(minor) + 1}"
-    assert f'"transformers>={oldest},<{following}",' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'"{tested_versions.TESTED}",' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    following, said = tested_versions.TESTED.partition("<")[2], {}
+    major, minor = map(int, following.split("."))
     for patch, case_id in enumerate(HUB_CASES):
         caplog.clear()
-        for installed in (f"{newest}.9", f"{following}.{patch}", f"{following}.{patch}"):
+        for installed in (f"{major}.{minor - 1}.9", f"{following}.{patch}", f"{following}.{patch}"):
             monkeypatch.setattr(transformers, "__version__", installed)
             BY_ID[case_id].build()
         said[BY_ID[case_id].model_class.__name__] = [record.getMessage() for record in caplog.records]
-        wanted = f"was tested with transformers {oldest} to {newest}, and {following}.{patch} is installed"
+        wanted = f"was tested with {tested_versions.TESTED}, and {following}.{patch} is installed"
         assert all(wanted in message for message in said[BY_ID[case_id].model_class.__name__])
     assert {name: len(messages) for name, messages in said.items()} == dict.fromkeys(said, 1) | {
         "LabelAwareForSequenceClassification": 0,  # over encoders, through `AutoModel` alone
