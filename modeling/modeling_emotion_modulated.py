@@ -30,6 +30,7 @@ EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
 NEW_MODULES = ("emotion_modulation",)  # children with weights that a pretrained checkpoint lacks
 # What language models override in `generate`: their inputs, their cache, and whether drafts can be taken back.
 GENERATION_HOOKS = (
+    "_can_compile_fullgraph",
     "_is_stateful",
     "_prepare_cache_for_generation",
     "_supports_logits_to_keep",
