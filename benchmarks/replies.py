@@ -33,6 +33,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json, write_text
 from hf_emotion.metrics import reply_metrics
 from hf_emotion.runtime.base_models import load_base_tokenizer, resolve_base_model
+from hf_emotion.tasks.emotional_response.building import DECODING
 from hf_emotion.tasks.emotional_response.evaluating import sample_rows
 
 
@@ -77,6 +78,7 @@ def untrained(name: str, arguments: argparse.Namespace, splits: Any) -> ReplyGen
     kind = EmotionModulatedForCausalLM if name == "prompt" else SteeredLanguageModel
     place, dtype = resolve_base_model("smollm2"), getattr(torch, arguments.dtype)
     model = kind.from_language_model_pretrained(place, dtype=dtype, **fields)
+    model.generation_config.update(**DECODING)
     generator = ReplyGenerator(model, load_base_tokenizer("smollm2"))
     if name == "control":
         rows = splits["train"].shuffle(seed=0).select(range(min(VECTOR_ROWS, len(splits["train"]))))

@@ -31,7 +31,7 @@ def _of_text_config(name: str) -> property:
 class EmotionModulatedConfig(PreTrainedConfig):
     r"""
     Args:
-        text_config: configuration of the language model, by default Llama's: any decoder-only model of transformers.
+        text_config: configuration of the language model, by default Llama's: a decoder-only model of transformers with norms in its layers.
         num_emotions, emotions: number E of emotions, and their names, or emojis.
         shift: whether an emotion adds Δβ, too. Without it, an emotion can be folded into an ordinary checkpoint.
         modulated_norms: names, within a layer, of the norms that follow the emotion; default: all norms of a layer. An empty list: none.

@@ -62,8 +62,8 @@ def check_labels(config) -> None:
             raise ValueError(
                 f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
             )
-    for name in ("class_counts", "thresholds"):
-        values = getattr(config, name)
+    for name in ("class_counts", "thresholds", "label_texts"):
+        values = getattr(config, name, None)
         if values is not None and len(values) != config.num_labels:
             wanted = f"one value for each of the {config.num_labels} labels"
             raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
@@ -182,6 +182,9 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         self.encoder_config = nested_config(self.encoder_config or {"model_type": "bert"}, "encoder_config")
+        for name, size in self.encoder_sizes().items():
+            if kwargs.pop(name, size) != size:
+                raise ValueError(f"`{name}` is that of the encoder, {size}: change `encoder_config`, or leave it out.")
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
             # Some encoders, such as ALBERT and ELECTRA, have smaller word embeddings.
@@ -201,6 +204,17 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     def from_dict(cls, config_dict, **kwargs):
         remedy = "`from_encoder_pretrained` makes a new model over a text encoder"
         return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
+
+    def encoder_sizes(self) -> dict[str, int]:
+        """By their names in other configurations."""
+        sizes = {
+            name: getattr(self, name, None) for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")
+        }
+        return {name: size for name, size in sizes.items() if size is not None}
+
+    def to_dict(self):
+        """As in every configuration, with the sizes that PEFT makes prompts from."""
+        return super().to_dict() | self.encoder_sizes()
 
     @property
     def hidden_size(self) -> int:

@@ -88,8 +88,9 @@ class EmotionFields:
         if (self.modulate_encoder or self.modulate_decoder) and not self.modulated_norms:
             raise ValueError("`modulated_norms` is empty: set `modulate_encoder` and `modulate_decoder` to False.")
         names = ["decoder_start_token_id", "context_separator_token_id", "pad_token_id"]
-        for name in names + ["context_start_token_id"] * (self.context_start_token_id is not None):
-            value = getattr(self, name)
+        names += ["context_start_token_id"] * (self.context_start_token_id is not None)
+        tokens = [(name, getattr(self, name)) for name in names]
+        for name, value in tokens + [("emotion_token_ids", value) for value in self.emotion_token_ids or ()]:
             if value is None or not 0 <= value < self.vocab_size:
                 wanted = f"a token id in [0, {self.vocab_size})"
                 raise ValueError(f"`{name}` must be {wanted}, got {value}: pass the tokenizer's special tokens.")

@@ -64,8 +64,8 @@ def check_labels(config) -> None:
             raise ValueError(
                 f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
             )
-    for name in ("class_counts", "thresholds"):
-        values = getattr(config, name)
+    for name in ("class_counts", "thresholds", "label_texts"):
+        values = getattr(config, name, None)
         if values is not None and len(values) != config.num_labels:
             wanted = f"one value for each of the {config.num_labels} labels"
             raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")

@@ -19,7 +19,7 @@ from transformers.modeling_utils import EmbeddingAccessMixin
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig, nested_config
 
@@ -34,11 +34,13 @@ class DialogueBiLSTMModelOutput(ModelOutput):
     Args:
         last_hidden_state: (B, U, S), the classifier's input.
         utterance_embeds: (B, U, D), the vectors of the utterances, given or encoded.
+        hidden_states: with `output_hidden_states`, (B, U, ·) before the first layer and behind each, in the end `last_hidden_state`.
         attentions: with `output_attentions`, attention between utterances, one tensor (B, heads, U, U); padding has 0.
     """
 
     last_hidden_state: torch.FloatTensor | None = None
     utterance_embeds: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
@@ -249,14 +251,21 @@ def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     return {"add_pooling_layer": False} if has_pooler else {}
 
 
+# Copied from modeling_label_aware.UNFIT
+UNFIT = ("blip_2_qformer", "bros", "dpr", "higgs_audio_v2", "lxmert", "reformer", "vilt", "vits")
+
+
 # Copied from modeling_label_aware.build_encoder
 def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
-    """A text encoder without loaded weights; ValueError if it reads no token ids, or takes no `attention_mask`."""
+    """A text encoder without loaded weights; ValueError for a model that is none."""
     # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
-    if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        kind = f"{encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`"
-        raise ValueError(f"`encoder_config` is of a {kind}: take a text encoder that does.")
+    reads_text = encoder.main_input_name == "input_ids" and encoder.config.model_type not in UNFIT
+    if not reads_text or "attention_mask" not in inspect.signature(encoder.forward).parameters:
+        wanted = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which {wanted}: take another encoder."
+        )
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder
@@ -303,7 +312,7 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
     _supports_flash_attn = True  # the utterance encoder itself says whether it supports these two
     _supports_flex_attn = True
     _supports_attention_backend = True
-    _can_record_outputs = {"attentions": MultiHead}
+    _can_record_outputs = {"hidden_states": OutputRecorder(BiLSTM, layer_name="layers"), "attentions": MultiHead}
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__(config)
@@ -520,7 +529,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
                 num_items_in_batch = (labels != -100).sum()
             # Batches of dialogues without a label have none to divide by.
             loss = total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
-        return TokenClassifierOutput(loss=loss, logits=logits, attentions=outputs.attentions)
+        return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
 
 __all__ = ["DialogueBiLSTMForEmotionRecognition", "DialogueBiLSTMModel"]

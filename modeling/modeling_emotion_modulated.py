@@ -32,6 +32,7 @@ EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
 NEW_MODULES = ("emotion_modulation",)  # children with weights that a pretrained checkpoint lacks
 # What language models override in `generate`: their inputs, their cache, and whether drafts can be taken back.
 GENERATION_HOOKS = (
+    "_can_compile_fullgraph",
     "_is_stateful",
     "_prepare_cache_for_generation",
     "_supports_logits_to_keep",
@@ -51,6 +52,7 @@ def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None)
     name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
     if emotion_weights is None:
         name, given, sizes = "emotion_ids", emotion_ids, []
+    given = torch.as_tensor(given)
     rows = len(given) if batch_size is None and given.dim() else batch_size
     whole = not given.is_floating_point() and given.dtype != torch.bool
     if list(given.shape) != [rows, *sizes] or not (sizes or whole):
@@ -313,9 +315,13 @@ class EmotionModulatedModel(PreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+        if labels is not None and not self.can_generate():
+            raise ValueError("`labels` are for the model with a head, `EmotionModulatedForCausalLM`: leave them out.")
         rows: Any = input_ids if inputs_embeds is None else inputs_embeds
         batch_size, length = rows.shape[:2]
-        if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
+        if emotion_ids is not None or emotion_weights is not None:
+            if emotion_modulation is not None:
+                raise ValueError("Pass exactly one of `emotion_ids`, `emotion_weights` and `emotion_modulation`.")
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
         if position_ids is None and isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
             # The mask also covers the cache.
@@ -477,7 +483,8 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         ids = kwargs.get("input_ids", inputs)
         rows = kwargs.get("inputs_embeds") if ids is None else ids
         emotions = (kwargs.get("emotion_ids"), kwargs.get("emotion_weights"))
-        if not _takes_emotions(kwargs.get("assistant_model")) and any(emotion is not None for emotion in emotions):
+        given = any(emotion is not None for emotion in emotions) and kwargs.get("emotion_modulation") is None
+        if given and not _takes_emotions(kwargs.get("assistant_model")):
             # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
             kwargs["emotion_modulation"] = self.modulation(*emotions, None if rows is None else len(rows))
             del kwargs["emotion_ids" if emotions[1] is None else "emotion_weights"]

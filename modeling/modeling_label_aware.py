@@ -324,11 +324,13 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
     of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
     row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
-    NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
+    or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
     """
     regression = config.problem_type == "regression"
     multi_label = regression or config.problem_type == "multi_label_classification"
     shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    if regression and shape[1] == 1 and labels.shape == shape[:1]:
+        labels = labels[:, None]
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
         kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
         wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"
@@ -532,13 +534,20 @@ def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     return {"add_pooling_layer": False} if has_pooler else {}
 
 
+# Types that have the arguments of a text encoder, and need other inputs or give other states.
+UNFIT = ("blip_2_qformer", "bros", "dpr", "higgs_audio_v2", "lxmert", "reformer", "vilt", "vits")
+
+
 def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
-    """A text encoder without loaded weights; ValueError if it reads no token ids, or takes no `attention_mask`."""
+    """A text encoder without loaded weights; ValueError for a model that is none."""
     # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
-    if encoder.main_input_name != "input_ids" or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        kind = f"{encoder.config.model_type!r} model, which does not read `input_ids` with an `attention_mask`"
-        raise ValueError(f"`encoder_config` is of a {kind}: take a text encoder that does.")
+    reads_text = encoder.main_input_name == "input_ids" and encoder.config.model_type not in UNFIT
+    if not reads_text or "attention_mask" not in inspect.signature(encoder.forward).parameters:
+        wanted = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which {wanted}: take another encoder."
+        )
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder

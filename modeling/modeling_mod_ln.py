@@ -45,6 +45,7 @@ def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None)
     name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
     if emotion_weights is None:
         name, given, sizes = "emotion_ids", emotion_ids, []
+    given = torch.as_tensor(given)
     rows = len(given) if batch_size is None and given.dim() else batch_size
     whole = not given.is_floating_point() and given.dtype != torch.bool
     if list(given.shape) != [rows, *sizes] or not (sizes or whole):

@@ -183,11 +183,13 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
     of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
     row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
-    NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
+    or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
     """
     regression = config.problem_type == "regression"
     multi_label = regression or config.problem_type == "multi_label_classification"
     shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    if regression and shape[1] == 1 and labels.shape == shape[:1]:
+        labels = labels[:, None]
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
         kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
         wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"

@@ -687,6 +687,7 @@ BAD_LEAM_CONFIGS: Rows = (
     ({"label_attention": "leam", "head_hidden_size": 4}, "`head_hidden_size` must stay at its default: LEAM"),
     ({"label_embedding_size": 0}, "`label_embedding_size` must be at least 1, got 0"),
     ({"leam_radius": -1}, "`leam_radius` must not be negative, got -1"),
+    ({"num_labels": 3, "label_texts": ["glad", "cross"]}, "`label_texts` needs .* 3 labels, got 2"),
 )
 NOT_OF_LEAM = "`sentence_representation` must stay at its default: LEAM"
 BAD_LABEL_AWARE_CONFIGS: Rows = (
@@ -753,6 +754,7 @@ BAD_MOD_LN_CONFIGS: Rows = (
     *BAD_MODULATIONS,
     ({"num_emotions": 2, "emotion_token_ids": [5]}, "`emotion_token_ids` must be 2 .* different"),
     ({"num_emotions": 2, "emotion_token_ids": [5, 5]}, "`emotion_token_ids` must be 2 .* different"),
+    ({"num_emotions": 1, "emotion_token_ids": [60000]}, "`emotion_token_ids` must be a token id in .* got 60000"),
     ({"modulated_norms": ["ln_3"]}, r"`modulated_norms` must be some of .*, got \['ln_3'\]"),
     ({"modulated_norms": []}, "`modulated_norms` is empty: .* `modulate_encoder` and `modulate_decoder`"),
     ({"vocab_size": 40}, r"`\w+_token_id` must be a token id in \[0, 40\), got \d+: pass the tokenizer's"),
@@ -824,7 +826,7 @@ UNSUPPORTED: dict[str, dict[str, str]] = {
     "labels": dict.fromkeys((*MOD_LN_CASES, *MODULATED_CASES), "has no labels"),
     "inputs_embeds": dict.fromkeys(DIALOGUE_CASES, "takes `utterance_embeds`, which are something else"),
     "hidden states": {
-        **dict.fromkeys(DIALOGUE_CASES, "returns none but the last"),
+        **dict.fromkeys(DIALOGUE_CASES, "of another number and size: see test_dialogue_bilstm.py"),
         **dict.fromkeys(MOD_LN_CASES, "has those of two sides: see test_mod_ln.py"),
     },
     "token embeddings": {id: "reads none" for id in DIALOGUE_CASES if "utterance_encoder" not in BY_ID[id].config},

@@ -139,6 +139,19 @@ def test_model_equals_the_equations(form):
                     assert (found[row, :, :, length:][:, :length] == 0).all(), "padding is looked at"
 
 
+@EACH_FORM
+@torch.no_grad()
+def test_hidden_states_on_request(form):
+    model = build(**FORMS[form])
+    inputs, seen = make_inputs(model), []
+    for layer in model.dialogue.score.layers:
+        layer.register_forward_hook(lambda _, given, output: seen.extend([given[0], output]))
+    found = model(**inputs, output_hidden_states=True).hidden_states
+    expected = [*seen[:1], *seen[1::2][:-1], *[model.dialogue(**inputs).last_hidden_state][: len(seen)]]
+    assert len(found) == (len(seen) and model.config.num_hidden_layers + 1)
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
+
+
 # Padding in between, and before tokens; that on either side of utterances: test_models_shared.py
 def padding_moved(mask: torch.Tensor, values: torch.Tensor, where: str = "between") -> torch.Tensor:
     """`values` (N, T, ...) of rows with mask (N, T), their padding in front, or behind the first that is real."""

@@ -157,7 +157,21 @@ def test_ids_weights_and_their_modulation(bases):
     one_hot, expected = F.one_hot(ids, len(EMOTIONS)).float(), model(**inputs, emotion_weights=weights).logits
     assert torch.equal(model(**inputs, emotion_weights=one_hot).logits, model(**inputs, emotion_ids=ids).logits)
     assert torch.equal(model(**inputs, emotion_modulation=model.modulation(emotion_weights=weights)).logits, expected)
+    asked = {"emotion_modulation": model.modulation(emotion_weights=weights), "emotion_ids": ids}
+    listed = {"emotion_ids": [3, 0, 3]}
+    assert torch.equal(model(**inputs, **listed).logits, model(**inputs, emotion_ids=ids).logits)
+    assert torch.equal(
+        model.generate(**inputs, **listed, **GREEDY), model.generate(**inputs, emotion_ids=ids, **GREEDY)
+    )
+    with pytest.raises(ValueError, match="`labels` are for the model with a head"):
+        EmotionModulatedModel(model.config)(**inputs, labels=inputs["input_ids"])
     for call in (model, model.generate):  # the other messages: test_mod_ln.py
+        with pytest.raises(ValueError, match=r"`emotion_ids` must hold ids .* for 3 rows; got \(\) of torch.int64"):
+            call(**inputs, emotion_ids=1)
+        with pytest.raises(
+            ValueError, match="exactly one of `emotion_ids`, `emotion_weights` and `emotion_modulation`"
+        ):
+            call(**inputs, **asked)
         with pytest.raises(ValueError, match=r"`emotion_weights` must hold .* for 3 rows; got \(2, 5\)"):
             call(**inputs, emotion_weights=weights[:2])
 

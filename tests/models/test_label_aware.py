@@ -6,9 +6,11 @@ import pytest
 import torch
 import transformers
 from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassification, LabelAwareModel
+from hf_emotion.modeling.modeling_label_aware import UNFIT
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, TINY_GPT2, asymmetric_, make_tokenizer
 from model_equations import naive_label_aware
+from peft import PromptTuningConfig, get_peft_model
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, BertConfig
 
@@ -139,6 +141,16 @@ def test_an_encoder_stays_on_its_devices_and_quantized(checkpoints, tmp_path, mo
     assert (model.eval()(ids).logits - expected).abs().max() > 1e-4
 
 
+def test_prompts_of_peft_are_as_wide_as_the_encoder(checkpoints):
+    model = LabelAwareForSequenceClassification.from_encoder_pretrained(checkpoints / "mpnet", **LABEL_NAMES)
+    ids, labels = torch.tensor([[5, 6, 7], [8, 9, 10]]), torch.eye(5)[:2]
+    tuned = get_peft_model(model, PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3))
+    tuned(input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels).loss.backward()
+    assert tuned.prompt_encoder["default"].embedding.weight.grad.abs().sum() > 0
+    config = LabelAwareConfig.from_dict(model.config.to_dict())
+    assert config.hidden_size == 16 and config.to_dict() == model.config.to_dict()
+
+
 def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_path):
     BY_ID["any-mpnet"].build().save_pretrained(tmp_path / "ours")
     transformers.ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(
@@ -152,6 +164,11 @@ def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_pat
     ):
         with pytest.raises((TypeError, ValueError, StrictDataclassError), match=f"(?s){message}"):
             LabelAwareForSequenceClassification.from_encoder_pretrained(folder, num_labels=3, **fields)
+    for kind in UNFIT:
+        with pytest.raises(ValueError, match=f"'{kind}'.* into states"), torch.device("meta"):
+            LabelAwareModel(LabelAwareConfig(encoder_config={"model_type": kind}))
+    with pytest.raises(ValueError, match="`hidden_size` is that of the encoder, 16"):
+        LabelAwareConfig(encoder_config=BertConfig(**TINY_BERT), hidden_size=24)
     with pytest.raises(ValueError, match="one of 'label-aware', got one of 'bert': .*from_encoder_pretrained"):
         LabelAwareForSequenceClassification.from_pretrained(checkpoints / "bert")
 

@@ -211,6 +211,14 @@ def test_loss_refuses_labels_of_another_shape():
             assert f"shape {expected} for" in str(caught.value) and f"got {shape} of" in str(caught.value)
 
 
+def test_a_regression_of_one_label_takes_a_value_for_each_row():
+    config = make_config(problem_type="regression", value_range=[0, 9], num_labels=1, id2label=None, label2id=None)
+    logits, values = torch.tensor([[1.0], [4.0], [2.0]]), torch.tensor([3.0, torch.nan, 1.5])
+    assert classification_loss(logits, values, config).item() == pytest.approx((2**2 + 0.5**2) / 2)
+    with pytest.raises(ValueError, match=r"`labels` must be values of shape \(3, 1\)"):
+        classification_loss(logits, values[:2], config)
+
+
 def mean_of_pieces(model, pieces) -> torch.Tensor:
     words = model.get_input_embeddings().weight.detach()
     return sum(words[VOCABULARY.index(piece)] for piece in pieces) / len(pieces)

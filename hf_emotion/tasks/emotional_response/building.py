@@ -42,6 +42,8 @@ GENERATORS: dict[str, type[PreTrainedModel]] = {
     "emotion-modulated": EmotionModulatedForCausalLM,
 }
 
+DECODING = {"do_sample": True, "top_k": 10}  # the paper's
+
 
 def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
@@ -88,7 +90,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
                     trust_remote_code=False,
                     **fields,
                 )
-    model.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
+    model.generation_config.update(**DECODING)
     if recipe.emotion_tokens:
         tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in emotions]})
         model.resize_token_embeddings(len(tokenizer))
