@@ -143,10 +143,10 @@ def stage(
 
 
 def _with_licence(card: str, run: Path, licence: str | None) -> str:
-    """The card with the given licence; if it names none, with what the recipe beside the run says now."""
+    """The card with the given licence; if it names none, or only the terms of the corpus, with what the recipe beside the run says now."""
     changed, terms = ModelCard(card), None
     if licence is None:
-        if changed.data.license or not (run / RECIPE).is_file():
+        if changed.data.license not in (None, "other") or not (run / RECIPE).is_file():
             return card
         recipe = make_recipe(read_yaml(_inside(run, RECIPE).read_text(encoding="utf-8")), str(run / RECIPE))
         licence, terms = recipe.data_license, recipe.data_terms

@@ -87,10 +87,11 @@ def _metadata(card: Card, recipe: Recipe, report: RunReport) -> ModelCardData:
 
 
 def _licence(recipe: Recipe, corpora: list[Corpus]) -> dict[str, str]:
-    """The licence for the metadata; for one's own files the one that the recipe names, if any."""
-    if not any(corpus.own_files for corpus in corpora):
+    """The licence for the metadata: the one that the recipe names, if the corpora do not leave it open; else the terms of a corpus are "other"."""
+    if all(corpus.is_free for corpus in corpora):
         return {"license": "apache-2.0"}
-    return licence_fields(recipe.data_license, recipe.data_terms)
+    own = any(corpus.own_files for corpus in corpora)
+    return licence_fields(recipe.data_license, recipe.data_terms if own else "those of the corpora")
 
 
 def licence_fields(name: str | None, terms: str | None) -> dict[str, str]:

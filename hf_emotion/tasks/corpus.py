@@ -18,7 +18,7 @@ class Corpus:
         loader: (data_dir, **options) -> `datasets.DatasetDict`.
         hub_id: the data set on the Hub; None if it is not on the Hub.
         languages: codes of its languages; empty if they are not known.
-        terms: licence or terms of use, and who published it.
+        terms: licence (first) or terms of use, and who published it.
         metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities,
             label names) or (gold, probabilities), and adds its figures to those before it.
         selection_metric: the metric on the validation part that chooses the epoch.
@@ -43,6 +43,11 @@ class Corpus:
     clean_reply: Callable[[str, Sequence[str]], str] | None = None
     published_table: str | None = None
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its terms leave the licence of a model open, as CC0 and CC BY do."""
+        return self.terms.startswith(("CC0 ", "CC BY 4.0"))
 
     @property
     def options(self) -> list[str]:

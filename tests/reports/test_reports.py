@@ -18,6 +18,7 @@ from hf_emotion.gold import Gold
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports import card, classification
 from hf_emotion.reports import figures as plots
+from hf_emotion.tasks import corpus_of
 from hf_emotion.tasks.cards import Card, Figure, table
 
 
@@ -229,6 +230,25 @@ def test_a_card_holds_what_the_task_says(tmp_path, monkeypatch):
     lines = "| part | BLEU |\n|---|---:|\n| test | 0.12 |"
     assert parts[3:9] == ["## Use", "Ask it.", "## Results", lines, "No spread.", "## Citation"]
     assert "Frost 1999" in parts[9]
+
+
+@pytest.mark.parametrize(
+    ("corpora", "named", "expected"),
+    [
+        (["goemotions", "quickstart"], None, "apache-2.0"),
+        (["meld"], None, "other"),  # GPL-3.0
+        (["goemotions", "daily_dialog"], None, "other"),  # not commercial
+        (["meld"], "GPL-3.0", "gpl-3.0"),
+        (["files"], None, None),
+        (["files"], "MIT", "mit"),
+    ],
+)
+def test_the_licence_is_that_of_the_training_data_where_it_has_terms(corpora, named, expected):
+    recipe = make_recipe(
+        {"name": "a", "base_model": "some/base", "dataset": corpora[0]} | ({"data_license": named} if named else {})
+    )
+    found = card._licence(recipe, [corpus_of(name) for name in corpora])
+    assert found.get("license") == expected and ("license_name" in found) == (expected == "other")
 
 
 @pytest.mark.parametrize("several", [True, False])
