@@ -158,6 +158,8 @@ def _fit_best(
         if best is None or best_run([best[2], run]) is run:
             best, chosen = fitted, method
     assert best is not None
+    if len(runs) > 1:
+        logger.warning("%s is kept", chosen)
     best[2].few_shot = {
         "chosen": chosen,
         "tried": {
