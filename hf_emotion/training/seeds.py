@@ -175,6 +175,8 @@ class SeedTraining:
             if best is None or best_run([best.run, run]) is run:
                 best, chosen = fitted, method
         assert best is not None
+        if len(runs) > 1:
+            logger.warning("%s is kept", chosen)
         best.run.few_shot = {
             "chosen": chosen,
             "tried": {
