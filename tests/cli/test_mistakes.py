@@ -42,7 +42,7 @@ from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import training_arguments
 from hf_emotion.training.progress import EvaluationLines
 from hf_emotion.training.recipe_checks import check_parts
-from hf_emotion.training.seeds import EmotionTrainer
+from hf_emotion.training.seeds import EmotionTrainer, SeedTraining
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -593,7 +593,7 @@ def test_a_checkpoint_goes_not_on_with_other_rows(single_run, single_label, tmp_
 def test_many_seeds_are_counted(single_label, base_bert, tmp_path, caplog, monkeypatch):
     """`--seeds 42` is 42 runs, and not the seed 42."""
     recipe = recipe_for(base_bert, dataset="files", train_fraction=1.0, seeds=list(range(42, 84)))
-    monkeypatch.setattr(train_module, "train_seed", stop)
+    monkeypatch.setattr(SeedTraining, "run", stop)
     with pytest.raises(InterruptedError):
         train(recipe, tmp_path / "run", data_dir=single_label)
     assert "seed 42, 1 of 42" in caplog.text
@@ -610,7 +610,7 @@ def test_two_runs_in_one_folder(single_run, single_label, tmp_path, no_plots, mo
         stop()
 
     with monkeypatch.context() as patch, pytest.raises(InterruptedError):
-        patch.setattr(train_module, "train_seed", meanwhile)
+        patch.setattr(SeedTraining, "run", meanwhile)
         job()
     assert not output.exists()
     job()

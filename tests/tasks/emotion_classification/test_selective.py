@@ -223,7 +223,7 @@ class TestMistakes:
         (run / "predictions.parquet").unlink()
         assert "predictions.parquet" in argv("analyze", run, "--abstain", "coverage=0.9").err
         assert argv("analyze", run, tiny_run, "--abstain", "off").code == 2
-        fields = report_of(run) | {"dataset": "sentihood", "model_type": "qacg-bert"}
+        fields = report_of(run) | {"task": "targeted-sentiment", "dataset": "sentihood", "model_type": "qacg-bert"}
         (run / "metrics.json").write_text(json.dumps(fields))
         with pytest.raises(ValueError, match="is for emotions of texts"):
             analyze(run, abstain={"coverage": 0.9})
