@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
 from ..io.extras import require
-from ..io.files import locking, write_csv, write_json, write_text
+from ..io.files import locking, read_object, write_csv, write_json, write_text
 from ..metrics import sign_of
 from ..recipes import Recipe, make_recipe, read_yaml, set_field
 from ..reports.figures import write_sweep
@@ -28,20 +28,22 @@ from .train import check_output, train
 
 
 if TYPE_CHECKING:
-    from optuna import Study
+    from optuna import Trial as OptunaTrial
     from optuna.distributions import BaseDistribution
-    from optuna.trial import Trial as OptunaTrial
 
 
 logger = logging.getLogger(__name__)
 
-JOURNAL, SETTINGS, TRIALS, BEST, PLOT = "trials.journal", "sweep.yaml", "trials", "best.yaml", "sweep.png"
+SETTINGS, TRIALS, BEST, PLOT = "sweep.yaml", "trials.json", "best.yaml", "sweep.png"
 RANDOM_TRIALS = 5  # before Optuna's sampler models what was good, and before trials are pruned
 SEED = 0
 
 
 class Trial(TypedDict):
-    """A trial: `state` is "complete", "pruned" or "failed", `dev` its metric on the validation part, if pruned the last one."""
+    """
+    A trial: `state` is "complete", "pruned" or "failed", `dev` its metric on the validation part, if pruned the last one; `evaluations` its
+    metric after each evaluation.
+    """
 
     number: int
     state: str
@@ -49,6 +51,7 @@ class Trial(TypedDict):
     values: dict[str, Any]
     seconds: float
     error: str | None
+    evaluations: list[float]
 
 
 class Sweep(TypedDict):
@@ -95,8 +98,6 @@ def sweep(
         raise ValueError("a sweep runs in one process: start it without torchrun or accelerate.")
     if recipe.one_model_per_context:
         raise ValueError("a sweep compares the evaluations of one training: set `one_model_per_context` to false.")
-    from optuna.distributions import distribution_to_json
-
     from .space import read_space  # it needs Optuna
 
     distributions = read_space(space, recipe)
@@ -106,26 +107,29 @@ def sweep(
     output = Path("runs") / f"{recipe.name}-sweep" if output is None else Path(output)
     settings: dict[str, Any] = {
         "recipe": dataclasses.asdict(recipe),
-        "space": {key: distribution_to_json(one) for key, one in distributions.items()},
-        "data": None,
+        "space": {key: repr(one) for key, one in distributions.items()},
     }
-    check_output(output, SETTINGS, lambda text: _settings_in(text) | {"data": None} == settings, resume)
+    check_output(
+        output, SETTINGS, lambda text: {**(read_yaml(text) or {}), "data": 0} == {**settings, "data": 0}, resume
+    )
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     splits.pop("test", None)
     settings["data"] = fingerprint(splits)
     if (output / SETTINGS).is_file():
-        before = _settings_in((output / SETTINGS).read_text(encoding="utf-8"))
-        check_same_data(before.get("data"), settings["data"], output)
+        before = read_yaml((output / SETTINGS).read_text(encoding="utf-8"))
+        check_same_data(before["data"], settings["data"], output)
     output.mkdir(parents=True, exist_ok=True)
     with locking(
         output, f"another process sweeps in {output}: wait until it has finished, or choose another --output."
     ):
         write_text(output / SETTINGS, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
-        study = _open_study(output, recipe)
-        while len(done := _done(study)) < trials:
-            _run_trial(study, recipe, distributions, len(done), trials, output, data_dir)
-            _write(study, recipe, distributions, output)
-        result = _write(study, recipe, distributions, output)
+        result = Sweep(name=recipe.name, metric=None, trials=[], best=None, folder=None)
+        if (output / TRIALS).is_file():
+            result |= read_object(output / TRIALS, "delete the folder, and begin again")  # type: ignore[typeddict-item]
+        while len(result["trials"]) < trials:
+            _run_trial(result, recipe, distributions, trials, output, data_dir)
+            _write(result, recipe, output)
+        _write(result, recipe, output)  # the folder may have moved
     if result["best"] is None:
         reasons = {str(trial["error"]) for trial in result["trials"]}
         raise ValueError(f"no trial of the sweep ended: {'; '.join(sorted(reasons))}. Change the recipe or the space.")
@@ -160,162 +164,111 @@ def own_values(recipe: Recipe, space: "Mapping[str, BaseDistribution]") -> dict[
     return values
 
 
-def _settings_in(text: str) -> dict[str, Any]:
-    """The recipe and the space of a sweep, and the fingerprint of its corpus."""
-    return read_yaml(text) or {}
-
-
-def _open_study(output: Path, recipe: Recipe) -> "Study":
-    """The study in the folder; trials that were running when it stopped count as failed and are tried again."""
+def _next_trial(result: Sweep, recipe: Recipe, space: "Mapping[str, BaseDistribution]") -> "OptunaTrial":
+    """The trial that Optuna asks for after those before it, and nothing else: an interrupted sweep goes on as if nothing had happened."""
     import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # This process holds the folder's lock: one that a killed process left is stale.
-    for left in output.glob(f"{JOURNAL}.lock*"):
-        left.unlink()
-    _drop_torn_line(output / JOURNAL)
-    backend = JournalFileBackend(str(output / JOURNAL), JournalFileOpenLock(str(output / JOURNAL)))
+    states, sign = optuna.trial.TrialState, sign_of(result["metric"] or "")  # the study maximizes
     study = optuna.create_study(
-        storage=JournalStorage(backend),
-        study_name=recipe.name,
         direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=SEED + len(result["trials"]), n_startup_trials=RANDOM_TRIALS),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=RANDOM_TRIALS),
-        load_if_exists=True,
     )
-    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    return study
-
-
-def _drop_torn_line(journal: Path) -> None:
-    """Cut a last line that a killed process wrote only in part: Optuna would refuse what follows it."""
-    if journal.is_file():
-        content = journal.read_bytes()
-        if content and not content.endswith(b"\n"):
-            journal.write_bytes(content[: content.rfind(b"\n") + 1])
-
-
-def _done(study: "Study") -> list[Any]:
-    """The trials that count: all but those that were interrupted."""
-    return [
-        trial
-        for trial in study.trials
-        if trial.state.is_finished() and (trial.state.name != "FAIL" or "error" in trial.user_attrs)
-    ]
+    for one in result["trials"]:
+        values = [float("nan") if value is None else sign * value for value in one["evaluations"]]
+        trial = optuna.trial.create_trial(
+            state={"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[one["state"]],
+            value=sign * one["dev"] if one["state"] == "complete" and one["dev"] is not None else None,
+            params=one["values"],
+            distributions=dict(space),
+            intermediate_values=dict(enumerate(values)),
+        )
+        study.add_trial(trial)
+    if not result["trials"]:
+        study.enqueue_trial(own_values(recipe, space))
+    return study.ask(dict(space))
 
 
 def _run_trial(
-    study: "Study",
+    result: Sweep,
     recipe: Recipe,
     space: "Mapping[str, BaseDistribution]",
-    number: int,
     total: int,
     output: Path,
     data_dir: str | Path | None,
 ) -> None:
-    import optuna
+    """Train once more, and add the trial to the sweep."""
+    from optuna import TrialPruned
 
-    # The trial depends on those before it alone, so that an interrupted sweep goes on as if nothing had happened.
-    study.sampler = optuna.samplers.TPESampler(seed=SEED + number, n_startup_trials=RANDOM_TRIALS)
-    if number == 0 and not study.get_trials(states=(optuna.trial.TrialState.WAITING,)):
-        study.enqueue_trial(own_values(recipe, space))
-    trial = study.ask(dict(space))
-    values = {key: trial.params[key] for key in space}
-    trial.set_user_attr("values", values)
-    trial.set_user_attr("began", time.time())
-    logger.warning(
-        "trial %d of %d: %s", number + 1, total, ", ".join(f"{key}={value}" for key, value in values.items())
-    )
-    folder = output / f"trial-{trial.number}"
+    number, watch, began = len(result["trials"]), Watch(_next_trial(result, recipe, space)), time.time()
+    values = {key: watch.trial.params[key] for key in space}
+    logger.warning("trial %d of %d: %s", number + 1, total, ", ".join(f"{key}={one}" for key, one in values.items()))
+    folder = output / f"trial-{number}"
     shutil.rmtree(folder, ignore_errors=True)
-    watch = Watch(trial)
-    state, value = optuna.trial.TrialState.COMPLETE, None
+    state, dev, reason = "complete", None, None
     try:
-        own_recipe = with_values(recipe, values, name=f"{recipe.name}-trial-{trial.number}", seeds=recipe.seeds[:1])
+        own_recipe = with_values(recipe, values, name=f"{recipe.name}-trial-{number}", seeds=recipe.seeds[:1])
         # With `few_shot` several trainings follow each other, or none has evaluations: there is nothing to prune by.
         with nullcontext() if own_recipe.few_shot else watched_by(watch):
             report = train(own_recipe, folder, data_dir=data_dir, test=False)
         (run,) = report.runs
-        metric, dev = run.selected_by.removeprefix("eval_"), run.best_dev_metric
-        trial.set_user_attr("metric", metric)
+        result["metric"], dev = run.selected_by.removeprefix("eval_"), run.best_dev_metric
         if dev is None:
-            raise FloatingPointError(f"`{metric}` is not a number on the validation part")
-        value = sign_of(metric) * dev  # the study maximizes
-        trial.set_user_attr("dev", dev)
-    except optuna.TrialPruned:
-        state = optuna.trial.TrialState.PRUNED
-        trial.set_user_attr("dev", watch.last)
-        trial.set_user_attr("metric", watch.metric)
+            raise FloatingPointError(f"`{result['metric']}` is not a number on the validation part")
+    except TrialPruned:
+        result["metric"], state, dev = watch.metric, "pruned", watch.values[-1]
     except (FloatingPointError, MemoryError, ValueError) as error:  # these values do not work; others may
-        if isinstance(error, ValueError) and not any(one.state.name in ("COMPLETE", "PRUNED") for one in study.trials):
+        if isinstance(error, ValueError) and all(one["state"] == "failed" for one in result["trials"]):
             raise  # it may not come from the values
-        state = optuna.trial.TrialState.FAIL
-        trial.set_user_attr("error", str(error) or type(error).__name__)
+        state, reason = "failed", str(error) or type(error).__name__
         logger.warning("trial %d failed: %s", number + 1, error)
-    trial.set_user_attr("seconds", time.time() - trial.user_attrs["began"])
-    study.tell(trial, value, state=state)
-    best = _best(study)
-    for path in output.glob("trial-*"):
-        if best is None or path.name != f"trial-{best.number}":
-            shutil.rmtree(path)
+    seconds = time.time() - began
+    result["trials"].append(
+        Trial(
+            number=number, state=state, dev=dev, values=values, seconds=seconds, error=reason, evaluations=watch.values
+        )
+    )
 
 
 class Watch(TrainerCallback):
-    """Reports every evaluation to a trial, and prunes it. `metric`, `last`: what selects the epoch, and its last value."""
+    """Reports every evaluation to a trial, and prunes it. `metric`, `values`: what selects the epoch, and how it was."""
 
     def __init__(self, trial: "OptunaTrial"):
         self.trial, self.metric = trial, "loss"
-        self.step, self.last = 0, float("nan")
+        self.values: list[float] = []
 
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
-        import optuna
+        from optuna import TrialPruned
 
         self.metric = metric_of(args)
-        self.last = (metrics or {}).get(f"eval_{self.metric}", float("nan"))
-        self.step += 1
-        self.trial.report(sign_of(self.metric) * self.last, self.step)
+        value = (metrics or {}).get(f"eval_{self.metric}", float("nan"))
+        self.trial.report(sign_of(self.metric) * value, len(self.values))
+        self.values.append(value)
         if state.global_step < state.max_steps and self.trial.should_prune():
-            raise optuna.TrialPruned
+            raise TrialPruned
 
 
-def _best(study: "Study") -> Any:
-    complete = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
-    return max(complete, key=lambda trial: trial.value, default=None)
-
-
-def _write(study: "Study", recipe: Recipe, space: Iterable[str], output: Path) -> Sweep:
-    """Write the table and the best recipe, and return the table."""
-    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-    found: list[Trial] = [
-        {
-            "number": trial.number,
-            "state": states[trial.state.name],
-            "dev": trial.user_attrs.get("dev"),
-            "values": trial.user_attrs["values"],
-            "seconds": trial.user_attrs["seconds"],
-            "error": trial.user_attrs.get("error"),
-        }
-        for trial in _done(study)
+def _write(result: Sweep, recipe: Recipe, output: Path) -> None:
+    """Choose the best trial, write the table and its recipe, and delete the other trials' run folders."""
+    sign, found = sign_of(result["metric"] or ""), result["trials"]
+    complete = [
+        (sign * one["dev"], -one["number"]) for one in found if one["state"] == "complete" and one["dev"] is not None
     ]
-    best = _best(study)
-    metrics = [trial.user_attrs["metric"] for trial in study.trials if "metric" in trial.user_attrs]
-    result: Sweep = {
-        "name": recipe.name,
-        "metric": metrics[-1] if metrics else None,
-        "trials": found,
-        "best": None if best is None else best.number,
-        "folder": None if best is None else str(output / f"trial-{best.number}"),
-    }
-    write_json(output / f"{TRIALS}.json", result)
-    header = ["trial", "state", "dev", "seconds", *space]
+    if complete:
+        result["best"] = best = -max(complete)[1]
+        result["folder"] = str(output / f"trial-{best}")
+        write_text(output / BEST, with_values(recipe, found[best]["values"]).to_yaml())
+    write_json(output / TRIALS, result)
     rows = [
-        [str(trial["number"]), trial["state"], str(trial["dev"]), f"{trial['seconds']:.1f}"]
-        + [str(trial["values"][key]) for key in space]
+        [trial["number"], trial["state"], trial["dev"], f"{trial['seconds']:.1f}", *trial["values"].values()]
         for trial in found
     ]
-    write_csv(output / f"{TRIALS}.csv", header, rows)
-    if best is not None:
-        write_text(output / BEST, with_values(recipe, best.user_attrs["values"]).to_yaml())
-    return result
+    write_csv(
+        (output / TRIALS).with_suffix(".csv"),
+        ["trial", "state", "dev", "seconds", *found[0]["values"]],
+        [list(map(str, row)) for row in rows],
+    )
+    for path in output.glob("trial-*"):
+        if str(path) != result["folder"]:
+            shutil.rmtree(path)
