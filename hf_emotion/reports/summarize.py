@@ -190,6 +190,7 @@ def summarize(
     if every not in PERIODS:
         raise ValueError(f"`every` must be one of {sorted(PERIODS)}, got {every!r}.")
     from scipy.stats import fisher_exact, norm
+    from statsmodels.stats.multitest import multipletests
 
     options = (every, text_column, time_format, prefix, on_bad_rows, encoding, separator)
     rows = read_rows(data, model, by, time, *options)
@@ -280,9 +281,10 @@ def summarize(
             own = {"difference": size, "low": low[column], "high": high[column], "p_value": p}
             own = {name: float(value) for name, value in own.items()}
             differences.append({"label": label, "first": first, "second": second} | own)
-    least = 0.0
-    for rank, one in enumerate(sorted(differences, key=lambda one: one["p_value"])):  # Holm, 1979
-        one["p_holm"] = least = max(least, min(1.0, one["p_value"] * (len(differences) - rank)))
+    if differences:
+        p_values = [one["p_value"] for one in differences]
+        for one, p in zip(differences, multipletests(p_values, method="holm")[1], strict=True):
+            one["p_holm"] = float(p)
     tested = "Fisher's exact test, two-sided: whether equally many texts of both get the label"
     if rows.values:
         tested = "z-test, two-sided: whether the mean value of both is the same"
