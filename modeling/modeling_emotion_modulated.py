@@ -216,7 +216,7 @@ class EmotionModulatedModel(PreTrainedModel):
         # One object: `generate` makes masks for the attention that this configuration names. It does not name the source of the
         # weights, which may be a local folder.
         config.text_config = language_model.config
-        language_model.config._name_or_path = ""
+        language_model.config.name_or_path = ""
         self.supports_gradient_checkpointing = language_model.supports_gradient_checkpointing
         if config.freeze_language_model:
             language_model.requires_grad_(False)

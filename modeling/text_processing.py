@@ -567,7 +567,7 @@ def load_gate(config) -> TfidfGate | None:
     """The gate beside the weights of a model; None for a model without one, OSError if it lacks its gate, ValueError for another file."""
     if getattr(config, "tfidf_gating", "none") == "none":
         return None
-    source, path = config._name_or_path, None
+    source, path = config.name_or_path, None
     if source and (Path(source) / GATE_FILE).is_file():
         path = Path(source) / GATE_FILE
     elif source:

@@ -282,7 +282,7 @@ def gate_point() -> EntryPoint:
     def run(case, folder: Path) -> None:
         content, text = case
         (folder / GATE_FILE).write_bytes(content)
-        gate = load_gate(mock.Mock(tfidf_gating="scale", _name_or_path=str(folder), _commit_hash=None))
+        gate = load_gate(mock.Mock(tfidf_gating="scale", name_or_path=str(folder), _commit_hash=None))
         assert isinstance(gate.filter(text), str)
         gates = gate.token_gates(text, [(0, 0), *((i, i + 1) for i in range(min(len(text), 50)))])
         assert all(math.isfinite(value) for value in gates)

@@ -83,5 +83,5 @@ def explain(
     begin = time.perf_counter()
     explained = predictor.explain(text, merge=merge, **options)
     seconds = time.perf_counter() - begin
-    name = str(checkpoint) if isinstance(checkpoint, str | Path) else model.config._name_or_path
+    name = str(checkpoint) if isinstance(checkpoint, str | Path) else model.config.name_or_path
     return Explanation(**vars(explained), checkpoint=name, model_type=model.config.model_type, seconds=seconds)

@@ -306,7 +306,7 @@ def validation_counts(model: Any) -> ValidationCounts | None:
     if model is None or isinstance(model, ValidationCounts):
         return model
     if not isinstance(model, str | Path):
-        place = model.model.config._name_or_path
+        place = model.model.config.name_or_path
         in_cache = {f"{ready.name}-{ready.key()}": ready.name for ready in ready_models()}
         model = in_cache.get(Path(place).parent.name, place)
     found = find_ready(str(model))

@@ -131,7 +131,7 @@ def row_probabilities(
 def shown_predictor(predictor: Any) -> str:
     """A predictor for people."""
     several = "several" if predictor.multi_label else "one"
-    name, labels = predictor.model.config._name_or_path, predictor.task.labels(predictor.labels)
+    name, labels = predictor.model.config.name_or_path, predictor.task.labels(predictor.labels)
     return f"{type(predictor).__name__}({name!r}: {len(labels)} labels, {several} at once; max_length={predictor.max_length})"
 
 

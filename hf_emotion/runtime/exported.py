@@ -36,9 +36,10 @@ class ExportedConfig(SimpleNamespace):
 
     def to_json_string(self) -> str:
         """As in transformers, without the place it was read from."""
+        places = ("name_or_path", "_name_or_path")
         return json.dumps(
             self,
-            default=lambda own: {name: value for name, value in vars(own).items() if name != "_name_or_path"},
+            default=lambda own: {name: value for name, value in vars(own).items() if name not in places},
             sort_keys=True,
         )
 
@@ -56,7 +57,7 @@ def read_exported_config(folder: Path) -> Any:
         raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): {AGAIN}.") from error
     encoder = fields.get("encoder_config")
     fields["encoder_config"] = None if encoder is None else ExportedConfig(**encoder)
-    return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "_name_or_path": str(folder)})
+    return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "name_or_path": str(folder)})
 
 
 class _Encoded(dict):

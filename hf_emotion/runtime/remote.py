@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
+import httpx2 as httpx
+
 from ..io.key import KEY, read_key
 from ..io.progress import progress_bar
 from .sharing import TOO_MANY_TOKENS
 from .unread import Counts, Unread, warn_unread
-
-
-try:
-    import httpx2 as httpx  # huggingface_hub 2 brings it along
-except ModuleNotFoundError:
-    import httpx  # type: ignore[no-redef]  # huggingface_hub 1 brings this one, which is used in the same way
 
 
 Result: TypeAlias = dict[str, Any]  # the answer for one input; its task says what it holds

@@ -104,7 +104,7 @@ class CorpusSplit:
 
 def trained_on(predictor: AnyPredictor) -> tuple[str, Fields] | None:
     """The corpus of a model's run and its options; None for a model from elsewhere."""
-    folder = Path(predictor.model.config._name_or_path or os.devnull)
+    folder = Path(predictor.model.config.name_or_path or os.devnull)
     for path in (folder / METRICS, folder / "parity.json"):  # of a run, of an exported model
         if path.is_file():
             report = json.loads(path.read_text(encoding="utf-8"))

@@ -155,7 +155,7 @@ def test_gates_that_are_none(tmp_path):
     ):
         (tmp_path / GATE_FILE).write_text(content)
         config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
-        config._name_or_path = str(tmp_path)
+        config.name_or_path = str(tmp_path)
         with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is not a TF-IDF gate: .*{message}"):
             load_gate(config)
         TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers

@@ -171,10 +171,10 @@ class TestFile:
         content = (tmp_path / "tfidf_gate.json").read_text(encoding="utf-8")
         assert "\u00e9t\u00e9" in content and json.loads(content)["min_words"] == 6
         config = RobertaESAConfig(tfidf_gating="filter")
-        config._name_or_path = str(tmp_path)
+        config.name_or_path = str(tmp_path)
         assert load_gate(config) == gate
         for without in (RobertaESAConfig(), BertConfig()):
-            without._name_or_path = str(tmp_path)
+            without.name_or_path = str(tmp_path)
             assert load_gate(without) is None
 
     def test_no_file_beside_the_weights(self, tmp_path):
@@ -185,6 +185,6 @@ class TestFile:
             ("", "tfidf_gate.json .*a model that was not loaded.*pass the gate as `gate`"),
             ("somebody/no-such-model", "tfidf_gate.json"),
         ):
-            config._name_or_path = place
+            config.name_or_path = place
             with pytest.raises(OSError, match=message):
                 load_gate(config)

@@ -250,7 +250,7 @@ class TestOnePath:
         other = gate_in(run) | {"threshold": 0.5, "idf": dict.fromkeys(gate_in(run)["idf"], 1.0)}
         (copy / "tfidf_gate.json").write_text(json.dumps(other))
         changed = Predictor(copy, device="cpu")
-        changed.model.config._name_or_path = str(run)  # all else about the two is equal
+        changed.model.config.name_or_path = str(run)  # all else about the two is equal
         with pytest.raises(FileExistsError, match="parts of another job"):
             predict_file(changed, source, output, progress=False)
         done = predict_file(Predictor(run, device="cpu"), source, output, progress=False)
