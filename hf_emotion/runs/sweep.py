@@ -129,7 +129,7 @@ def sweep(
         while len(result["trials"]) < trials:
             _run_trial(result, recipe, distributions, trials, output, data_dir)
             _write(result, recipe, output)
-        _write(result, recipe, output)  # the folder may have moved
+        _write(result, recipe, output)  # also without a new trial: the folder may have moved
     if result["best"] is None:
         reasons = {str(trial["error"]) for trial in result["trials"]}
         raise ValueError(f"no trial of the sweep ended: {'; '.join(sorted(reasons))}. Change the recipe or the space.")
@@ -154,11 +154,10 @@ def own_values(recipe: Recipe, space: "Mapping[str, BaseDistribution]") -> dict[
         value = fields.get(head)
         if rest:
             value = value.get(rest) if isinstance(value, dict) else None
-        inside = (
-            value in one.choices
-            if hasattr(one, "choices")
-            else isinstance(value, int | float) and one.low <= value <= one.high
-        )
+        if hasattr(one, "choices"):
+            inside = value in one.choices
+        else:
+            inside = isinstance(value, int | float) and one.low <= value <= one.high
         if inside:
             values[key] = value
     return values
@@ -169,7 +168,7 @@ def _next_trial(result: Sweep, recipe: Recipe, space: "Mapping[str, BaseDistribu
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    states, sign = optuna.trial.TrialState, sign_of(result["metric"] or "")  # the study maximizes
+    sign = sign_of(result["metric"] or "")  # the study maximizes
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=SEED + len(result["trials"]), n_startup_trials=RANDOM_TRIALS),
@@ -178,8 +177,8 @@ def _next_trial(result: Sweep, recipe: Recipe, space: "Mapping[str, BaseDistribu
     for one in result["trials"]:
         values = [float("nan") if value is None else sign * value for value in one["evaluations"]]
         trial = optuna.trial.create_trial(
-            state={"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[one["state"]],
-            value=sign * one["dev"] if one["state"] == "complete" and one["dev"] is not None else None,
+            state=optuna.trial.TrialState[{"failed": "FAIL"}.get(one["state"], one["state"].upper())],
+            value=sign * one["dev"] if one["dev"] is not None and one["state"] == "complete" else None,
             params=one["values"],
             distributions=dict(space),
             intermediate_values=dict(enumerate(values)),
@@ -223,11 +222,9 @@ def _run_trial(
             raise  # it may not come from the values
         state, reason = "failed", str(error) or type(error).__name__
         logger.warning("trial %d failed: %s", number + 1, error)
-    seconds = time.time() - began
+    seconds, seen = time.time() - began, watch.values
     result["trials"].append(
-        Trial(
-            number=number, state=state, dev=dev, values=values, seconds=seconds, error=reason, evaluations=watch.values
-        )
+        Trial(number=number, state=state, dev=dev, values=values, seconds=seconds, error=reason, evaluations=seen)
     )
 
 
@@ -264,11 +261,8 @@ def _write(result: Sweep, recipe: Recipe, output: Path) -> None:
         [trial["number"], trial["state"], trial["dev"], f"{trial['seconds']:.1f}", *trial["values"].values()]
         for trial in found
     ]
-    write_csv(
-        (output / TRIALS).with_suffix(".csv"),
-        ["trial", "state", "dev", "seconds", *found[0]["values"]],
-        [list(map(str, row)) for row in rows],
-    )
+    header = ["trial", "state", "dev", "seconds", *found[0]["values"]]
+    write_csv((output / TRIALS).with_suffix(".csv"), header, [list(map(str, row)) for row in rows])
     for path in output.glob("trial-*"):
         if str(path) != result["folder"]:
             shutil.rmtree(path)
