@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from hf_emotion.modeling.common import classification_loss
 from hf_emotion.modeling.configuration_label_aware import LabelAwareConfig
-from hf_emotion.modeling.modeling_label_aware import classification_loss
 from hf_emotion.modeling.text_processing import value_of
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import BY_ID, TINY_BERT
