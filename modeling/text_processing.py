@@ -443,9 +443,8 @@ def find_terms(probabilities: Sequence[Sequence[float]], tags: Sequence[str]) ->
 
 _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›″′＂＇〝〞〟"
 _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "「」", "『』", "【】", "《》", "〈〉", "〔〕")
-_PARTNERS = dict.fromkeys(_QUOTES, _QUOTES) | {
-    one: other for a, b in _BRACKETS for one, other in ((a, b), (b, a))
-}  # which marks may stand on the other side
+# Which marks may stand on the other side of a term.
+_PARTNERS = dict.fromkeys(_QUOTES, _QUOTES) | {pair[side]: pair[1 - side] for pair in _BRACKETS for side in (0, 1)}
 
 
 def unquoted(text: str, start: int, end: int) -> tuple[int, int]:
@@ -479,12 +478,12 @@ def term_entries(
     text: str, words: Sequence[tuple[int, int]], terms: Sequence[tuple[int, int, str, float]]
 ) -> list[dict]:
     """What `find_terms` found, with the term, `unquoted`, and its place in the text: `text[start:end]`."""
-    places = [(*unquoted(text, words[first][0], words[last - 1][1]), *rest) for first, last, *rest in terms]
-    return [
-        {"term": text[start:end], "start": start, "end": end, "label": label, "score": score}
-        for start, end, label, score in places
-        if start < end
-    ]
+    entries: list[dict] = []
+    for first, last, label, score in terms:
+        start, end = unquoted(text, words[first][0], words[last - 1][1])
+        if start < end:
+            entries.append({"term": text[start:end], "start": start, "end": end, "label": label, "score": score})
+    return entries
 
 
 # The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model reads, or how strongly
