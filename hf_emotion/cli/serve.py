@@ -126,4 +126,4 @@ def serve_here(
     from ..serving.web import run
 
     logging.getLogger("hf_emotion.serve").setLevel(logging.WARNING if settings.log == "errors" else logging.INFO)
-    run(build(settings), host, port, settings.timeout, max_connections, show, settings.log_format)
+    run(build(settings), host, port, settings.timeout, settings.log_format, max_connections, show)
