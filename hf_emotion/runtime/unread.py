@@ -177,14 +177,19 @@ def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
         )
 
 
-def warn_unread(counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts") -> None:
-    """Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`."""
+def warn_unread(
+    counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts", other: str = ""
+) -> None:
+    """
+    Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`. `other`: what
+    names a model that reads more languages.
+    """
     if counts.truncated and is_new("cut"):
         logger.warning("%d of %d %s are longer than %s and were cut", counts.truncated, counts.total, what, limit)
     warn_unknown(counts.unknown, counts.total, what)
     if counts.foreign and is_new("language"):
         logger.warning(
             "%d of %d %s are probably not in the model's languages (%s): the results for them mean little; translate them, or use a model "
-            "that reads their language",
-            *(counts.foreign, counts.total, what, ", ".join(languages)),
+            "that reads their language%s",
+            *(counts.foreign, counts.total, what, ", ".join(languages), other),
         )
