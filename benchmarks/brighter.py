@@ -10,27 +10,36 @@ of all its languages. "own": at thresholds tuned on the validation rows of the l
 annotated in the language. Runs of intensities give Pearson's r, the mean over the emotions.
 """
 
+import dataclasses
 import json
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow.parquet
+import torch
 import typer
 from datasets import DatasetDict
+from safetensors.numpy import load_file, save_file
 
 from benchmarks.measuring import recorded
+from benchmarks.study.languages import drawn
 from benchmarks.study.transfer import transfer
 from hf_emotion import Predictor, metrics
 from hf_emotion.data.splits import UNANNOTATED
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
+from hf_emotion.recipes import Recipe
 from hf_emotion.reports.finished_runs import Predictions, read_predictions
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import train
+from hf_emotion.runtime.base_models import resolve_base_model
+from hf_emotion.runtime.ready import PLACE, ReadyModel, encoder_file, with_weights
 from hf_emotion.tasks.emotion_classification.brighter import UNSEEN
-from hf_emotion.tasks.loading import load_dataset_for, load_split
+from hf_emotion.tasks.loading import CorpusSplit, load_dataset_for, load_split
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.recipe_checks import load_recipe
 
@@ -38,6 +47,8 @@ from hf_emotion.training.recipe_checks import load_recipe
 app = typer.Typer(help="Figures of runs on BRIGHTER.")
 Output = Annotated[Path, typer.Option("--output", "-o")]
 Settings = Annotated[list[str] | None, typer.Option("--set")]
+WEIGHTS = "model.safetensors"
+PARTS = ("validation", "test")
 VALUES = ("pearson", "ccc", "mae")
 
 
@@ -108,6 +119,92 @@ def unseen(run: Path, output: Output, data_dir: Path | None = None, rows: int = 
         found[code] = {"rows": len(part), "macro_f1": figures["macro_f1"], "micro_f1": figures["micro_f1"]}
         print(code, found[code])
     write_json(output, found)
+
+
+@app.command()
+def rounded(name: str, output: Output, data_dir: Path | None = None, set_: Settings = None) -> None:
+    """
+    Train a recipe with `adapter` over its encoder rounded to 4 bits in blocks of 32, and measure the adapter over these weights and over the
+    true ones, at the thresholds that were tuned over the rounded ones.
+    """
+    recipe = load_recipe(name, set_ or [])
+    source = Path(resolve_base_model(recipe.base_model))
+    true, (dev, test) = (
+        load_file(source / WEIGHTS),
+        (CorpusSplit(recipe.dataset, part, data_dir, _own(recipe)) for part in PARTS),
+    )
+    with tempfile.TemporaryDirectory() as place:
+        encoder, run = Path(place) / "encoder", Path(place) / "run"
+        shutil.copytree(source, encoder)
+        few = {key: rounded_weights(value, 4, 32) for key, value in true.items()}
+        (encoder / WEIGHTS).unlink()
+        save_file(few, encoder / WEIGHTS, metadata={"format": "pt"})
+        train(dataclasses.replace(recipe, base_model=str(encoder)), run, data_dir)
+        predictor, found = Predictor(run), {}
+        for kind in ("4 bits, as trained", "true weights"):
+            found[kind] = {part.split: _at_stored(predictor, part) for part in (dev, test)}
+            print(kind, found[kind])
+            change_encoder(predictor, few, true)
+    write_json(output, {"recipe": name, "settings": set_ or [], "base_model": recipe.base_model, "macro_f1": found})
+
+
+@app.command()
+def rerounded(model: str, output: Output, data_dir: Path | None = None, rows: int = 50) -> None:
+    """Measure a ready model over its encoder as it is, and rounded anew in other ways; at most `rows` test texts of each language."""
+    predictor, found = Predictor(with_weights(model)), {}
+    source = load_file(encoder_file(ReadyModel(PLACE / model).facts["encoder"]["id"], WEIGHTS))
+    test = drawn(load_split("brighter", "test", data_dir, labels=predictor.labels), rows)
+    gold, before, codes = label_matrix(test), source, np.array(test["language"])
+    first = None
+    for kind, bits, block in (
+        ("as it is", 0, 0),
+        ("8 bits, blocks of 32", 8, 32),
+        ("4 bits, blocks of 64", 4, 64),
+        ("4 bits, blocks of 24", 4, 24),
+    ):
+        now = {key: rounded_weights(value, bits, block) for key, value in source.items()} if bits else source
+        change_encoder(predictor, before, now)
+        before, scores = now, predictor.of_rows(test, progress=True)
+        first = scores if first is None else first
+        own = [
+            metrics.goemotions(gold[here], scores[here], predictor.thresholds, predictor.labels)["macro_f1"]
+            for here in (codes == code for code in dict.fromkeys(codes))
+        ]
+        found[kind] = {"macro_f1": float(np.mean(own)), "probability_moves": float(np.abs(scores - first).mean())}
+        print(kind, found[kind])
+    write_json(output, {"model": model, "rows": len(test), "rounded": found})
+
+
+def rounded_weights(values: np.ndarray, bits: int, block: int) -> np.ndarray:
+    """A matrix whose blocks of so many neighbours each have a float16 scale and integers of so many bits; vectors stay as they are."""
+    if values.ndim < 2 or values.size % block:
+        return values
+    groups, half = values.reshape(-1, block).astype(np.float32), 2 ** (bits - 1)
+    farthest = np.take_along_axis(groups, np.abs(groups).argmax(axis=1)[:, None], axis=1)
+    scale = (farthest / -half).astype(np.float16).astype(np.float32)
+    codes = np.clip(np.round(groups / np.where(scale == 0, 1, scale)), -half, half - 1)
+    return (codes * scale).reshape(values.shape)
+
+
+def change_encoder(predictor: Predictor, old: Mapping[str, np.ndarray], new: Mapping[str, np.ndarray]) -> None:
+    """Put a merged model's adapter over other weights of the encoder: what training added to the old ones stays."""
+    state = predictor.model.state_dict()
+    for key, value in new.items():
+        (own,) = [name for name in state if name == key or name.endswith(f".{key}")] or [None]
+        if own is not None and value.ndim > 1:
+            state[own] += torch.from_numpy(value - old[key]).to(state[own])
+
+
+def _own(recipe: Recipe) -> dict[str, Any]:
+    """The options of the recipe's corpus that choose what is measured."""
+    return {key: value for key, value in recipe.dataset_options.items() if key in ("languages", "labels")}
+
+
+def _at_stored(predictor: Predictor, part: CorpusSplit) -> float:
+    rows = part.load()
+    return metrics.goemotions(label_matrix(rows), predictor.of_rows(rows), predictor.thresholds, predictor.labels)[
+        "macro_f1"
+    ]
 
 
 @app.command()

@@ -116,11 +116,20 @@ def plain(predictor: Predictor) -> dict[str, Any]:
 def card(figures: dict[str, Any]) -> str:
     """What the card says of the figures of `measure`."""
     lines = ["## By language", ""]
-    lines += ["Macro-F1 on test rows, at the common thresholds, at those of the language, and as the model answers (\"found\").", ""]
+    lines += [
+        'Macro-F1 on test rows, at the common thresholds, at those of the language, and as the model answers ("found").',
+        "",
+    ]
     lines += ["| language | rows | common | own | found |", "|---|---:|---:|---:|---:|"]
     for code, each in [*figures["languages"].items(), *figures["unseen"].items()]:
         lines.append(f"| {code} | {each['rows']} | " + " | ".join(f"{each[kind]:.3f}" for kind in KINDS) + " |")
     lines.append("| mean of the 26 | | " + " | ".join(f"{figures['mean'][kind]:.3f}" for kind in KINDS) + " |")
-    lines += ["", "Plain sentences, each with one emotion or none:", "", "| language | sentences | exactly right |", "|---|---:|---:|"]
+    lines += [
+        "",
+        "Plain sentences, each with one emotion or none:",
+        "",
+        "| language | sentences | exactly right |",
+        "|---|---:|---:|",
+    ]
     lines += [f"| {code} | {each['sentences']} | {each['right']} |" for code, each in figures["plain"].items()]
     return "\n".join(lines)

@@ -183,7 +183,9 @@ def measure_ready(model: ReadyModel, data_dir: Path | None = None, rows: int | N
             report.best.validation_counts = counts.to_dict()
             report.write(model.folder)
             facts["figures"] = languages.measure(Path(name), own, data_dir, rows)
-            facts["languages"] = sorted(json.loads((model.folder / "config.json").read_text())["thresholds_by_language"])
+            facts["languages"] = sorted(
+                json.loads((model.folder / "config.json").read_text())["thresholds_by_language"]
+            )
             card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
             write_text(model.folder / CARD, f"{card}\n\n{languages.card(facts['figures'])}\n")
             facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}

