@@ -27,6 +27,7 @@ from safetensors.numpy import load_file, save_file
 
 from benchmarks.measuring import recorded
 from benchmarks.study.languages import drawn
+from benchmarks.study.languages import plain as right_sentences
 from benchmarks.study.transfer import transfer
 from hf_emotion import Predictor, metrics
 from hf_emotion.data.splits import UNANNOTATED
@@ -236,6 +237,14 @@ def rising(run: Path, output: Output) -> None:
         found.append({"text": text, **{item["label"]: round(item["score"], 3) for item in items}})
     print(*found, sep="\n")
     write_json(output, {"model": run.name, "sentences": found})
+
+
+@app.command()
+def plain(model: str, output: Output, taxonomy: str | None = None) -> None:
+    """How many of the packaged plain sentences of each language a model has right; entries of other models stay in the file."""
+    found = recorded(output) | {model: right_sentences(Predictor(model, taxonomy=taxonomy))}
+    print(json.dumps(found[model], indent=1))
+    write_json(output, found)
 
 
 @app.command()
