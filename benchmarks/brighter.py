@@ -13,7 +13,10 @@ annotated in the language. Runs of intensities give Pearson's r, the mean over t
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +41,7 @@ from hf_emotion.reports.finished_runs import Predictions, read_predictions
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import train
 from hf_emotion.runtime.base_models import resolve_base_model
-from hf_emotion.runtime.ready import PLACE, ReadyModel, encoder_file, with_weights
+from hf_emotion.runtime.ready import ADAPTER, PLACE, ReadyModel, encoder_file, for_prediction, with_weights
 from hf_emotion.tasks.emotion_classification.brighter import UNSEEN
 from hf_emotion.tasks.loading import CorpusSplit, load_dataset_for, load_split
 from hf_emotion.tasks.rows import label_matrix
@@ -245,6 +248,30 @@ def plain(model: str, output: Output, taxonomy: str | None = None) -> None:
     found = recorded(output) | {model: right_sentences(Predictor(model, taxonomy=taxonomy))}
     print(json.dumps(found[model], indent=1))
     write_json(output, found)
+
+
+@app.command()
+def speed(model: str, output: Output) -> None:
+    """The size of a packaged ready model and of its encoder in the cache, the first answer of `predict`, and texts per second."""
+    files = [*ReadyModel(PLACE / model).folder.iterdir()]
+    folder, begin = Path(for_prediction(model)), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "hf_emotion", "predict", model, "Was für ein Tag!"], check=True, capture_output=True
+    )
+    first = time.perf_counter() - begin
+    predictor, texts = Predictor(model), [*load_split("plain", "train")["text"]]
+    predictor(texts[:50])
+    begin = time.perf_counter()
+    predictor(texts)
+    found = {
+        "megabytes": sum(path.stat().st_size for path in files) / 1e6,
+        "adapter_megabytes": next(path for path in files if path.name == ADAPTER).stat().st_size / 1e6,
+        "cache_megabytes": sum(path.stat().st_size for path in folder.iterdir()) / 1e6,
+        "first_answer_seconds": first,
+        "texts_per_second": len(texts) / (time.perf_counter() - begin),
+    }
+    print(found)
+    write_json(output, {model: found})
 
 
 @app.command()
