@@ -180,9 +180,9 @@ class TestPredictions:
         assert message.endswith("use a model that reads their language, such as the ready model `many` (de, fi)")
 
 
-def test_each_language_has_its_own_thresholds(tiny_run, tmp_path):
+def test_each_language_has_its_own_thresholds(tied_run, tmp_path):
     """By the language that is found; short texts and other languages have the common ones. Everywhere, unless thresholds are named."""
-    run, config = shutil.copytree(tiny_run, tmp_path / "run"), json.loads((tiny_run / "config.json").read_text())
+    run, config = shutil.copytree(tied_run, tmp_path / "run"), json.loads((tied_run / "config.json").read_text())
     count = len(config["id2label"])
     config |= {
         "thresholds": [1.0] * count,
@@ -195,6 +195,8 @@ def test_each_language_has_its_own_thresholds(tiny_run, tmp_path):
     with running([run]) as (address, _):
         remote = RemotePredictor(Client(address))
         assert [len(labels) for labels in remote.predict(texts)[0]] == given
+    more = Predictor(run, device="cpu", add_labels=["hunger"])
+    assert more.thresholds_of(texts)[:, :count].sum(axis=1).tolist() == [count, 0, count - 1, count, count]
     predictor.use_thresholds([0.0] * count)
     assert [len(labels) for labels in predictor(texts)] == [count] * 5
     config["thresholds_by_language"]["de"] = [0.5]

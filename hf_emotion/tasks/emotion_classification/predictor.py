@@ -119,7 +119,7 @@ class Predictor:
         self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
         if self.regression and taxonomy not in (None, NO_ROLL_UP):
             raise ValueError(f"`taxonomy` {taxonomy!r} is for labels, and this model gives values: leave it out.")
-        self.thresholds_by_language = {
+        self.thresholds_by_language: dict[str, np.ndarray] = {
             code: self._checked(own, f"`config.thresholds_by_language` of {code!r}")
             for code, own in (getattr(config, "thresholds_by_language", None) or {}).items()
         }
@@ -134,7 +134,7 @@ class Predictor:
         others.
         """
         self.thresholds = self._checked(thresholds, what)
-        self.thresholds_by_language: dict[str, np.ndarray] = {}
+        self.thresholds_by_language = {}
         self.prediction_sets = None
 
     def _checked(self, thresholds: Sequence[float], what: str) -> np.ndarray:
