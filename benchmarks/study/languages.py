@@ -128,10 +128,13 @@ def card(figures: dict[str, Any]) -> str:
     lines.append("| mean of the 26 | | " + " | ".join(f"{figures['mean'][kind]:.3f}" for kind in KINDS) + " |")
     lines += [
         "",
-        "Plain sentences, each with one emotion or none:",
+        "Plain sentences, each with one emotion or none: how many get exactly that, and how many get it at least among others:",
         "",
-        "| language | sentences | exactly right |",
-        "|---|---:|---:|",
+        "| language | sentences | exactly | among others |",
+        "|---|---:|---:|---:|",
     ]
-    lines += [f"| {code} | {each['sentences']} | {each['right']} |" for code, each in figures["plain"].items()]
+    lines += [
+        f"| {code} | {each['sentences']} | {each['right']} | {each['among']} |"
+        for code, each in figures["plain"].items()
+    ]
     return "\n".join(lines)
