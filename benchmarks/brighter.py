@@ -259,7 +259,7 @@ def speed(model: str, output: Output) -> None:
         [sys.executable, "-m", "hf_emotion", "predict", model, "Was für ein Tag!"], check=True, capture_output=True
     )
     first = time.perf_counter() - begin
-    predictor, texts = Predictor(model), [*load_split("plain", "train")["text"]]
+    predictor, texts = Predictor(model), [*load_split("plain_sentences", "train")["text"]]
     predictor(texts[:50])
     begin = time.perf_counter()
     predictor(texts)

@@ -100,7 +100,7 @@ def _by_language(predictor: Predictor, rows: Dataset, own: dict[str, Any]) -> di
 
 def plain(predictor: Predictor) -> dict[str, Any]:
     """Of the packaged plain sentences of each language: how many there are, and how many get exactly their emotion, or none if they show none."""
-    rows = load_split("plain", "test")
+    rows = load_split("plain_sentences", "test")
     found: dict[str, dict[str, int]] = {}
     answers = predictor(rows["text"])
     names = rows.features["labels"].feature.names

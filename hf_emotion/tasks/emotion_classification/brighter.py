@@ -40,7 +40,9 @@ DETECTED = {  # code -> the ISO 639-1 code that `runtime.languages` finds; the o
     **{"mar": "mr", "ptbr": "pt", "ptmz": "pt", "ron": "ro", "rus": "ru", "swa": "sw", "swe": "sv", "ukr": "uk"},
 }
 WITH_INTENSITIES = "amh arq chn deu eng esp hau ptbr ron rus ukr".split()
-PlainLanguage = Literal["chn", "deu", "eng", "esp", "fra", "ita", "jpn", "pol", "ptbr", "rus"]  # of the corpus `plain`
+PlainLanguage = Literal[
+    "chn", "deu", "eng", "esp", "fra", "ita", "jpn", "pol", "ptbr", "rus"
+]  # of the corpus `plain_sentences`
 PARTS = dict(zip(SPLIT_STEMS, ("train", "dev", "test"), strict=True))
 
 
@@ -64,7 +66,7 @@ def load_brighter(
         track: "labels": which of six emotions a text shows, several for each. "intensities": how strongly, 0 to 3, in 11 languages.
         labels: the emotions in their order; None: those that were annotated in one of the languages.
         rows_per_language: the most training rows of a language, drawn at a fixed seed; None: all.
-        plain_copies: how many copies of the training sentences of the packaged corpus plain to add to the training part: BRIGHTER has
+        plain_copies: how many copies of the training sentences of the packaged corpus plain_sentences to add to the training part: BRIGHTER has
             few texts without any emotion that are no messages. Labels alone.
     """
     intensities = track == "intensities"
@@ -101,7 +103,9 @@ def load_brighter(
     return datasets.DatasetDict({split: _dataset(part, names, intensities) for split, part in parts.items()})
 
 
-def load_plain(data_dir: str | Path | None = None, language: PlainLanguage | None = None) -> datasets.DatasetDict:
+def load_plain_sentences(
+    data_dir: str | Path | None = None, language: PlainLanguage | None = None
+) -> datasets.DatasetDict:
     """
     The packaged plain sentences in ten languages, CC0: each shows one of BRIGHTER's six emotions, or none. A training part, mostly of
     sentences without emotion, and a test part of 21 sentences in each language, three for each emotion and for none. Needs no `data_dir`.
@@ -115,8 +119,8 @@ def load_plain(data_dir: str | Path | None = None, language: PlainLanguage | Non
 
 def _plain(split: str, prefix: str, language: str | None = None) -> CorpusRows:
     """A part of the packaged plain sentences, all of it or in one language; a row's id is `prefix` and the line."""
-    rows = CorpusRows(f"plain {split}")
-    for line, row in packaged_rows("plain", split):
+    rows = CorpusRows(f"plain_sentences {split}")
+    for line, row in packaged_rows("plain_sentences", split):
         if language in (None, row["language"]):
             values = {name: int(name in row["labels"]) for name in EMOTIONS}
             rows.add(line, row["text"], [], f"{prefix}-{line}", values=values, language=row["language"])

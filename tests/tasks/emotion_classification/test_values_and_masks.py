@@ -86,7 +86,7 @@ class TestBrighter:
                 load_dataset_for("brighter", brighter, **options)
 
     def test_fewer_rows_of_a_language_and_plain_sentences(self, brighter):
-        plain = load_dataset_for("plain")
+        plain = load_dataset_for("plain_sentences")
         options = {"languages": ["eng", "deu"], "rows_per_language": 1}
         alone = load_dataset_for("brighter", brighter, **options)
         assert alone["train"]["language"] == ["eng", "deu"] and len(alone["test"]) == 2
@@ -110,11 +110,11 @@ class TestBrighter:
 
 def test_the_plain_sentences():
     """As many of each emotion, and of none, in every language; none is trained and measured on."""
-    train, test = (load_dataset_for("plain")[part] for part in ("train", "test"))
+    train, test = (load_dataset_for("plain_sentences")[part] for part in ("train", "test"))
     counts = Counter((code, tuple(labels)) for code, labels in zip(test["language"], test["labels"], strict=True))
     assert set(counts.values()) == {3} and len(counts) == 10 * (6 + 1)
     assert not set(train["text"]) & set(test["text"])
-    assert len(load_dataset_for("plain", language="pol")["test"]) == 21
+    assert len(load_dataset_for("plain_sentences", language="pol")["test"]) == 21
 
 
 def test_emobank(tmp_path):
