@@ -17,7 +17,7 @@ from ...io.lazily import datasets
 from ...taxonomies import GOEMOTIONS, group_index
 from ..corpus import Corpus, rows_of
 from ..corpus_files import CorpusRows, csv_rows, lines_of
-from .brighter import BRIGHTER_HUB_ID, load_brighter
+from .brighter import BRIGHTER_HUB_ID, load_brighter, load_plain_sentences
 
 
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
@@ -311,6 +311,14 @@ CORPORA = (
         hub_id=BRIGHTER_HUB_ID,
         languages=(),  # those of the option `languages`
         terms="CC BY 4.0; Muhammad et al. 2025, and for Amharic, Oromo, Somali and Tigrinya Belay et al. 2025",
+        added={"plain_copies": ("plain_sentences",)},
+    ),
+    Corpus(
+        name="plain_sentences",
+        loader=load_plain_sentences,
+        languages=("zh", "de", "en", "es", "fr", "it", "ja", "pl", "pt", "ru"),
+        terms="CC0 1.0; plain sentences written for hf-emotion in ten languages",
+        packaged=True,
     ),
     Corpus(
         name="emobank",

@@ -33,7 +33,8 @@ def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | 
     if predictor.regression:
         rows = [[item["label"], f"{item['score']:.2f}"] for item in predictor.present(probabilities)[0]]
         return Table(["label", "value"], rows, unread)
-    (answer,), (scores,) = predictor.present(probabilities), probabilities
+    thresholds = predictor.thresholds_of([text])
+    (answer,), (scores,) = predictor.present(probabilities, thresholds=thresholds), probabilities
     given = {item["label"] for item in answer}
     rows = []
     if ABSTAINED in given:
@@ -41,7 +42,7 @@ def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | 
     for rank, label in enumerate(np.argsort(-scores, kind="stable")):
         chosen = predictor.labels[label] in given
         if rank < LABELS_SHOWN or chosen:
-            threshold = [f"{predictor.thresholds[label]:.3f}"] if predictor.multi_label else []
+            threshold = [f"{thresholds[0, label]:.3f}"] if predictor.multi_label else []
             rows.append([predictor.labels[label], f"{scores[label]:.3f}", *threshold, "✓" if chosen else ""])
     threshold = ["threshold"] if predictor.multi_label else []
     return Table(["label", "probability", *threshold, "predicted"], rows, unread)
