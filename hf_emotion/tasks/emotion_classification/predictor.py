@@ -29,6 +29,7 @@ from ...runtime.ready import reading_more, with_weights
 from ...runtime.unread import Counts, Unread, warn_unread
 from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES, group_index
+from ..checkpoints import load_for
 from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
@@ -111,11 +112,12 @@ class Predictor(LabelPredictor[list[Label]]):
             if taxonomy not in (None, NO_ROLL_UP):
                 raise ValueError(f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label).")
             checkpoint = with_weights(checkpoint)
-        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
+        loaded: Any = checkpoint
         if add_labels:
-            predictor_of = partial(Predictor, tokenizer=self.tokenizer, max_length=max_length)
-            self.model = with_labels(self.model, self.tokenizer, add_labels, predictor_of).eval()
-            self.labels = label_names(self.model.config)
+            loaded, tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+            predictor_of = partial(Predictor, tokenizer=tokenizer, max_length=max_length)
+            loaded = with_labels(loaded, tokenizer, add_labels, predictor_of)
+        super().__init__(loaded, tokenizer, device, max_length, dtype)
         config = self.model.config
         self.gate = gate or text_processing.load_gate(config)
         self.multi_label, self.regression = is_multi_label(config), is_regression(config)
