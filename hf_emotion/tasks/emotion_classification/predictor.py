@@ -154,8 +154,9 @@ class Predictor(LabelPredictor[list[Label]]):
     def thresholds_of(self, texts: Sequence[str]) -> np.ndarray:
         """The thresholds of each text, (N, C): those of the language that is found in it, if the model has them, else the common ones."""
         common, own = self.thresholds, self.thresholds_by_language
-        codes = languages_in(texts) if own else [None] * len(texts)
-        return np.array([own.get(code or "", common) for code in codes]).reshape(-1, len(common))
+        if not own:
+            return np.broadcast_to(common, (len(texts), len(common)))
+        return np.array([own.get(code or "", common) for code in languages_in(texts)]).reshape(-1, len(common))
 
     def use_taxonomy(self, taxonomy: str) -> None:
         """Roll the model's labels up into the groups of a taxonomy; ValueError where they are not those of GoEmotions."""
