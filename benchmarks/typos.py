@@ -24,7 +24,7 @@ from hf_emotion.data.splits import label_names
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
 from hf_emotion.runtime.plain import text_processing
-from hf_emotion.tasks.aspect_extraction.rows import add_text, to_dataset
+from hf_emotion.tasks.aspect_extraction.loading import add_text, to_dataset
 from hf_emotion.tasks.loading import CorpusSplit
 
 

@@ -11,7 +11,6 @@ from ...io.lazily import numpy as np
 from ..base import FileColumns
 from ..classification import ClassificationTask
 from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
 
     name = "dialogue-emotion"
     reads = "dialogues"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"utterances", "speakers"})
     model_types = ("dialogue-bilstm",)
     recipe_fields = frozenset({"class_weights", "languages"})
@@ -97,7 +96,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

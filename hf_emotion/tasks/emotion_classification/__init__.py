@@ -14,7 +14,6 @@ from ...io.lazily import numpy as np
 from ..base import FileColumns
 from ..classification import ClassificationTask
 from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
 
     name = "emotion-classification"
     reads = "texts"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"text"})
     model_types = ("label-aware-bert", "label-aware", "roberta-esa")
     headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision", "pearson", "ccc", "mae")
@@ -130,7 +129,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

@@ -11,9 +11,7 @@ from ...gold import Gold
 from ...io.lazily import numpy as np
 from ..base import FileColumns
 from ..classification import ClassificationTask
-from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
-from .rows import TARGET_TEXTS, context_names
+from .loading import CORPORA, TARGET_TEXTS, context_names
 
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
 
     name = "targeted-sentiment"
     reads = "texts with aspects"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"text", "aspect", "auxiliary", "context_id"})
     model_types = ("cg-bert", "qacg-bert")
     headline = (
@@ -158,7 +156,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

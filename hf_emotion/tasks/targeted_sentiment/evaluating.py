@@ -5,7 +5,7 @@ import numpy as np
 
 from ...metrics.numbers import mean
 from ...run_report import RunReport
-from .rows import none_label
+from .loading import none_label
 
 
 def aspect_errors(

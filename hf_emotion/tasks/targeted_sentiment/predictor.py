@@ -164,7 +164,7 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
 
     def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
-        from .rows import context_names
+        from .loading import context_names
 
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]
@@ -267,7 +267,7 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
 
 def as_labels(items: Sequence[Sentiment]) -> list[Label]:
     """The sentiments of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
-    from .rows import is_none
+    from .loading import is_none
 
     return [
         {
