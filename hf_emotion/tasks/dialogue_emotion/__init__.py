@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
-from ..base import FileColumns
-from ..classification import ClassificationTask
+from ..base import ClassificationTask, FileColumns
 from .loading import CORPORA
 
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from ..base import MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
     from ..exporting import Exporter
-    from .onnx_model import OnnxDialogueClassifier
-    from .predictor import DialoguePredictor
+    from .predictor import DialoguePredictor, OnnxDialogueClassifier
     from .remote import RemotePredictor
 
 
@@ -81,7 +79,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
         return with_cached_vectors(self.predictor(model, tokenizer, **options))
 
     def exported(self, folder: Path) -> OnnxDialogueClassifier:
-        from .onnx_model import OnnxDialogueClassifier
+        from .predictor import OnnxDialogueClassifier
 
         return OnnxDialogueClassifier(folder)
 

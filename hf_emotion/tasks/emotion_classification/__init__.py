@@ -11,8 +11,7 @@ from ...data.targets import has_targets, target_matrix
 from ...gold import Gold
 from ...io.lazily import datasets
 from ...io.lazily import numpy as np
-from ..base import FileColumns
-from ..classification import ClassificationTask
+from ..base import ClassificationTask, FileColumns
 from .loading import CORPORA
 
 

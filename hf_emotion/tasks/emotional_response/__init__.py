@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
+from ..base import GenerationTask
 from ..corpus import mark
-from ..generation import GenerationTask
 from .loading import CORPORA
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
-from ..base import FileColumns
-from ..classification import ClassificationTask
+from ..base import ClassificationTask, FileColumns
 from .loading import CORPORA, TARGET_TEXTS, context_names
 
 
