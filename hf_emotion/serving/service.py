@@ -99,7 +99,9 @@ class Model:
             "fingerprint": self.fingerprint,
             **self.service.about,
             "page": {
-                **{"box": self.page.box, "lines": self.page.lines, "button": self.page.button},
+                "box": self.page.box,
+                "lines": self.page.lines,
+                "button": self.page.button,
                 "examples": list(self.page.examples),
                 "emotions": None if self.page.emotions is None else list(self.page.emotions),
                 "methods": [] if self.exported else list(self.page.methods),
