@@ -48,9 +48,7 @@ EMOTIONS = {  # in the order of the ids, which DailyDialog's files share
     "emorynlp": ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"],
     "daily_dialog": ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"],
 }
-
 FOUR_CLASSES = ["angry", "happy", "neutral", "sad"]
-
 FOUR_OF = {  # the emotions that become the four classes
     "meld": ["anger", "joy", "neutral", "sadness"],
     "emorynlp": ["mad", "joyful", "neutral", "sad"],
@@ -60,7 +58,6 @@ FOUR_OF = {  # the emotions that become the four classes
 IEMOCAP_EMOTIONS = {"ang": 0, "hap": 1, "exc": 1, "neu": 2, "sad": 3} | dict.fromkeys(
     ("fru", "fea", "sur", "dis", "oth", "xxx"), -1
 )
-
 IEMOCAP_REMEDY = (
     "`data_dir` must hold the folder `iemocap` with Session1 to Session5 (or be it). Their licence is requested from USC SAIL, "
     "https://sail.usc.edu/iemocap/."
@@ -68,14 +65,12 @@ IEMOCAP_REMEDY = (
 
 # One fixed commit, and its files: {file: SHA-256}.
 MELD_REPOSITORY = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
-
 DOWNLOAD_FROM = {
     "meld": f"{MELD_REPOSITORY}/MELD",
     "emorynlp": f"{MELD_REPOSITORY}/emorynlp",
     "daily_dialog": "https://raw.githubusercontent.com/TaWeiYeh/Emotional-Dialogue/"
     "e21dabcc3888782a3f2b7122b4556fe834e95f32/data",
 }
-
 FILES = {
     "meld": {
         "train_sent_emo.csv": "d2fa2d6529cf03cac2989efec05c9b27d8fd2f4c8fc5974c7ae88aa537fa02db",
@@ -88,7 +83,6 @@ FILES = {
         "emorynlp_test_final.csv": "dbc4b5638acd12c92a5f48def829e04f1c765cddffb4eedbe34216312e0d2d78",
     },
 }
-
 # The members of the archive of each split.
 DAILY_DIALOG_FILES = {
     "train": {
@@ -104,7 +98,6 @@ DAILY_DIALOG_FILES = {
         "dialogues_emotion_test.txt": "482b7235f91a1441055a09241b2d2709bb1702f4a08d7316c27fa807cba7d3c9",
     },
 }
-
 # The one dialogue of DailyDialog that lacks a label: split, line, number of utterances, number of labels.
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
 

@@ -37,32 +37,24 @@ MOJITALK_REMEDY = (
     "`data_dir` must hold the folder `mojitalk` with dev.ori, dev.rep, test.ori and test.rep. Nothing is downloaded, because no "
     "licence is stated for the tweets: take them from https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)."
 )
-
 # In the order of the ids, which follow emoji-test.txt of github.com/claude-zhou/MojiTalk.
 MOJITALK_EMOJIS = list(
     "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
 )
-
 TrainPart = Literal["generator", "judge_a", "judge_b"]
-
 # shares of MojiTalk's dev part, in percent
 PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
 
 # shares of the training conversations of EmpatheticDialogues, in percent
 PERCENT_OF_EMPATHETIC = {"generator": 60, "judge_a": 20, "judge_b": 20}
-
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
     "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated disappointed "
     "disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful lonely nostalgic "
     "prepared proud sad sentimental surprised terrified trusting"
 ).split()
-
 EMPATHETIC_STEMS = {"train": "train", "validation": "valid", "test": "test"}
-
 EMPATHETIC_ARCHIVE = "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
-
 EMPATHETIC_SHA256 = "56f234d77b7dd1f005fd365bb17769cfe346c3c84295b69bc069c8ccb83be03d"
-
 EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
 
 QUICKSTART_EMOTIONS = (

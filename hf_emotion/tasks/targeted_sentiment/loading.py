@@ -40,13 +40,10 @@ from ..corpus_files import CorpusRows, corpus_files
 logger = logging.getLogger(__name__)
 
 SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]
-
 SENTIHOOD_LABELS = ["none", "positive", "negative"]
-
 SENTIHOOD_SENTIMENTS = {"Positive": "positive", "Negative": "negative"}
 
 SEMEVAL2014_ASPECTS = ["price", "anecdotes", "food", "ambience", "service"]
-
 SEMEVAL2014_CATEGORIES = {
     "price": "price",
     "anecdotes/miscellaneous": "anecdotes",
@@ -54,16 +51,13 @@ SEMEVAL2014_CATEGORIES = {
     "ambience": "ambience",
     "service": "service",
 }
-
 SEMEVAL2014_LABELS = ["positive", "neutral", "negative", "conflict", "none"]
 
 REVIEW_ASPECTS = ["price", "quality", "service", "location", "comfort", "speed"]
-
 REVIEW_LABELS = ["none", "positive", "neutral", "negative"]
 
 # Neither corpus is on the Hub under its authors' name. The files of one fixed commit: {file: SHA-256}.
 DOWNLOAD_FROM = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
-
 FILES = {
     "sentihood": {
         "sentihood-train.json": "46bb48d007dc35e07e93bd44e007579396336a17ba7d5d2cf1343e4d6a27d376",
@@ -75,7 +69,6 @@ FILES = {
         "Restaurants_Test_Gold.xml": "f21509cfa37e16534cd5b2da043be487355b64ef48fe8d6aaacaeca6b49cc0fb",
     },
 }
-
 
 # placeholder -> the text that a model reads instead
 TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}
