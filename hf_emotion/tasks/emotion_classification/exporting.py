@@ -46,8 +46,7 @@ def write_browser(predictor: Predictor, folder: Path) -> list[Path]:
 # This function becomes part of the handler.py of an Inference Endpoint, and imports nothing.
 def respond(run, inputs, parameters: dict) -> list:
     """For a text a list of {"label", "score"}, for several texts a list of such lists; `parameters`: `top_k` and others of the pipeline."""
-    if (
-        run.task == "text-classification"
-    ):  # that of transformers, which fails at long texts; ours reads them in windows
+    if run.task == "text-classification":
+        # That of transformers, which fails at long texts; ours reads them in windows.
         parameters = {"truncation": True, **parameters}
     return run(inputs, **parameters)
