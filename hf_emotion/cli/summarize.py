@@ -145,14 +145,13 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
     from ..io.paths import as_path, filesystem
     from ..runtime.ready import for_prediction
     from ..serving.bulk import predict_file
-    from ..serving.fingerprint import fingerprint
     from .printing import quiet
 
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
     layout: Any = "joined" if predictor.wide_labels is None else "wide"
     files, inner = filesystem(as_path(source))
-    job = [files.ukey(inner), fingerprint(predictor), options]
+    job = [files.ukey(inner), predictor.fingerprint(), options]
     key = hashlib.sha256(json.dumps(job).encode()).hexdigest()[:16]
     output = output.with_name(f"{output.name}-{key}.parquet")
     if not output.exists() or Path(f"{output}.parts").exists():

@@ -41,7 +41,6 @@ from .file_rows import (
     write_rows,
     writing,
 )
-from .fingerprint import fingerprint
 
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def predict_file(
         counts = check_rows(source, output, columns, on_bad_rows, form)
         job = {
             "source": _identity(source),
-            "model": fingerprint(predictor),
+            "model": predictor.fingerprint(),
             "labels": predictor.labels,
             "columns": asdict(columns),
             "predicted": form.added.names,

@@ -444,8 +444,8 @@ class TestPageAndCommand:
             FRAME.to_parquet(output)
 
         monkeypatch.setattr("hf_emotion.serving.bulk.predict_file", predict_file)
-        monkeypatch.setattr("hf_emotion.serving.fingerprint.fingerprint", str)
-        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda place: "a predictor")
+        model = MagicMock(**{"fingerprint.return_value": "of it"})
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda place: model)
         drawn = module.Summary.to_html
         monkeypatch.setattr(module.Summary, "to_html", lambda summary: (_ for _ in ()).throw(OSError(28, "full")))
         (tmp_path / "model").mkdir()

@@ -303,7 +303,7 @@ class TestTables:
         assert {row[0] for row in expected if row[-1]} == set(LABELS[1::2])
         assert table("text").header == ["label", "probability", "threshold", "predicted"]
         assert table("text").rows == expected
-        monkeypatch.setattr("hf_emotion.tasks.emotion_classification.page.LABELS_SHOWN", 1)
+        monkeypatch.setattr("hf_emotion.tasks.emotion_classification.showing.LABELS_SHOWN", 1)
         assert table("text").rows == [row for i, row in enumerate(expected) if i < 1 or row[-1] == "✓"]
 
     def test_one_label(self, table):

@@ -16,9 +16,9 @@ from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
 from ..results import Label, Readable
 from ..service import Name, Request, Scoring, Service, Texts
-from .page import EXAMPLES, page
 from .predictor import Predictor
 from .results import EmotionResult
+from .showing import EXAMPLES, page
 
 
 Probability = Annotated[float, Field(ge=0, le=1)]
