@@ -16,7 +16,7 @@ from .printing import print_json, print_table, say
 
 
 if TYPE_CHECKING:
-    from ..reports.summarize import Summary
+    from ..reports.summary import Summary
 
 SHOWN = 30
 
@@ -71,8 +71,8 @@ def summarize(
     test, typical texts, and drift against a reference.
     """
     from ..io.extras import require
-    from ..reports.summarize import summarize as run
-    from ..reports.summary_rows import has_predictions
+    from ..reports.summary import summarize as run
+    from ..reports.summary.reading import has_predictions
 
     if model is not None:
         checked(model)

@@ -11,28 +11,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.files import ENCODING, all_rows, columns_of, find_separator, format_of
-from ..io.paths import as_path, check_file, open_file, shown
-from ..runtime.batching import as_texts
-from ..runtime.plain import text_processing
-from ..tasks.predictor import LabelPredictor
-from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
+from ...data.files import ENCODING, all_rows, columns_of, find_separator, format_of
+from ...io.paths import as_path, check_file, open_file, shown
+from ...runtime.batching import as_texts
+from ...runtime.plain import text_processing
+from ...tasks.predicted_columns import (
+    DECISION,
+    LABELS,
+    LANGUAGE,
+    PROBABILITY,
+    ROW,
+    TERMS,
+    TRUNCATED,
+    VALUE,
+    check_column,
+    form_of,
+    own_columns,
+    read_columns,
+)
+from ...tasks.predictor import LabelPredictor
 
 
 if TYPE_CHECKING:
     import pandas
 
-MOST_TERMS = 50
 PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
-TERMS, TRUNCATED, LANGUAGE = PLACES[0], UNREAD[0], UNREAD[2]
 TEXTS = ("text", "utterance")
-BETWEEN = "\0"  # stands between the labels of a row: a label may hold the "|" of CSV files
-# Spreadsheets write true and false in the language of their user.
-YES = "true 1 1.0 yes wahr ja vrai oui verdadero verdadeiro vero waar prawda pravda sant sand sann tosi igaz doğru истина".split()
-NO = "false 0 0.0 no falsch nein faux non falso onwaar fałsz nepravda falskt falsk usann epätosi hamis yanliş ложь".split()
 NONE = "(none)"  # the group of rows without one
 JOINT = " / "  # between the columns of a group
-OFFSET = re.compile(r"([T ]\d\d?\S*?)\s*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)", re.IGNORECASE)
+OFFSET = r"(?i)([T ]\d\d?\S*?)\s*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
 ROUNDED = re.compile(r"\d[.,]\d+E\+\d+", re.IGNORECASE)
 
 
@@ -51,9 +58,9 @@ class Rows:
 
     chosen: "pandas.DataFrame"
     scores: "pandas.DataFrame | None"
-    values: bool = False
-    about: Any = None
-    skipped: Sequence[int] = ()
+    values: bool
+    about: "pandas.DataFrame"
+    skipped: Sequence[int]
 
 
 def read_rows(
@@ -73,25 +80,51 @@ def read_rows(
     names = [*_named(by), *(name for name in (time, text_column) if isinstance(name, str))]
     frame = _table(data, prefix, names, encoding, separator)
     if text_column is not None:
-        _check_column(list(frame), text_column)
+        check_column(list(frame), text_column)
     usual = TEXTS if text_column is None else (text_column,)
     texts = next((frame[name] for name in usual if name in frame), None)
-    rows = _predictions(frame, prefix, texts, model)
+    predicted = frame if form_of(list(frame), prefix) else _predicted(frame, prefix, texts, model)
+    chosen, scores = read_columns(predicted, prefix)
     groups: Any = "" if by is None else _groups(frame, by)
     periods: Any = "" if time is None else _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
     whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + LANGUAGE))
-    about = whole.loc[rows.chosen.index].dropna(subset=["period"])
+    about = whole.loc[chosen.index].dropna(subset=["period"])
     if about.empty:
         raise ValueError("there is no row with a prediction: nothing is summarized.")
     if prefix + TERMS in frame:  # rows of one text; files that were joined repeat the numbers
         keys = [frame[prefix + ROW], *(whole[name] for name in whole)]
         first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
-        chosen = rows.chosen.loc[about.index].groupby(first[about.index]).any()
+        chosen = chosen.loc[about.index].groupby(first[about.index]).any()
         skipped = list(frame[prefix + ROW][sorted(set(first) - set(chosen.index))])
-        return Rows(chosen, None, about=about.loc[chosen.index], skipped=skipped)
-    scores = None if rows.scores is None else rows.scores.loc[about.index]
+        return Rows(chosen, None, False, about.loc[chosen.index], skipped)
+    scores = None if scores is None else scores.loc[about.index]
     skipped = list(frame.index.difference(about.index) + 1)
-    return Rows(rows.chosen.loc[about.index], scores, rows.values, about, skipped)
+    values = form_of(list(predicted), prefix) == VALUE
+    return Rows(chosen.loc[about.index], scores, values, about, skipped)
+
+
+def _predicted(
+    frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series | None", model: Any
+) -> "pandas.DataFrame":
+    """The columns that the model adds to the texts which can be read."""
+    import pandas
+
+    asked = isinstance(model, LabelPredictor) and model.wide_labels is not None
+    if texts is None or not asked or model.task.file_columns.grouped:
+        raise ValueError(
+            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns "
+            f"{own_columns(list(frame))}: give the `model` as a predictor and a column of texts, or the file that "
+            "`hf-emotion predict` wrote."
+        )
+    texts = texts[texts.map(text_processing.is_readable).astype(bool)]
+    _, unread, (scores, decisions) = model.scored_items(as_texts(texts.tolist()))
+    model.warn_unread(unread.counts)
+    kinds = {VALUE: scores} if model.regression else {PROBABILITY: scores, DECISION: decisions}
+    parts = [
+        pandas.DataFrame(values, texts.index, [f"{prefix}{begin}{name}" for name in model.wide_labels])
+        for begin, values in kinds.items()
+    ]
+    return pandas.concat([*parts, pandas.DataFrame({prefix + TRUNCATED: unread.truncated}, texts.index)], axis=1)
 
 
 def has_predictions(
@@ -107,8 +140,8 @@ def has_predictions(
     columns = columns_of(path, _separator(path, prefix, needed, encoding, separator), encoding)
     columns = columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), [])
     for name in needed:
-        _check_column(columns, name)
-    return _written(columns, prefix) != ""
+        check_column(columns, name)
+    return form_of(columns, prefix) != ""
 
 
 def name_of(by: Any) -> str | None:
@@ -161,18 +194,12 @@ def _table(
         ) from error
 
 
-def _check_column(columns: Sequence[Any], name: str) -> None:
-    """ValueError if there is no such column."""
-    if name not in columns:
-        raise ValueError(f"no column {name!r}; the columns are {_own(columns)}.")
-
-
 def _column(frame: "pandas.DataFrame", asked: str | Sequence[Any]) -> "pandas.Series":
     """The values of a column, or the given ones."""
     import pandas
 
     if isinstance(asked, str):
-        _check_column(list(frame), asked)
+        check_column(list(frame), asked)
         return frame[asked]
     if len(asked) != len(frame):
         raise ValueError(
@@ -204,9 +231,11 @@ def _cells(values: "pandas.Series") -> "pandas.Series":
             "column from where it is whole, and keep it as text."
         )
 
-    missing = values.isna()
-    cells = ["" if gone else cell(value) for value, gone in zip(values, missing, strict=True)]
-    return pandas.Series(cells, values.index, dtype=object)
+    codes, distinct = np.where(values.isna(), -1, np.arange(len(values))), values
+    if values.dtype != object:  # else 1, True and 1.0 would be one
+        codes, distinct = values.factorize()
+    cells = np.array([*map(cell, distinct), ""], object)  # the last: none
+    return pandas.Series(cells[codes], values.index, dtype=object)
 
 
 def _groups(frame: "pandas.DataFrame", by: str | Sequence[Any]) -> "pandas.Series":
@@ -239,8 +268,14 @@ def _times(texts: "pandas.Series", time_format: str | None) -> "pandas.Series":
     import pandas
 
     if time_format is None:  # pandas reads "now" and "today", too
-        named = [OFFSET.sub(r"\1", text) if text[:1].isdigit() else "" for text in texts]
-        return pandas.to_datetime(pandas.Series(named, texts.index, dtype=object), format="ISO8601", errors="coerce")
+        import pyarrow
+        from pyarrow import compute
+
+        named = pyarrow.array(
+            [text if text.isascii() and text[:1].isdigit() else "" for text in texts], pyarrow.string()
+        )
+        named = compute.replace_substring_regex(named, OFFSET, r"\1").to_pandas().set_axis(texts.index)
+        return pandas.to_datetime(named, format="ISO8601", errors="coerce")
 
     def read(text: str) -> datetime | None:
         try:
@@ -249,123 +284,3 @@ def _times(texts: "pandas.Series", time_format: str | None) -> "pandas.Series":
             return None
 
     return pandas.to_datetime(texts.map({text: read(text) for text in texts.unique()}))
-
-
-def _own(columns: Sequence[Any]) -> list[str]:
-    """The columns that no prediction added, for messages."""
-    return [name for name in map(str, columns) if not re.search("(probability|decision|predicted)_", name)]
-
-
-def _written(columns: Sequence[Any], prefix: str) -> str:
-    """How the columns of predictions begin: `DECISION`, `LABELS` or `VALUE`; "" if there are none."""
-    for begin in (DECISION, LABELS, VALUE):
-        # a file may have a column `value_...` of its own
-        if any(str(name).startswith(prefix + begin) for name in columns) and (
-            begin != VALUE or prefix + TRUNCATED in columns
-        ):
-            return begin
-    return ""
-
-
-def _predictions(frame: "pandas.DataFrame", prefix: str, texts: "pandas.Series | None", model: Any) -> Rows:
-    """The predictions in a frame, or those of the model for its texts; without the rows that have none."""
-    import pandas
-
-    def part(begin: str) -> "pandas.DataFrame":
-        begin = prefix + begin
-        names = [name for name in map(str, frame) if name.startswith(begin)]
-        return frame[names].rename(columns=lambda name: name.removeprefix(begin))
-
-    written = _written(list(frame), prefix)
-    if written == LABELS:
-        return _joined(frame, prefix)
-    if written:
-        return _values(part(VALUE)) if written == VALUE else _wide(part(DECISION), part(PROBABILITY))
-    asked = isinstance(model, LabelPredictor) and model.wide_labels is not None
-    if texts is None or not asked or model.task.file_columns.grouped:
-        raise ValueError(
-            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns {_own(list(frame))}: give the `model` as a "
-            "predictor and a column of texts, or the file that `hf-emotion predict` wrote."
-        )
-    texts = texts[texts.map(text_processing.is_readable).astype(bool)]
-    _, unread, found = model.scored_items(as_texts(texts.tolist()))
-    model.warn_unread(unread.counts)
-    scores, decisions = (pandas.DataFrame(values, texts.index, model.wide_labels) for values in found)
-    return _values(scores) if model.regression else _wide(decisions, scores)
-
-
-def _values(scores: "pandas.DataFrame") -> Rows:
-    scores = _numbers(scores).dropna()
-    return Rows(scores.notna(), scores, values=True)
-
-
-def _numbers(cells: "pandas.DataFrame") -> "pandas.DataFrame":
-    """The cells as float64; those with a decimal comma, too, which spreadsheets write."""
-    import pandas
-
-    def numbers(own: "pandas.Series") -> "pandas.Series":
-        texts = own.map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
-        found = pandas.to_numeric(texts, errors="coerce").astype(float)
-        if (bad := found.isna() & own.notna()).any():
-            raise ValueError(
-                f"the predicted {own.name!r} is no number in row {bad.idxmax() + 1}: {own[bad.idxmax()]!r}."
-            )
-        return found
-
-    return cells.apply(numbers)
-
-
-def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> Rows:
-    import pandas
-
-    words = decisions.apply(
-        lambda own: own if own.dtype == bool else own.astype(object).where(own.notna(), "").astype(str).str.lower()
-    )
-    words = words[~words.isin(["", "nan"]).all(axis=1)]
-    if set(pandas.unique(words.to_numpy().ravel())) <= {True, False, *YES, *NO, "", "nan"}:
-        known = set(words) <= set(scores)  # somebody may have left these columns out
-        return Rows(words.isin([True, *YES]), _numbers(scores.loc[words.index, list(words)]) if known else None)
-    pairs = pandas.get_dummies(words, prefix_sep="/", dtype=bool)  # of aspects: a label for each aspect and sentiment
-    return Rows(pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None)
-
-
-def _joined(frame: "pandas.DataFrame", prefix: str) -> Rows:
-    import pandas
-
-    def labels(cell: Any, between: str = BETWEEN) -> str:
-        if isinstance(cell, str):
-            return cell.replace(between, BETWEEN)
-        if not hasattr(cell, "__iter__"):  # None, NaN
-            return ""
-        if any(not isinstance(label, str) for label in cell):
-            raise ValueError("the rows hold whole dialogues: predict a file with one row for each turn.")
-        return BETWEEN.join(cell)
-
-    if prefix + TRUNCATED in frame:  # it is empty in rows without a prediction
-        frame = frame[~frame[prefix + TRUNCATED].astype(str).str.lower().fillna("").isin(["", "nan", "none", "<na>"])]
-    if prefix + TERMS in frame:  # a row for each term, or for a text without a term
-        _check_column(list(frame), prefix + ROW)
-        own = frame[prefix + LABELS].map(labels)
-        cells = (frame[prefix + TERMS].map(labels).str.lower() + "/" + own).where(own != "", "")
-        once = cells[(cells != "") & ~frame[[prefix + ROW]].assign(pair=cells).duplicated()]
-        cells = cells.where(cells.isin(once.value_counts().index[:MOST_TERMS]), "")
-    else:
-        cells = frame[prefix + LABELS].map(lambda cell: labels(cell, "|"))
-    if prefix + TRUNCATED not in frame:
-        cells = cells[cells != ""]
-    codes, distinct = pandas.factorize(cells)
-    if len(distinct) == 1 < len(cells) and BETWEEN in distinct[0]:
-        raise ValueError(
-            "all rows have the same labels (values of a regression, or all labels by `top_k`): predict with --columns wide."
-        )
-    table = pandas.Series(distinct, dtype=object).str.get_dummies(BETWEEN).astype(bool)
-    table = table.drop(columns=["", text_processing.ABSTAINED], errors="ignore")
-    if prefix + TERMS in frame and prefix + SCORES in frame:  # of equally frequent ones the surer come first
-        sure = pandas.to_numeric(frame[prefix + SCORES].explode(), errors="coerce").groupby(cells).mean()
-        table = table[sorted(table, key=lambda pair: -sure[pair])]
-    chosen, scores = table.iloc[codes].set_axis(cells.index), None
-    if prefix + ALL_SCORES in frame:
-        objects = [json.loads(cell) if isinstance(cell, str) else cell for cell in frame[prefix + ALL_SCORES]]
-        scores = pandas.DataFrame(objects, cells.index, dtype=float)
-        chosen = chosen.reindex(columns=scores.columns, fill_value=False)
-    return Rows(chosen, scores)

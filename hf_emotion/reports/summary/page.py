@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from ..io.extras import require
-from .classification import drawn
-from .figures import to_svg
-from .html_report import render
+from ...io.extras import require
+from ..classification import drawn
+from ..figures import to_svg
+from ..html_report import render
 
 
 if TYPE_CHECKING:
-    from .summarize import Summary
+    from .results import Summary
 
 LARGE_DRIFT = 0.25  # of the population stability index
 INK = "#010203"  # becomes the colour of the page's text
