@@ -179,7 +179,7 @@ def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path],
 def _show(summary: "Summary") -> None:
     """The largest shares, over all periods first, and the clear differences."""
     plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
-    tables = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
+    tables: list[tuple[Any, Any]] = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
     if summary.time:
         tables.insert(0, (summary.together, by))
     for shares, names in tables:

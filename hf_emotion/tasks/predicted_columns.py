@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ ROW = "source_row"  # beside them: the number of the text's row in the input, fr
 PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
 TERMS, TRUNCATED, LANGUAGE = PLACES[0], UNREAD[0], UNREAD[2]
 CSV_SEPARATOR = "|"
+Predicted: TypeAlias = "tuple[pandas.DataFrame, pandas.DataFrame | None]"  # chosen labels and scores, see `read`
 MOST_TERMS = 50  # that are read
 BETWEEN = "\0"  # stands between the labels of a row: a label may hold the "|" of CSV files
 # Spreadsheets write true and false in the language of their user.
@@ -129,7 +130,7 @@ def form_of(columns: Sequence[Any], prefix: str) -> str:
     return ""
 
 
-def read_columns(frame: "pandas.DataFrame", prefix: str) -> "tuple[pandas.DataFrame, pandas.DataFrame | None]":
+def read(frame: "pandas.DataFrame", prefix: str) -> Predicted:
     """
     The predictions of the N rows that have one: (N, C) bool, whether a label is chosen (all values of a regression are), and (N, C) float64,
     its score; None where only the chosen labels are known. An aspect or term has a label for each of its sentiments.
@@ -167,9 +168,7 @@ def _numbers(cells: "pandas.DataFrame") -> "pandas.DataFrame":
     return cells.apply(numbers)
 
 
-def _wide(
-    decisions: "pandas.DataFrame", scores: "pandas.DataFrame"
-) -> "tuple[pandas.DataFrame, pandas.DataFrame | None]":
+def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> Predicted:
     import pandas
 
     cells: dict[str, tuple[np.ndarray, list[str]]] = {}  # the number of each cell's word, and the words
@@ -190,7 +189,7 @@ def _wide(
     return pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None
 
 
-def _joined(frame: "pandas.DataFrame", prefix: str) -> "tuple[pandas.DataFrame, pandas.DataFrame | None]":
+def _joined(frame: "pandas.DataFrame", prefix: str) -> Predicted:
     import pandas
 
     def labels(cell: Any, between: str = BETWEEN) -> str:

@@ -2,15 +2,132 @@
 """From predictions to shares of labels (means of values), per group and over time, corrected for the model's errors, with 95 % intervals."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from .counting import Counting
-from .drift import drift
+from ...io.files import finite_or_none
+from .counting import FEW, Counting, Difference, Share
+from .drift import Drift, drift
 from .reading import PERIODS, Rows, name_of, read_rows
-from .results import Difference, Summary
 
 
+if TYPE_CHECKING:
+    import pandas
+
+NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
+
+
+@dataclass
+class Summary:
+    """
+    What `summarize` found. All fields are ready for JSON.
+
+    Attributes:
+        rows, skipped: texts with a prediction, and without one (or without a time). A text with a row for each of its terms is one.
+        labels: C names.
+        by, time, every: as they were asked for.
+        method: what the column `share` holds: "probabilistic" or "adjusted" counts, "plain" ones without a correction, or the "mean" of values.
+        shares: one for each group, period and label.
+        overall: with a time, the same over all periods; else empty.
+        differences: of each group to all other rows, or of each period to the one before.
+        tested: what the p-values test.
+        typical: group -> label -> the texts that the model is surest of; of the labels that are most over-represented in the group.
+        drift: against a reference; None without one.
+        notes: what a reader must know.
+    """
+
+    rows: int
+    skipped: int
+    labels: list[str]
+    by: str | None
+    time: str | None
+    every: str | None
+    method: str
+    shares: list[Share] = field(repr=False)
+    differences: list[Difference] = field(repr=False)
+    tested: str = field(repr=False)
+    typical: dict[str, dict[str, list[str]]] = field(default_factory=dict, repr=False)
+    drift: Drift | None = field(default=None, repr=False)
+    notes: list[str] = field(default_factory=list)
+    overall: list[Share] = field(default_factory=list, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What JSON holds; None stands for what is not known."""
+        return finite_or_none(asdict(self))
+
+    @property
+    def clear(self) -> list[Difference]:
+        """The differences with `p_holm` below 0.05, the largest first."""
+        found = [one for one in self.differences if one["p_holm"] < 0.05]
+        return sorted(found, key=lambda one: -abs(one["difference"]))
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """The counts that tables show: keys of a share and their titles."""
+        return ({"chosen": "with it"} if self.method == "plain" else {}) | {"rows": "texts"}
+
+    def counts(self, one: Share) -> list[int]:
+        return ([one["chosen"]] if self.method == "plain" else []) + [one["rows"]]
+
+    @property
+    def nothing_clear(self) -> str:
+        """What to say where no difference is clear."""
+        few = any(one["rows"] < FEW for one in (self.by and self.overall) or self.shares)
+        hint = f" A group or period of fewer than {FEW} texts could hardly show one." if few else ""
+        return f"No difference is significant at 5 %.{hint}"
+
+    @property
+    def largest(self) -> list[Share]:
+        """
+        The shares, the largest first, unknown ones last; over time the periods in their order, of what is largest over all of them.
+        Negative aspects and terms come first.
+        """
+        order = {(one["label"], one["group"]): place for place, one in enumerate(self.together)}
+        return sorted(self.shares, key=lambda one: order[one["label"], one["group"]])
+
+    @property
+    def together(self) -> list[Share]:
+        """The shares over all periods, in the order of `largest`."""
+
+        def place(one: Share) -> tuple:
+            return not one["label"].endswith(NEGATIVE), one["share"] != one["share"], -one["share"]
+
+        return sorted(self.overall or self.shares, key=place)
+
+    @property
+    def complaints(self) -> bool:
+        """Whether there are negative aspects or terms."""
+        return any(label.endswith(NEGATIVE) for label in self.labels)
+
+    @property
+    def corrected(self) -> bool:
+        return self.method not in ("plain", "mean")
+
+    @property
+    def measure(self) -> str:
+        """What the column `share` holds, for people."""
+        return "mean" if self.method == "mean" else f"share ({self.method})"
+
+    def shown(self, value: float, sign: str = "") -> str:
+        """A share in percent, a mean as it is; `sign`: "+" for differences."""
+        return "–" if value != value else format(value, sign + (".2f" if self.method == "mean" else ".1%"))
+
+    def interval(self, one: Share | Difference, sign: str = "") -> str:
+        """The interval of one of the shares or differences."""
+        return f"{self.shown(one['low'], sign)} to {self.shown(one['high'], sign)}"
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The shares as a table."""
+        import pandas
+
+        return pandas.DataFrame(self.shares)
+
+    def to_html(self) -> str:
+        """The page with plots; everything that comes from the data is escaped."""
+        from .page import page
+
+        return page(self)
 
 
 def summarize(
@@ -62,22 +179,23 @@ def summarize(
     counting = Counting(rows, model, labels, by, time, every)
     shares = counting.shares()
     differences, tested = counting.differences()
-    return Summary(
-        rows=len(rows.about),
-        skipped=len(rows.skipped),
-        labels=counting.wanted,
-        by=by,
-        time=time,
-        every=every if time else None,
-        method=counting.methods[-1],
-        shares=shares,
-        differences=differences,
-        tested=tested,
-        typical=_typical(rows, differences, counting.groups, counting.wanted, texts),
-        drift=None if past is None else drift(rows, past),
+    found = Summary(
+        len(rows.about),
+        len(rows.skipped),
+        counting.wanted,
+        by,
+        time,
+        every if time else None,
+        counting.methods[-1],
+        shares,
+        differences,
+        tested,
         notes=counting.notes,
-        overall=counting.overall() if time else [],
     )
+    found.typical = _typical(rows, differences, counting.groups, counting.wanted, texts)
+    found.drift = None if past is None else drift(rows, past)
+    found.overall = counting.overall() if time else []
+    return found
 
 
 def _typical(

@@ -4,7 +4,7 @@
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 
@@ -14,11 +14,41 @@ from ...run_report import RunReport
 from ...runtime.names import METRICS
 from ...runtime.ready import ReadyModel, find_ready, ready_models
 from .reading import Rows
-from .results import FEW, Difference, Share
 
 
 MOST_CELLS = 2_000  # groups and periods
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
+FEW = 30  # texts of a group or period
+
+
+class Share(TypedDict):
+    """
+    The share (mean) of a label in a group and period, with its interval. Beside `share` stands each method that the rows allow: METHOD,
+    METHOD_low, METHOD_high.
+    """
+
+    group: str
+    period: str
+    label: str
+    rows: int
+    chosen: NotRequired[int]
+    plain: NotRequired[float]
+    share: float
+    low: float
+    high: float
+
+
+class Difference(TypedDict):
+    """The difference of a label's share (mean) in `first` to that in `second`, and the p-values of what `Summary.tested` says."""
+
+    label: str
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    p_holm: float
 
 
 class Counting:
@@ -101,7 +131,7 @@ class Counting:
     def shares(self) -> list[Share]:
         """Those of each group, the largest first, and period."""
         ordered = sorted(self.cells, key=lambda cell: (self.groups.index(cell[0]), cell[1]))
-        shares = [one for cell in ordered for one in self._measured(*cell, [self.cells.get_loc(cell)])]
+        shares = [one for cell in ordered for one in self._measured(cell[0], cell[1], [self.cells.get_loc(cell)])]
         if self.errors and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
             self.notes.append(
                 f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom "

@@ -3,16 +3,32 @@
 
 import re
 from collections import Counter
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from .reading import Rows
-from .results import Drift, Word
 
 
 WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+class Word(TypedDict):
+    """A word in so many `texts`, and in so many of the reference `before`."""
+
+    word: str
+    texts: int
+    before: int
+    z: float
+
+
+class Drift(TypedDict):
+    """Against a reference: the population stability index of each label, and the words that are more frequent here."""
+
+    reference_rows: int
+    stability: dict[str, float]
+    words: list[Word]
 
 
 def drift(rows: Rows, past: Rows) -> Drift:

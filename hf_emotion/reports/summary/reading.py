@@ -15,20 +15,7 @@ from ...data.files import ENCODING, all_rows, columns_of, find_separator, format
 from ...io.paths import as_path, check_file, open_file, shown
 from ...runtime.batching import as_texts
 from ...runtime.plain import text_processing
-from ...tasks.predicted_columns import (
-    DECISION,
-    LABELS,
-    LANGUAGE,
-    PROBABILITY,
-    ROW,
-    TERMS,
-    TRUNCATED,
-    VALUE,
-    check_column,
-    form_of,
-    own_columns,
-    read_columns,
-)
+from ...tasks import predicted_columns as written
 from ...tasks.predictor import LabelPredictor
 
 
@@ -80,26 +67,26 @@ def read_rows(
     names = [*_named(by), *(name for name in (time, text_column) if isinstance(name, str))]
     frame = _table(data, prefix, names, encoding, separator)
     if text_column is not None:
-        check_column(list(frame), text_column)
+        written.check_column(list(frame), text_column)
     usual = TEXTS if text_column is None else (text_column,)
     texts = next((frame[name] for name in usual if name in frame), None)
-    predicted = frame if form_of(list(frame), prefix) else _predicted(frame, prefix, texts, model)
-    chosen, scores = read_columns(predicted, prefix)
+    predicted = frame if written.form_of(list(frame), prefix) else _predicted(frame, prefix, texts, model)
+    chosen, scores = written.read(predicted, prefix)
     groups: Any = "" if by is None else _groups(frame, by)
     periods: Any = "" if time is None else _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
-    whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + LANGUAGE))
+    whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + written.LANGUAGE))
     about = whole.loc[chosen.index].dropna(subset=["period"])
     if about.empty:
         raise ValueError("there is no row with a prediction: nothing is summarized.")
-    if prefix + TERMS in frame:  # rows of one text; files that were joined repeat the numbers
-        keys = [frame[prefix + ROW], *(whole[name] for name in whole)]
+    if prefix + written.TERMS in frame:  # rows of one text; files that were joined repeat the numbers
+        keys = [frame[prefix + written.ROW], *(whole[name] for name in whole)]
         first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
         chosen = chosen.loc[about.index].groupby(first[about.index]).any()
-        skipped = list(frame[prefix + ROW][sorted(set(first) - set(chosen.index))])
+        skipped = list(frame[prefix + written.ROW][sorted(set(first) - set(chosen.index))])
         return Rows(chosen, None, False, about.loc[chosen.index], skipped)
     scores = None if scores is None else scores.loc[about.index]
     skipped = list(frame.index.difference(about.index) + 1)
-    values = form_of(list(predicted), prefix) == VALUE
+    values = written.form_of(list(predicted), prefix) == written.VALUE
     return Rows(chosen.loc[about.index], scores, values, about, skipped)
 
 
@@ -112,19 +99,19 @@ def _predicted(
     asked = isinstance(model, LabelPredictor) and model.wide_labels is not None
     if texts is None or not asked or model.task.file_columns.grouped:
         raise ValueError(
-            f"there are no predictions (`{prefix}{LABELS}` or `{prefix}{DECISION}LABEL`), only the columns "
-            f"{own_columns(list(frame))}: give the `model` as a predictor and a column of texts, or the file that "
+            f"there are no predictions (`{prefix}{written.LABELS}` or `{prefix}{written.DECISION}LABEL`), only the columns "
+            f"{written.own_columns(list(frame))}: give the `model` as a predictor and a column of texts, or the file that "
             "`hf-emotion predict` wrote."
         )
     texts = texts[texts.map(text_processing.is_readable).astype(bool)]
     _, unread, (scores, decisions) = model.scored_items(as_texts(texts.tolist()))
     model.warn_unread(unread.counts)
-    kinds = {VALUE: scores} if model.regression else {PROBABILITY: scores, DECISION: decisions}
-    parts = [
-        pandas.DataFrame(values, texts.index, [f"{prefix}{begin}{name}" for name in model.wide_labels])
-        for begin, values in kinds.items()
-    ]
-    return pandas.concat([*parts, pandas.DataFrame({prefix + TRUNCATED: unread.truncated}, texts.index)], axis=1)
+    kinds = {written.VALUE: scores} if model.regression else {written.PROBABILITY: scores, written.DECISION: decisions}
+    columns = {prefix + written.TRUNCATED: unread.truncated}
+    for begin, of_labels in kinds.items():
+        names = (f"{prefix}{begin}{name}" for name in model.wide_labels)
+        columns |= zip(names, of_labels.T, strict=True)
+    return pandas.DataFrame(columns, texts.index)
 
 
 def has_predictions(
@@ -140,8 +127,8 @@ def has_predictions(
     columns = columns_of(path, _separator(path, prefix, needed, encoding, separator), encoding)
     columns = columns or next((list(row) for _, row in all_rows(path, encoding=encoding)), [])
     for name in needed:
-        check_column(columns, name)
-    return form_of(columns, prefix) != ""
+        written.check_column(columns, name)
+    return written.form_of(columns, prefix) != ""
 
 
 def name_of(by: Any) -> str | None:
@@ -158,8 +145,8 @@ def _separator(
     path: str | Path, prefix: str, needed: Sequence[str], encoding: str | None, given: str | None
 ) -> str | None:
     """The separator of a CSV; labels in its header may hold others, so that a column of every prediction decides."""
-    found = find_separator(path, [prefix + TRUNCATED], given, encoding)
-    if found is None or given is not None or prefix + TRUNCATED in columns_of(path, found, encoding):
+    found = find_separator(path, [prefix + written.TRUNCATED], given, encoding)
+    if found is None or given is not None or prefix + written.TRUNCATED in columns_of(path, found, encoding):
         return found
     return find_separator(path, needed, encoding=encoding)
 
@@ -184,7 +171,7 @@ def _table(
     if format_of(path) != "csv":
         return pandas.DataFrame([row for _, row in all_rows(path, encoding=encoding)], dtype=object)
     between = _separator(path, prefix, names, encoding, separator)
-    strings = dict.fromkeys([*names, *TEXTS, prefix + LABELS, prefix + TERMS], str)
+    strings = dict.fromkeys([*names, *TEXTS, prefix + written.LABELS, prefix + written.TERMS], str)
     try:  # Only an empty cell is missing: "None" is a label.
         with open_file(path, "r", encoding=encoding or ENCODING, newline="") as file:
             return pandas.read_csv(file, sep=between, keep_default_na=False, na_values=[""], dtype=strings)
@@ -199,7 +186,7 @@ def _column(frame: "pandas.DataFrame", asked: str | Sequence[Any]) -> "pandas.Se
     import pandas
 
     if isinstance(asked, str):
-        check_column(list(frame), asked)
+        written.check_column(list(frame), asked)
         return frame[asked]
     if len(asked) != len(frame):
         raise ValueError(
@@ -231,6 +218,10 @@ def _cells(values: "pandas.Series") -> "pandas.Series":
             "column from where it is whole, and keep it as text."
         )
 
+    if isinstance(values.dtype, pandas.StringDtype):
+        if (bad := values.str.fullmatch(ROUNDED.pattern, case=False)).any():
+            raise ValueError(lost(values[bad].iloc[0]))
+        return values.fillna("").astype(object)
     codes, distinct = np.where(values.isna(), -1, np.arange(len(values))), values
     if values.dtype != object:  # else 1, True and 1.0 would be one
         codes, distinct = values.factorize()
