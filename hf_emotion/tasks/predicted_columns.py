@@ -185,6 +185,7 @@ def _wide(decisions: "pandas.DataFrame", scores: "pandas.DataFrame") -> Predicte
         known = set(cells) <= set(scores)  # somebody may have left these columns out
         return among(YES)[rows], _numbers(scores.loc[rows, list(cells)]) if known else None
     words = {name: np.array(own, object)[codes] for name, (codes, own) in cells.items()}
+    words |= decisions.select_dtypes(bool)  # stay labels
     pairs = pandas.get_dummies(pandas.DataFrame(words, decisions.index)[rows], prefix_sep="/", dtype=bool)
     return pairs[[name for name in pairs if not name.endswith(("/none", "/nan", "/"))]], None
 

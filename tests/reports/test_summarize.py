@@ -233,6 +233,8 @@ class TestGroupsAndTime:
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
         assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
+        mixed = summarize(joined(["joy"] * 5), by=[1, True, 1.5, "1", None])  # Python calls 1 and True equal
+        assert {one["group"]: one["rows"] for one in mixed.shares} == {"1": 2, "True": 1, "1.5": 1, "(none)": 1}
         with pytest.raises(ValueError, match="one value for each of the 100 rows, got 2; `by` takes several columns"):
             summarize(FRAME, by=["who", "text"])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...io.files import finite_or_none
 from .counting import FEW, Counting, Difference, Share
-from .drift import Drift, drift
+from .drift import drift
 from .reading import PERIODS, Rows, name_of, read_rows
 
 
@@ -33,7 +33,8 @@ class Summary:
         differences: of each group to all other rows, or of each period to the one before.
         tested: what the p-values test.
         typical: group -> label -> the texts that the model is surest of; of the labels that are most over-represented in the group.
-        drift: against a reference; None without one.
+        drift: against a reference "stability": label -> population stability index, "words": those that are more frequent here; None
+            without one.
         notes: what a reader must know.
     """
 
@@ -48,7 +49,7 @@ class Summary:
     differences: list[Difference] = field(repr=False)
     tested: str = field(repr=False)
     typical: dict[str, dict[str, list[str]]] = field(default_factory=dict, repr=False)
-    drift: Drift | None = field(default=None, repr=False)
+    drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
     overall: list[Share] = field(default_factory=list, repr=False)
 
@@ -177,24 +178,12 @@ def summarize(
     past = None if reference is None else read_rows(reference, model, None, None, *options)
     by, time = name_of(by), time if isinstance(time, str | None) else "time"
     counting = Counting(rows, model, labels, by, time, every)
-    shares = counting.shares()
-    differences, tested = counting.differences()
-    found = Summary(
-        len(rows.about),
-        len(rows.skipped),
-        counting.wanted,
-        by,
-        time,
-        every if time else None,
-        counting.methods[-1],
-        shares,
-        differences,
-        tested,
-        notes=counting.notes,
-    )
-    found.typical = _typical(rows, differences, counting.groups, counting.wanted, texts)
+    shares, (differences, tested) = counting.shares(), counting.differences()
+    labels, period, method = counting.wanted, every if time else None, counting.methods[-1]
+    found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
+    found.notes, found.overall = counting.notes, counting.overall() if time else []
+    found.typical = _typical(rows, differences, counting.groups, labels, texts)
     found.drift = None if past is None else drift(rows, past)
-    found.overall = counting.overall() if time else []
     return found
 
 

@@ -53,20 +53,15 @@ class Difference(TypedDict):
 
 class Counting:
     """
-    The counts of labels in the groups and periods of some rows; arguments and errors as those of `summarize`.
-
-    Attributes:
-        methods: those that the rows allow, the last is the one to show.
-        wanted: the labels to show.
-        groups: the largest first.
-        notes: what a reader must know.
+    The counts of the `wanted` labels in groups and periods, by the `methods` that the rows allow, the last is the one to show; `notes`: what a
+    reader must know. Arguments and errors as those of `summarize`.
     """
 
     def __init__(
         self, rows: Rows, model: Any, labels: Sequence[str] | None, by: str | None, time: str | None, every: str
     ):
         self.notes: list[str] = []
-        self.by, self.values, self.every = by, rows.values, every
+        self.by, self.values = by, rows.values
         self.methods, self.errors = _methods(rows, model, self.notes)
         names = list(rows.chosen)
         if not names:

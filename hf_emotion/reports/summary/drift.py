@@ -3,7 +3,7 @@
 
 import re
 from collections import Counter
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -14,24 +14,7 @@ WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-class Word(TypedDict):
-    """A word in so many `texts`, and in so many of the reference `before`."""
-
-    word: str
-    texts: int
-    before: int
-    z: float
-
-
-class Drift(TypedDict):
-    """Against a reference: the population stability index of each label, and the words that are more frequent here."""
-
-    reference_rows: int
-    stability: dict[str, float]
-    words: list[Word]
-
-
-def drift(rows: Rows, past: Rows) -> Drift:
+def drift(rows: Rows, past: Rows) -> dict[str, Any]:
     """
     The population stability index Σ (a − b) ln(a / b) over the reference's tenths of a label's probability, or over chosen or not, with half a row
     more in each bin (Siddiqi, 2006, "Credit Risk Scorecards": below 0.1 stable, above 0.25 a large change); and the words with the largest z of
@@ -52,7 +35,7 @@ def drift(rows: Rows, past: Rows) -> Drift:
         Counter(word for text in side.about["text"].dropna() for word in set(WORD.findall(str(text).lower())))
         for side in sides
     )
-    words: list[Word] = []
+    words: list[dict[str, Any]] = []
     for word, texts in now.items():
         cells = np.array([texts, len(rows.about) - texts, then[word], len(past.about) - then[word]]) + 0.5
         z = float(np.log(cells[0] * cells[3] / cells[1] / cells[2]) / np.sqrt((1 / cells).sum()))
