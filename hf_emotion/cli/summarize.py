@@ -16,7 +16,7 @@ from .printing import print_json, print_table, say
 
 
 if TYPE_CHECKING:
-    from ..reports.summarize import Summary
+    from ..reports.summary import Summary
 
 SHOWN = 30
 
@@ -71,8 +71,8 @@ def summarize(
     test, typical texts, and drift against a reference.
     """
     from ..io.extras import require
-    from ..reports.summarize import summarize as run
-    from ..reports.summary_rows import has_predictions
+    from ..reports.summary import summarize as run
+    from ..reports.summary.reading import has_predictions
 
     if model is not None:
         checked(model)
@@ -178,7 +178,7 @@ def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path],
 def _show(summary: "Summary") -> None:
     """The largest shares, over all periods first, and the clear differences."""
     plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
-    tables = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
+    tables: list[tuple[Any, Any]] = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
     if summary.time:
         tables.insert(0, (summary.together, by))
     for shares, names in tables:

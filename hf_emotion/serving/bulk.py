@@ -26,11 +26,10 @@ from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_e
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import FileColumns
+from ..tasks.predicted_columns import UNREAD, Added
 from ..tasks.predictor import AnyPredictor, LabelPredictor
 from .file_rows import (
     TURNS,
-    UNREAD,
-    Added,
     Columns,
     Layout,
     check_labels,

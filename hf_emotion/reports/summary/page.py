@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from ..io.extras import require
-from .classification import drawn
-from .figures import to_svg
-from .html_report import render
+from ...io.extras import require
+from ..classification import drawn
+from ..figures import to_svg
+from ..html_report import render
 
 
 if TYPE_CHECKING:
-    from .summarize import Summary
+    from . import Summary
 
 LARGE_DRIFT = 0.25  # of the population stability index
 INK = "#010203"  # becomes the colour of the page's text
@@ -93,12 +93,12 @@ def _svg(name: str, draw: Any, height: float, width: float = 3.9) -> Markup:
     return Markup('<svg role="img" aria-label="{}"').format(name) + Markup(text)
 
 
-def _scaled(summary: "Summary", rows: Sequence[dict[str, Any]], *names: str) -> list[list[float]]:
+def _scaled(summary: "Summary", rows: Sequence[Any], *names: str) -> list[list[float]]:
     """The columns of some rows, shares in percent."""
     return [[one[name] * (1 if summary.method == "mean" else 100) for one in rows] for name in names]
 
 
-def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str, summary: "Summary") -> None:
+def _dots(axes: Any, rows: Sequence[Any], name: str, summary: "Summary") -> None:
     """A share with its interval in each line, and the plain count as a ring."""
     lines = range(len(rows))
     share, low, high = _scaled(summary, rows, "share", "low", "high")
@@ -114,7 +114,7 @@ def _dots(axes: Any, rows: Sequence[dict[str, Any]], name: str, summary: "Summar
         axes.set_xlim(left=0)
 
 
-def _lines(axes: Any, rows: Sequence[dict[str, Any]], groups: Sequence[str], summary: "Summary") -> None:
+def _lines(axes: Any, rows: Sequence[Any], groups: Sequence[str], summary: "Summary") -> None:
     """Shares over the periods, a line for each of the largest groups."""
     periods = sorted({one["period"] for one in summary.shares})
     for group, colour, dashes in zip(groups, COLOURS, DASHES, strict=False):
