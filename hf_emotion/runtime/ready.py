@@ -360,8 +360,9 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     if merged.can_generate():
         settings = json.loads((model.folder / "generation_config.json").read_text(encoding="utf-8"))
         merged.generation_config = transformers.GenerationConfig.from_dict(settings)
-    for name in ("tokenizer_config.json", "tokenizer.json"):
-        shutil.copyfile(model.file(name), folder / name)
+    for name in ("tokenizer_config.json", "tokenizer.json", "chat_template.jinja"):
+        if (path := model.file(name)).is_file():
+            shutil.copyfile(path, folder / name)
     tokenizer = read_tokenizer(folder)
     transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
     for name in (CARD, METRICS):
