@@ -146,7 +146,7 @@ def predict(
     if group:
         quiet()  # an encoder of transformers joins the terms, whatever runs the model
     if threshold:
-        if not hasattr(predictor, "use_thresholds") or not predictor.multi_label:
+        if predictor.thresholds is None or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
     if input_ is not None:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 
+from ..gold import Gold
 from .checks import check_probabilities, check_shape
 
 
@@ -49,7 +50,7 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
     check_probabilities(probabilities)
-    if labels.ndim == 2:
+    if not Gold(labels).single_label:
         confidence, right = probabilities.ravel(), labels.ravel() == 1
     else:
         confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
@@ -84,7 +85,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     check_shape("labels", labels, probabilities.shape[: labels.ndim])
-    multi_label = labels.ndim == 2
+    multi_label = not Gold(labels).single_label
     logits = _logits(probabilities, multi_label)
     if multi_label:
         annotated = (labels >= 0).any(axis=1)

@@ -174,11 +174,12 @@ def _results(recipe: Recipe, report: RunReport) -> list[str]:
 
 def _thresholds(best: SeedRun, split: str) -> dict[str, list[str]]:
     """The section on thresholds, if labels have any."""
-    if best.thresholds is None:
+    if not best.multi_label:
         return {}
+    thresholds: dict[str, float] = best.thresholds or {}
     rows = []
     for name, values in best.per_label(split, "tuned").items():
-        numbers = [best.thresholds[name], values["precision"], values["recall"], values["f1"]]
+        numbers = [thresholds[name], values["precision"], values["recall"], values["f1"]]
         rows.append([plain(name), *(f"{number:.3f}" for number in numbers), str(values["support"])])
     header = ["label", "threshold", "precision", "recall", "F1", "rows"]
     tuned = "The thresholds were tuned on the validation part."

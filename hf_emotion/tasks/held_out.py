@@ -89,7 +89,7 @@ def held_out(
     if model is not None:
         # Not named `temperature`: transformers takes that for an argument of `generate` and drops it.
         model.config.calibration_temperature = run.temperature
-        if thresholds is not None:
+        if multi_label:
             model.config.thresholds = thresholds
         for rule in text_processing.RULES:
             if rule in rules or getattr(model.config, rule, None) is not None:  # of the base model

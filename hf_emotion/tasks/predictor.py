@@ -115,12 +115,14 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
         labels: C names.
         multi_label: whether a unit may have several labels.
         regression: whether a unit has values and no labels.
+        thresholds: C thresholds that `use_thresholds` changes; None: it has none.
         units: the name of what it reads.
     """
 
     labels: list[str]
     multi_label = False
     regression = False
+    thresholds: np.ndarray | None = None
     units = "texts"
     check_top_k = staticmethod(check_top_k)
 
