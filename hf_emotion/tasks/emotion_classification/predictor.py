@@ -66,6 +66,7 @@ class Predictor(LabelPredictor[list[Label]]):
     """
 
     task = TASK
+    thresholds: np.ndarray
 
     def __init__(
         self,
