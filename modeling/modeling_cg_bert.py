@@ -82,7 +82,7 @@ class QACGBertClassifierOutput(SequenceClassifierOutput):
 
 # Copied from modeling_label_aware.input_shape
 def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
+    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
     name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
@@ -359,7 +359,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -371,7 +371,7 @@ def refuse_untrained(model: nn.Module) -> None:
     }
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model anew (if these weights are trained by now, save it before)"
+        before = "load the model again (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 

@@ -70,7 +70,7 @@ def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 # Copied from modeling_label_aware.reordered
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. One row stands for all rows."""
+    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. A single row is broadcast."""
     states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
@@ -226,7 +226,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -238,7 +238,7 @@ def refuse_untrained(model: nn.Module) -> None:
     }
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model anew (if these weights are trained by now, save it before)"
+        before = "load the model again (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 

@@ -69,7 +69,7 @@ class LabelAwareClassifierOutput(ModelOutput):
 
 
 def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
+    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
     name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
@@ -146,7 +146,7 @@ def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | 
 
 
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. One row stands for all rows."""
+    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. A single row is broadcast."""
     states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
@@ -368,7 +368,7 @@ START_SPREAD = 3.0
 
 
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -380,7 +380,7 @@ def refuse_untrained(model: nn.Module) -> None:
     }
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model anew (if these weights are trained by now, save it before)"
+        before = "load the model again (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
@@ -597,7 +597,7 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
         cls, encoder: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
     ) -> Self:
         """
-        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks start anew.
+        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks are new.
         `dtype` is that of all weights, "auto" the checkpoint's. `arguments`: fields of the model's configuration, for a classifier
         `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what the `from_pretrained` of the encoder takes, as
         `device_map` and `quantization_config`. A model over a quantized encoder is trained and saved as an adapter.
@@ -836,7 +836,7 @@ class LabelAwareClassifier(LabelAwareBase):
         in their order, or a mapping from name to text. Labels are vectors and share the head, so a new label has a logit at once, and
         the logits of the old labels do not change. The config grows, too: `id2label`, `label2id`, `label_texts`; `thresholds` by their
         mean; `class_counts` by 0, which the class-balanced loss treats as the smallest count. Rules of abstention and prediction sets,
-        which were chosen for the old labels alone, are dropped.
+        which were chosen only for the old labels, are dropped.
 
         Raises:
             ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be untrained; see

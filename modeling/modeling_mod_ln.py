@@ -32,7 +32,7 @@ from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 from .tested_versions import warn_if_untested
 
 
-# Children with weights that a plain checkpoint lacks. The last is the head's of BERT.
+# Children with weights that a plain checkpoint lacks. `transform` belongs to BERT's LM head.
 NEW_MODULES = ("modulation", "ln_cross_attn", "crossattention", "transform")
 
 
@@ -167,7 +167,7 @@ def normalise(layer: nn.Module, name: str, states: torch.Tensor, modulation: Ite
 
 # Copied from modeling_label_aware.input_shape
 def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
+    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
     name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
@@ -192,7 +192,7 @@ def cache_among(values: Iterable[Any]) -> Any:
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -204,7 +204,7 @@ def refuse_untrained(model: nn.Module) -> None:
     }
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model anew (if these weights are trained by now, save it before)"
+        before = "load the model again (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
@@ -750,7 +750,7 @@ class BertModLNLayer(GradientCheckpointingLayer):
 class BertModLNPreTrainedModel(ModLNPreTrainedModel, bert.BertPreTrainedModel):
     config: BertModLNConfig
     _can_compile_fullgraph = True
-    # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
+    # The head too: Accelerate 1.15 raises an IndexError where it has to split it, because it shares weights with the embeddings.
     _no_split_modules = ["BertEmbeddings", "BertModLNLayer", "BertOnlyMLMHead"]
 
 

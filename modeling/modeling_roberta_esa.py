@@ -56,7 +56,7 @@ class RobertaESAClassifierOutput(SequenceClassifierOutput):
 
 # Copied from modeling_label_aware.input_shape
 def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
+    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
     name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
@@ -225,7 +225,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 # Copied from modeling_label_aware.refuse_untrained
 def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
+    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -237,7 +237,7 @@ def refuse_untrained(model: nn.Module) -> None:
     }
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model anew (if these weights are trained by now, save it before)"
+        before = "load the model again (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
@@ -306,7 +306,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             found = (
                 f"{'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
             )
-            raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, with 'scale' alone.")
+            raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, and only with 'scale'.")
         if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         padding = self.embeddings.padding_idx

@@ -20,6 +20,6 @@ def did_you_mean(name: Any, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], most: int = 30) -> str:
-    """The names, sorted; of many the first, and how many more there are."""
+    """The names, sorted; if there are many, the first ones and how many more there are."""
     first, rest = sorted(names)[:most], len(set(names)) - most
     return f"{first} and {rest:,} more" if rest > 0 else str(first)

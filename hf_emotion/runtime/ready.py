@@ -4,7 +4,7 @@ Models that come with the package. Needs neither torch nor transformers.
 
 The package holds an adapter (LoRA and the layers over the encoder, float16) and, of a classifier, a graph without weights. The encoder
 is public: it comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was
-trained on. That of a language model is known for the extra `offline-replies` alone. Both are merged when a model is first used. The
+trained on. That of a language model is known only for the extra `offline-replies`. Both are merged when a model is first used. The
 cache keeps the merged model, as an exported folder or as an ordinary checkpoint.
 """
 
@@ -84,7 +84,7 @@ class ReadyModel:
 
     @property
     def is_graph(self) -> bool:
-        """Whether onnxruntime can run it; a language model has weights alone."""
+        """Whether onnxruntime can run it; a language model has only weights."""
         return (self.folder / GRAPH).is_file()
 
     @cached_property
@@ -186,7 +186,7 @@ def _place(model: ReadyModel, kind: str) -> Path:
 
 
 def _cached(folder: Path, write: Callable[[Path], None]) -> str:
-    """This folder of the cache, written anew if a file no longer has its SHA-256. No link leads to it: others could write where that leads."""
+    """This folder of the cache, written again if a file no longer has its SHA-256. No link leads to it: others could write where that leads."""
     for place in (folder, folder.parent):
         if place != cache_folder() and place.is_symlink():
             logger.warning("%s is a link, which is not followed: it is removed", place)
@@ -194,7 +194,7 @@ def _cached(folder: Path, write: Callable[[Path], None]) -> str:
     if folder.is_dir():
         if _is_whole(folder):
             return str(folder)
-        logger.warning("%s is damaged: it is written anew", folder)
+        logger.warning("%s is damaged: it is written again", folder)
         shutil.rmtree(folder, ignore_errors=True)
     try:
         with creating(folder) as temporary:

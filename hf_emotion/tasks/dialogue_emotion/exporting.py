@@ -54,7 +54,7 @@ def dialogues_from(texts: list[str]) -> list[Turns]:
 
 def read_lines(lines: Sequence[str]) -> list[Turns]:
     """
-    Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between
+    Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or just the utterance, and an empty line between
     dialogues.
     """
     groups = itertools.groupby(lines, key=bool)

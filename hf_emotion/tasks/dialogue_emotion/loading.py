@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog and IEMOCAP. One's own dialogues: own_files.py.
+Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog and IEMOCAP. Your own dialogues: own_files.py.
 
 A row is a dialogue, so that no dialogue is ever in two splits. Columns: `id` (string; no other row of the split has it),
 `utterances` (list of strings, NFC, stripped), `speakers` (list of strings) and `labels` (list of `ClassLabel`, -1 for an
@@ -99,7 +99,7 @@ def load_meld(data_dir: str | Path | None = None, four_classes: bool = False) ->
     """
     MELD: 1,038 / 114 / 280 dialogues of a television series, 9,989 / 1,109 / 2,610 utterances, 7 emotions.
 
-    The ids are the numbers of the dialogues, which start anew in every split; utterances are sorted by their numbers.
+    The ids are the numbers of the dialogues, which start again in every split; utterances are sorted by their numbers.
 
     Args:
         data_dir: folder that holds `meld/{train,dev,test}_sent_emo.csv`. None: the files are downloaded from

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads one's own dialogues from CSV, TSV, JSONL or Parquet files."""
+"""Loads your own dialogues from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load_dialogue_files(
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
+    Your own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
 
     First layout: a row is an utterance. Its columns name its dialogue, the utterance, its label and, if there is such a column,
     the speaker; the rows of a dialogue are in the order of its turns. Second layout, JSONL or Parquet: a row is a dialogue. The

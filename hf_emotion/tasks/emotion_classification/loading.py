@@ -242,7 +242,7 @@ def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> da
 @rows_of("emotion-classification")
 def load_messages(data_dir: str | Path | None = None, votes: bool = False) -> datasets.DatasetDict:
     """
-    The packaged messages, a test part alone: GoEmotions' 28 labels, CC0; short, negated, sarcastic and other texts that `everyday` has few
+    The packaged messages, only a test part: GoEmotions' 28 labels, CC0; short, negated, sarcastic and other texts that `everyday` has few
     of. Labels and `votes` as in `load_everyday`.
     """
     return _load_packaged("messages", ["test"], votes=votes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads one's own texts from CSV, TSV, JSONL or Parquet files."""
+"""Loads your own texts from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def load_files(
     targets: Sequence[str] | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own CSV, TSV, JSONL or Parquet files.
+    Your own CSV, TSV, JSONL or Parquet files.
 
     Args:
         data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and the packaged pairs. One's own pairs: own_files.py.
+Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and the packaged pairs. Your own pairs: own_files.py.
 
 A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
 (strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues the emotion of the

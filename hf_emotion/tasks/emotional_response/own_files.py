@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads one's own contexts and replies from CSV, TSV, JSONL or Parquet files."""
+"""Loads your own contexts and replies from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_reply_files(
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
+    Your own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
 
     Args:
         data_dir, separator: see `load_files`.

@@ -28,7 +28,7 @@ def replace_targets(text: str) -> str:
 
 
 def auxiliary_sentence(target: str | None, aspect: str) -> str:
-    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
+    """The second segment that tells a model what is asked: "location - 1 - price", or only the aspect without a target."""
     return text_processing.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
 
 
