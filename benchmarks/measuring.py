@@ -61,7 +61,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 def interleaved(actions: Sequence[Callable], pairs: int, warm_up: int = 2, keep_memory=False) -> list[list[float]]:
     """Seconds of each action in each round, [actions][pairs]. `keep_memory`: the process keeps freed memory, as in a training."""
-    from hf_emotion.training.memory import freed_memory_kept
+    from hf_emotion.training.fit import freed_memory_kept
 
     with freed_memory_kept() if keep_memory else contextlib.nullcontext():
         for action in list(actions) * warm_up:

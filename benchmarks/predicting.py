@@ -23,8 +23,8 @@ from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.tasks.sequence_classification import build_classifier
 from hf_emotion.tasks.targeted_sentiment import TASK
+from hf_emotion.tasks.targeted_sentiment.loading import auxiliary_sentence, context_names, replace_targets
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
-from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets
 
 
 SAID = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8"))

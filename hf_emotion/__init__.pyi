@@ -45,7 +45,7 @@ from .recipes import Recipe as Recipe
 from .reports.compare import compare as compare
 from .reports.faithfulness import faithfulness as faithfulness
 from .reports.label_errors import check_labels as check_labels
-from .reports.summarize import summarize as summarize
+from .reports.summary import summarize as summarize
 from .runs.evaluate import evaluate as evaluate
 from .runs.sweep import sweep as sweep
 from .runs.train import train as train

@@ -260,9 +260,19 @@ class RunReport(Record):
         return self.runs[0].multi_label
 
     @property
+    def splits(self) -> list[str]:
+        """The parts with figures."""
+        return [split for split in ("test", "validation") if split in self.summary]
+
+    @property
     def measured_split(self) -> str:
         """The part whose figures stand for the run."""
         return "test" if "test" in self.summary else "validation"
+
+    def per_label(self, split: str, kind: str) -> dict[str, list[LabelFigures]]:
+        """The figures of each label, one for each seed; none where labels are not measured."""
+        runs = [run.per_label(split, kind) for run in self.runs]
+        return {label: [run[label] for run in runs] for label in runs[0]}
 
 
 def best_run(runs: Iterable[SeedRun]) -> SeedRun:

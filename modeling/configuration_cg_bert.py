@@ -2,50 +2,16 @@
 """Configurations of context-guided BERT and its quasi-attention (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis)."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 from transformers.utils import logging
 
+from .common import BERT_TYPES, merged
+
 
 logger = logging.get_logger(__name__)
-
-# Copied from configuration_label_aware.LABEL_FIELDS
-LABEL_FIELDS = (
-    *("class_counts", "class_weights", "thresholds", "label_texts"),
-    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
-)
-# Copied from configuration_label_aware.BERT_TYPES
-BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
-
-
-# Copied from configuration_label_aware.merged
-def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
-    """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
-    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
-    transformers would leave its weights at random values.
-    """
-    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
-    if found not in fitting:
-        wanted = " or ".join(map(repr, fitting))
-        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
-    if found != config_class.model_type:
-        saved.pop("problem_type", None)  # that of another head
-    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
-    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
-    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
-    new = given.get("id2label") or names
-    if kwargs.get("num_labels", len(new)) != len(new):
-        new = {}
-        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
-    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
-        if stale:
-            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
-    return {**saved, **given}
 
 
 @strict

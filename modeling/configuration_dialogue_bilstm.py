@@ -1,63 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of the dialogue BiLSTM: BiLSTM, positional encoding and multi-head self-attention over utterances."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 from transformers.utils import logging
+
+from .common import merged, nested_config
 
 
 logger = logging.get_logger(__name__)
-
-# Copied from configuration_label_aware.LABEL_FIELDS
-LABEL_FIELDS = (
-    *("class_counts", "class_weights", "thresholds", "label_texts"),
-    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
-)
-
-
-# Copied from configuration_label_aware.merged
-def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
-    """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
-    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
-    transformers would leave its weights at random values.
-    """
-    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
-    if found not in fitting:
-        wanted = " or ".join(map(repr, fitting))
-        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
-    if found != config_class.model_type:
-        saved.pop("problem_type", None)  # that of another head
-    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
-    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
-    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
-    new = given.get("id2label") or names
-    if kwargs.get("num_labels", len(new)) != len(new):
-        new = {}
-        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
-    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
-        if stale:
-            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
-    return {**saved, **given}
-
-
-# Copied from configuration_label_aware.nested_config
-def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
-    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
-    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
-    # source of the weights, which may be a local folder.
-    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
-    kind = values.get("model_type")
-    nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
-    own = nested is not None and type(nested).__module__.startswith("transformers.")
-    if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
-        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
-    return nested
 
 
 @strict

@@ -1,26 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of a decoder-only language model whose norms follow an emotion."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
-from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
-
-# Copied from configuration_label_aware.nested_config
-def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
-    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
-    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
-    # source of the weights, which may be a local folder.
-    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
-    kind = values.get("model_type")
-    nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
-    own = nested is not None and type(nested).__module__.startswith("transformers.")
-    if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
-        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
-    return nested
+from .common import nested_config
 
 
 def _of_text_config(name: str) -> property:

@@ -1,92 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations of label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection)."""
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import CONFIG_MAPPING, AutoConfig, BertConfig, PreTrainedConfig
+from transformers import AutoConfig, BertConfig, PreTrainedConfig
 from transformers.utils import logging
+
+from .common import BERT_TYPES, check_labels, merged, nested_config
 
 
 logger = logging.get_logger(__name__)
-
-# Values that belong to the labels of a checkpoint.
-LABEL_FIELDS = (
-    *("class_counts", "class_weights", "thresholds", "label_texts"),
-    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
-)
-# Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
-BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
-
-
-def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
-    """
-    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
-    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
-    transformers would leave its weights at random values.
-    """
-    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
-    if found not in fitting:
-        wanted = " or ".join(map(repr, fitting))
-        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
-    if found != config_class.model_type:
-        saved.pop("problem_type", None)  # that of another head
-    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
-    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
-    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
-    new = given.get("id2label") or names
-    if kwargs.get("num_labels", len(new)) != len(new):
-        new = {}
-        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
-    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
-        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
-        if stale:
-            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
-    return {**saved, **given}
-
-
-def check_labels(config) -> None:
-    """ValueError unless `problem_type`, `value_range`, `class_counts`, `thresholds` and `class_balanced_beta` fit a configuration's labels."""
-    kinds = ("single_label_classification", "multi_label_classification", "regression")
-    if config.problem_type not in kinds:
-        raise ValueError(f"`problem_type` must be one of {kinds}, got {config.problem_type!r}.")
-    if config.problem_type == "regression":
-        ends = list(config.value_range or [])
-        if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
-            wanted = "the lowest and the highest value of the data"
-            raise ValueError(f"regression needs `value_range`, {wanted}, got {config.value_range}.")
-        if config.regression_loss == "ordinal" and any(end % 1 for end in ends):
-            raise ValueError(
-                f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
-            )
-    for name in ("class_counts", "thresholds", "label_texts"):
-        values = getattr(config, name, None)
-        if values is not None and len(values) != config.num_labels:
-            wanted = f"one value for each of the {config.num_labels} labels"
-            raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
-    if config.class_counts is not None and min(config.class_counts) < 0:
-        raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
-    if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
-        raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
-    if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
-        raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
-
-
-def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
-    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
-    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
-    # source of the weights, which may be a local folder.
-    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
-    kind = values.get("model_type")
-    nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
-    own = nested is not None and type(nested).__module__.startswith("transformers.")
-    if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
-        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
-        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
-    return nested
 
 
 @dataclass(kw_only=True)

@@ -24,8 +24,16 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .common import (
+    additive_mask,
+    first_real,
+    input_shape,
+    positions_from_first_real,
+    real_tokens,
+    refuse_untrained,
+    warn_if_untested,
+)
 from .configuration_cg_bert import CGBertConfig, QACGBertConfig
-from .tested_versions import warn_if_untested
 
 
 @dataclass
@@ -78,63 +86,6 @@ class QACGBertClassifierOutput(SequenceClassifierOutput):
 
 
 # Tokens
-
-
-# Copied from modeling_label_aware.input_shape
-def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
-    shape = given.shape
-    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
-        return shape[0], shape[1]
-    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
-    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
-
-
-# Copied from modeling_label_aware.real_tokens
-def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
-    """
-    Which tokens are real, (B, L) bool, or None without a mask. The mask is (B, L), or (B, 1, 1 or L, L): bools or whole numbers, 1 where
-    a token is seen, or floating point numbers that are added to the scores, 0 where it is seen. A token that any token sees is real.
-    """
-    if attention_mask is None:
-        return None
-    given = attention_mask.shape
-    if attention_mask.dim() == 4 and given[1:3] in ((1, 1), (1, shape[1])):
-        seen = attention_mask[:, 0]
-        attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
-    if attention_mask.shape != shape:
-        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(given)}.")
-    return attention_mask.bool()
-
-
-# Copied from modeling_label_aware.first_real
-def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
-    if mask is None:
-        return states[:, 0]
-    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
-    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
-
-
-# Copied from modeling_label_aware.positions_from_first_real
-def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
-    """(B, L), 0 at padding -> (B, L) int64: places counted from the first real token; 0 before it."""
-    first = (mask != 0).int().argmax(dim=-1, keepdim=True)
-    return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
-
-
-# Copied from modeling_label_aware.additive_mask
-def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask of four dimensions in the form that is added to scores, see `real_tokens`; other masks as they are."""
-    if attention_mask is None or attention_mask.dim() != 4:
-        return attention_mask
-    lowest = torch.finfo(dtype).min
-    if attention_mask.is_floating_point():
-        return attention_mask.to(dtype).clamp(min=lowest)  # a row that is all -inf would have a softmax of NaN
-    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
 
 
 # Attention
@@ -352,27 +303,6 @@ class CGBertEncoder(nn.Module):
 
 
 # Models
-
-# Copied from modeling_label_aware.NEW_MODULES
-NEW_MODULES = ("score", "classifier", "pooler")
-
-
-# Copied from modeling_label_aware.refuse_untrained
-def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class CGBertPreTrainedModel(bert.BertPreTrainedModel):

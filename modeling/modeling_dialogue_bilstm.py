@@ -4,7 +4,6 @@
 Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S = 2H (H if causal), C labels.
 """
 
-import inspect
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
@@ -12,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.modeling_utils import EmbeddingAccessMixin
@@ -21,7 +20,17 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .configuration_dialogue_bilstm import DialogueBiLSTMConfig, nested_config
+from .common import (
+    build_encoder,
+    masked_mean,
+    over_encoder,
+    real_first,
+    real_positions,
+    refuse_untrained,
+    reordered,
+    sinusoidal_encoding,
+)
+from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 
 
 # Tokens that the utterance encoder reads in one call on the processor: enough that its products are at full speed.
@@ -42,46 +51,6 @@ class DialogueBiLSTMModelOutput(ModelOutput):
     utterance_embeds: torch.FloatTensor | None = None
     hidden_states: tuple[torch.FloatTensor, ...] | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-# Copied from modeling_roberta_esa.real_positions
-def real_positions(mask: torch.Tensor) -> torch.Tensor:
-    """(B, L), 0 at padding -> (B, L) int64: the position of each real token among those of its row, wherever padding stands."""
-    return ((mask != 0).cumsum(dim=-1) - 1).clamp(min=0)
-
-
-# Copied from modeling_roberta_esa.sinusoidal_encoding
-def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
-    """(length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017), in float32, then as `like`."""
-    positions = torch.arange(length, device=like.device, dtype=torch.float32)
-    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
-    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
-
-
-# Copied from modeling_label_aware.real_first
-def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
-    real = mask != 0
-    back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
-    places = torch.arange(back.shape[1], device=back.device).expand_as(back)
-    return torch.zeros_like(back).scatter(1, back, places), back
-
-
-# Copied from modeling_label_aware.reordered
-def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. A single row is broadcast."""
-    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
-    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
-
-
-# Copied from modeling_label_aware.masked_mean
-def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
-    weights = mask.to(states)[:, None]  # (N, 1, L)
-    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
-        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
-    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
 
 
 def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
@@ -218,89 +187,6 @@ class DialogueContext(nn.Module):
             seen = seen & torch.ones(2 * seen.shape[-1:], dtype=torch.bool, device=seen.device).tril()
         mask = torch.zeros_like(seen, dtype=states.dtype).masked_fill(~seen, torch.finfo(states.dtype).min)
         return self.attention(states, mask, **kwargs)[0]
-
-
-# Copied from modeling_label_aware.NEW_MODULES
-NEW_MODULES = ("score", "classifier", "pooler")
-
-
-# Copied from modeling_label_aware.refuse_untrained
-def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
-
-
-# Copied from modeling_label_aware.without_pooler
-def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
-    """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
-    classes = MODEL_MAPPING.get(type(config), ())  # none: `AutoModel` refuses it
-    classes = classes if isinstance(classes, list | tuple) else [classes]
-    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
-    return {"add_pooling_layer": False} if has_pooler else {}
-
-
-# Copied from modeling_label_aware.UNFIT
-UNFIT = ("blip_2_qformer", "bros", "dpr", "higgs_audio_v2", "lxmert", "reformer", "vilt", "vits")
-
-
-# Copied from modeling_label_aware.build_encoder
-def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
-    """A text encoder without loaded weights; ValueError for a model that is none."""
-    # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
-    encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
-    reads_text = encoder.main_input_name == "input_ids" and encoder.config.model_type not in UNFIT
-    if not reads_text or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        wanted = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which {wanted}: take another encoder."
-        )
-    if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
-        encoder._no_split_modules = {type(encoder).__name__}
-    return encoder
-
-
-# Copied from modeling_label_aware.over_encoder
-def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: dict[str, Any]) -> Any:
-    """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
-    names = {*cls.config_class.__dataclass_fields__, "num_labels"}
-    fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
-    attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
-    arguments["trust_remote_code"] = False
-    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
-    saved = AutoConfig.from_pretrained(encoder, **arguments)
-    config = cls.config_class(encoder_config=saved, **fields)
-    with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
-        build_encoder(config.encoder_config)
-    # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
-    pooler = without_pooler(config.encoder_config)
-    arguments |= {"dtype": dtype, "output_loading_info": True}
-    loaded, found = AutoModel.from_pretrained(encoder, **pooler, **attention, **arguments)
-    if lacking := sorted(found["missing_keys"]):
-        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
-    model = cls._from_config(config, dtype=loaded.dtype, **attention)
-    # The loaded encoder itself: it may be quantized, or on several devices.
-    path = next(path for path, part in model.named_modules() if part is model.base_model.get_encoder())
-    model.set_submodule(path, nn.Identity())
-    model.to(None if loaded.device.type == "meta" else loaded.device).set_submodule(path, loaded)  # "meta": offloaded
-    model.config.encoder_config, loaded.config._name_or_path = loaded.config, ""
-    for name, value in vars(loaded).items():  # what the Trainer and PEFT look for
-        if "quantiz" in name or name.startswith("is_loaded_in_"):
-            setattr(model, name, value)
-    if places := getattr(loaded, "hf_device_map", None):
-        model.hf_device_map = {f"{path}.{part}".rstrip("."): place for part, place in places.items()}
-    return model.train(model.training)
 
 
 class DialogueBiLSTMPreTrainedModel(PreTrainedModel):

@@ -24,8 +24,8 @@ from transformers.models.auto import modeling_auto
 from transformers.utils import cached_file
 from transformers.utils.generic import can_return_tuple
 
+from .common import check_emotions, in_every_emotion, refuse_untrained, warn_if_untested
 from .configuration_emotion_modulated import EmotionModulatedConfig
-from .tested_versions import warn_if_untested
 
 
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
@@ -40,58 +40,6 @@ GENERATION_HOOKS = (
     "prepare_inputs_for_generation",
 )
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
-
-
-# Copied from modeling_mod_ln.check_emotions
-def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None) -> torch.Tensor:
-    """The weights c (B, E): one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
-    wanted = f"ids (batch_size,) in [0, {config.num_emotions}), or weights (batch_size, {config.num_emotions})"
-    if (emotion_ids is None) == (emotion_weights is None):
-        found = "neither" if emotion_ids is None else "both"
-        raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
-    name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
-    if emotion_weights is None:
-        name, given, sizes = "emotion_ids", emotion_ids, []
-    given = torch.as_tensor(given)
-    rows = len(given) if batch_size is None and given.dim() else batch_size
-    whole = not given.is_floating_point() and given.dtype != torch.bool
-    if list(given.shape) != [rows, *sizes] or not (sizes or whole):
-        found = f"{tuple(given.shape)} of {given.dtype}"
-        raise ValueError(f"`{name}` must hold {wanted}, for {rows} rows; got {found}.")
-    return given if sizes else F.one_hot(given.long(), config.num_emotions)
-
-
-# Copied from modeling_mod_ln.in_every_emotion
-def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
-    """Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T)."""
-    emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
-    kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
-    for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
-        if kwargs.get(name) is not None:
-            kwargs[name] = torch.atleast_2d(kwargs[name]).repeat_interleave(emotions, dim=0)
-    outputs = model.generate(emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts), **kwargs)
-    sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
-    replies = len(sequences) // (contexts * emotions)
-    sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
-    return sequences.view(*sizes, sequences.shape[-1])
-
-
-# Copied from modeling_label_aware.refuse_untrained
-def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class EmotionModulation(nn.Module):
@@ -261,7 +209,7 @@ class EmotionModulatedModel(PreTrainedModel):
     def train(self, mode: bool = True) -> Self:
         """As in every model; ValueError if an adapter of PEFT would leave new modulators untrained."""
         if mode:
-            refuse_untrained(self)
+            refuse_untrained(self, NEW_MODULES)
             # Noted here, because the language model may be frozen again before it is saved; a sample does not see a few trained rows.
             if any(parameter.requires_grad for parameter in self.language_model.parameters()):
                 self.config.forget_base_model()

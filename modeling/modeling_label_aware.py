@@ -17,7 +17,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
@@ -27,8 +27,23 @@ from transformers.utils import ModelOutput, TransformersKwargs, logging
 from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig, nested_config
-from .tested_versions import warn_if_untested
+from .common import (
+    additive_mask,
+    build_encoder,
+    class_balanced_weights,
+    classification_loss,
+    first_real,
+    input_shape,
+    masked_mean,
+    over_encoder,
+    positions_from_first_real,
+    real_first,
+    real_tokens,
+    refuse_untrained,
+    reordered,
+    warn_if_untested,
+)
+from .configuration_label_aware import LabelAwareBertConfig, LabelAwareConfig
 
 
 logger = logging.get_logger(__name__)
@@ -68,74 +83,6 @@ class LabelAwareClassifierOutput(ModelOutput):
 # Which tokens are real
 
 
-def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
-    shape = given.shape
-    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
-        return shape[0], shape[1]
-    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
-    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
-
-
-def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
-    """
-    Which tokens are real, (B, L) bool, or None without a mask. The mask is (B, L), or (B, 1, 1 or L, L): bools or whole numbers, 1 where
-    a token is seen, or floating point numbers that are added to the scores, 0 where it is seen. A token that any token sees is real.
-    """
-    if attention_mask is None:
-        return None
-    given = attention_mask.shape
-    if attention_mask.dim() == 4 and given[1:3] in ((1, 1), (1, shape[1])):
-        seen = attention_mask[:, 0]
-        attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
-    if attention_mask.shape != shape:
-        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(given)}.")
-    return attention_mask.bool()
-
-
-def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
-    real = mask != 0
-    back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
-    places = torch.arange(back.shape[1], device=back.device).expand_as(back)
-    return torch.zeros_like(back).scatter(1, back, places), back
-
-
-def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
-    if mask is None:
-        return states[:, 0]
-    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
-    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
-
-
-def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
-    weights = mask.to(states)[:, None]  # (N, 1, L)
-    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
-        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
-    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
-
-
-def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
-    """(B, L), 0 at padding -> (B, L) int64: places counted from the first real token; 0 before it."""
-    first = (mask != 0).int().argmax(dim=-1, keepdim=True)
-    return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
-
-
-def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask of four dimensions in the form that is added to scores, see `real_tokens`; other masks as they are."""
-    if attention_mask is None or attention_mask.dim() != 4:
-        return attention_mask
-    lowest = torch.finfo(dtype).min
-    if attention_mask.is_floating_point():
-        return attention_mask.to(dtype).clamp(min=lowest)  # a row that is all -inf would have a softmax of NaN
-    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
-
-
 def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape) -> torch.Tensor | None:
     """The real tokens that labels may attend to, (B, L) bool, or None for all; ValueError for a mask of another shape."""
     if pooling_mask is None:
@@ -143,12 +90,6 @@ def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | 
     if pooling_mask.shape != shape:
         raise ValueError(f"`pooling_mask` must have shape {tuple(shape)}, got {tuple(pooling_mask.shape)}.")
     return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.to(token_mask)
-
-
-def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. A single row is broadcast."""
-    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
-    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
 
 def reordered_maps(maps: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -292,96 +233,11 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
     return joined.to(given.dtype)
 
 
-def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
-    """
-    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
-    without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
-    """
-    fewest = min([count for count in class_counts if count > 0] or [1])
-    counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
-    weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
-    return (weights / weights.mean() if normalize else weights).float()
-
-
-def regression_losses(logits: torch.Tensor, values: torch.Tensor, config) -> torch.Tensor:
-    """
-    The loss (B, C) of each value y, for `config.regression_loss`. "mse": (v − y)², v the logit. "ordinal": cumulative logits (McCullagh
-    1980), P(y > t) = σ(a (v − t)), with the cut points t halfway between the whole numbers of `value_range` and a = `ordinal_slope`: the
-    mean of the binary cross-entropies of all t.
-    """
-    if config.regression_loss == "mse":
-        return (logits - values) ** 2
-    cuts = torch.arange(*config.value_range, device=logits.device) + 0.5  # (K,)
-    above = (values[..., None] > cuts).to(logits)
-    steps = config.ordinal_slope * (logits[..., None] - cuts)  # (B, C, K)
-    return F.binary_cross_entropy_with_logits(steps, above, reduction="none").mean(dim=-1)
-
-
-def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
-    """
-    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
-
-    `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
-    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
-    row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
-    or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
-    """
-    regression = config.problem_type == "regression"
-    multi_label = regression or config.problem_type == "multi_label_classification"
-    shape = tuple(logits.shape if multi_label else logits.shape[:1])
-    if regression and shape[1] == 1 and labels.shape == shape[:1]:
-        labels = labels[:, None]
-    if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
-        kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
-        wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"
-        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
-    if regression:
-        logits = logits.float()
-    labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
-    weights = None
-    if config.class_balanced_beta is not None:
-        if config.class_counts is None:
-            raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
-        balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
-        weights = class_balanced_weights(*balance).to(logits)
-    if multi_label:
-        annotated = ~labels.isnan()
-        labels = labels.masked_fill(~annotated, 0.0)  # the gradient of a NaN would be NaN, even times 0
-        if regression:
-            losses = regression_losses(logits, labels, config)
-        else:
-            losses = F.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="none")
-        return losses.masked_fill(~annotated, 0.0).sum() / annotated.sum().clamp(min=1)
-    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
-    if weights is not None:
-        losses = losses * weights[labels.clamp(min=0)]
-    return losses.sum() / (labels != -100).sum().clamp(min=1)
-
-
 # What all models share
 
-# What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
-NEW_MODULES = ("score", "classifier", "pooler")
 # Standard deviation of a label's scores over tokens at the start of contextual label vectors. A softmax of scores with this spread prefers
 # some tokens and still reads the others; with a much smaller one all labels attend alike, with a larger one each to a single token.
 START_SPREAD = 3.0
-
-
-def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
@@ -524,64 +380,6 @@ class LabelAwareBase(PreTrainedModel):
 
 
 # Over any encoder
-
-
-def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
-    """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
-    classes = MODEL_MAPPING.get(type(config), ())  # none: `AutoModel` refuses it
-    classes = classes if isinstance(classes, list | tuple) else [classes]
-    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
-    return {"add_pooling_layer": False} if has_pooler else {}
-
-
-# Types that have the arguments of a text encoder, and need other inputs or give other states.
-UNFIT = ("blip_2_qformer", "bros", "dpr", "higgs_audio_v2", "lxmert", "reformer", "vilt", "vits")
-
-
-def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
-    """A text encoder without loaded weights; ValueError for a model that is none."""
-    # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
-    encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
-    reads_text = encoder.main_input_name == "input_ids" and encoder.config.model_type not in UNFIT
-    if not reads_text or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        wanted = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which {wanted}: take another encoder."
-        )
-    if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
-        encoder._no_split_modules = {type(encoder).__name__}
-    return encoder
-
-
-def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: dict[str, Any]) -> Any:
-    """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
-    names = {*cls.config_class.__dataclass_fields__, "num_labels"}
-    fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
-    attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
-    arguments["trust_remote_code"] = False
-    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
-    saved = AutoConfig.from_pretrained(encoder, **arguments)
-    config = cls.config_class(encoder_config=saved, **fields)
-    with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
-        build_encoder(config.encoder_config)
-    # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
-    pooler = without_pooler(config.encoder_config)
-    arguments |= {"dtype": dtype, "output_loading_info": True}
-    loaded, found = AutoModel.from_pretrained(encoder, **pooler, **attention, **arguments)
-    if lacking := sorted(found["missing_keys"]):
-        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
-    model = cls._from_config(config, dtype=loaded.dtype, **attention)
-    # The loaded encoder itself: it may be quantized, or on several devices.
-    path = next(path for path, part in model.named_modules() if part is model.base_model.get_encoder())
-    model.set_submodule(path, nn.Identity())
-    model.to(None if loaded.device.type == "meta" else loaded.device).set_submodule(path, loaded)  # "meta": offloaded
-    model.config.encoder_config, loaded.config._name_or_path = loaded.config, ""
-    for name, value in vars(loaded).items():  # what the Trainer and PEFT look for
-        if "quantiz" in name or name.startswith("is_loaded_in_"):
-            setattr(model, name, value)
-    if places := getattr(loaded, "hf_device_map", None):
-        model.hf_device_map = {f"{path}.{part}".rstrip("."): place for part, place in places.items()}
-    return model.train(model.training)
 
 
 class LabelAwarePreTrainedModel(LabelAwareBase):

@@ -28,44 +28,12 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .common import check_emotions, in_every_emotion, input_shape, refuse_untrained, warn_if_untested
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
-from .tested_versions import warn_if_untested
 
 
 # Children with weights that a plain checkpoint lacks. `transform` belongs to BERT's LM head.
 NEW_MODULES = ("modulation", "ln_cross_attn", "crossattention", "transform")
-
-
-def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None) -> torch.Tensor:
-    """The weights c (B, E): one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
-    wanted = f"ids (batch_size,) in [0, {config.num_emotions}), or weights (batch_size, {config.num_emotions})"
-    if (emotion_ids is None) == (emotion_weights is None):
-        found = "neither" if emotion_ids is None else "both"
-        raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
-    name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
-    if emotion_weights is None:
-        name, given, sizes = "emotion_ids", emotion_ids, []
-    given = torch.as_tensor(given)
-    rows = len(given) if batch_size is None and given.dim() else batch_size
-    whole = not given.is_floating_point() and given.dtype != torch.bool
-    if list(given.shape) != [rows, *sizes] or not (sizes or whole):
-        found = f"{tuple(given.shape)} of {given.dtype}"
-        raise ValueError(f"`{name}` must hold {wanted}, for {rows} rows; got {found}.")
-    return given if sizes else F.one_hot(given.long(), config.num_emotions)
-
-
-def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
-    """Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T)."""
-    emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
-    kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
-    for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
-        if kwargs.get(name) is not None:
-            kwargs[name] = torch.atleast_2d(kwargs[name]).repeat_interleave(emotions, dim=0)
-    outputs = model.generate(emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts), **kwargs)
-    sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
-    replies = len(sequences) // (contexts * emotions)
-    sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
-    return sequences.view(*sizes, sequences.shape[-1])
 
 
 class Modulators(nn.Module):
@@ -165,19 +133,6 @@ def normalise(layer: nn.Module, name: str, states: torch.Tensor, modulation: Ite
     return norm(states, next(modulation), next(modulation)) if name in layer.modulated else norm(states)
 
 
-# Copied from modeling_label_aware.input_shape
-def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
-    shape = given.shape
-    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
-        return shape[0], shape[1]
-    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
-    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
-
-
 def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, device: torch.device) -> torch.Tensor:
     """(B, length) or (1, length), the positions of the last `length` tokens among the real ones; padding may be on either side."""
     if attention_mask is None or attention_mask.dim() != 2:
@@ -188,24 +143,6 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
 def cache_among(values: Iterable[Any]) -> Any:
     """The cache among arguments or outputs, None if there is none. `past_key_values` is called `cache` since transformers 5.24."""
     return next((value for value in values if isinstance(value, Cache)), None)
-
-
-# Copied from modeling_label_aware.refuse_untrained
-def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class ModLNPreTrainedModel(transformers.PreTrainedModel):
@@ -227,7 +164,7 @@ class ModLNPreTrainedModel(transformers.PreTrainedModel):
 
     def train(self, mode: bool = True) -> Self:
         if mode:
-            refuse_untrained(self)
+            refuse_untrained(self, NEW_MODULES)
         return super().train(mode)
 
     def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True):

@@ -20,8 +20,17 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .common import (
+    classification_loss,
+    first_real,
+    input_shape,
+    masked_mean,
+    real_positions,
+    refuse_untrained,
+    sinusoidal_encoding,
+    warn_if_untested,
+)
 from .configuration_roberta_esa import RobertaESAConfig
-from .tested_versions import warn_if_untested
 
 
 @dataclass
@@ -52,50 +61,6 @@ class RobertaESAClassifierOutput(SequenceClassifierOutput):
 
 
 # Tokens
-
-
-# Copied from modeling_label_aware.input_shape
-def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
-    shape = given.shape
-    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
-        return shape[0], shape[1]
-    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
-    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
-
-
-# Copied from modeling_label_aware.first_real
-def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
-    if mask is None:
-        return states[:, 0]
-    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
-    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
-
-
-# Copied from modeling_label_aware.masked_mean
-def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
-    weights = mask.to(states)[:, None]  # (N, 1, L)
-    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
-        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
-    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
-
-
-def real_positions(mask: torch.Tensor) -> torch.Tensor:
-    """(B, L), 0 at padding -> (B, L) int64: the position of each real token among those of its row, wherever padding stands."""
-    return ((mask != 0).cumsum(dim=-1) - 1).clamp(min=0)
-
-
-def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
-    """(length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017), in float32, then as `like`."""
-    positions = torch.arange(length, device=like.device, dtype=torch.float32)
-    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
-    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
 
 
 class EmotionSpecificAttention(nn.Module):
@@ -148,97 +113,7 @@ class EmotionSpecificAttention(nn.Module):
         return states, attention, self.scale
 
 
-# Copied from modeling_label_aware.class_balanced_weights
-def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
-    """
-    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
-    without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
-    """
-    fewest = min([count for count in class_counts if count > 0] or [1])
-    counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
-    weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
-    return (weights / weights.mean() if normalize else weights).float()
-
-
-# Copied from modeling_label_aware.regression_losses
-def regression_losses(logits: torch.Tensor, values: torch.Tensor, config) -> torch.Tensor:
-    """
-    The loss (B, C) of each value y, for `config.regression_loss`. "mse": (v − y)², v the logit. "ordinal": cumulative logits (McCullagh
-    1980), P(y > t) = σ(a (v − t)), with the cut points t halfway between the whole numbers of `value_range` and a = `ordinal_slope`: the
-    mean of the binary cross-entropies of all t.
-    """
-    if config.regression_loss == "mse":
-        return (logits - values) ** 2
-    cuts = torch.arange(*config.value_range, device=logits.device) + 0.5  # (K,)
-    above = (values[..., None] > cuts).to(logits)
-    steps = config.ordinal_slope * (logits[..., None] - cuts)  # (B, C, K)
-    return F.binary_cross_entropy_with_logits(steps, above, reduction="none").mean(dim=-1)
-
-
-# Copied from modeling_label_aware.classification_loss
-def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
-    """
-    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
-
-    `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
-    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
-    row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
-    or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
-    """
-    regression = config.problem_type == "regression"
-    multi_label = regression or config.problem_type == "multi_label_classification"
-    shape = tuple(logits.shape if multi_label else logits.shape[:1])
-    if regression and shape[1] == 1 and labels.shape == shape[:1]:
-        labels = labels[:, None]
-    if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
-        kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
-        wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"
-        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
-    if regression:
-        logits = logits.float()
-    labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
-    weights = None
-    if config.class_balanced_beta is not None:
-        if config.class_counts is None:
-            raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
-        balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
-        weights = class_balanced_weights(*balance).to(logits)
-    if multi_label:
-        annotated = ~labels.isnan()
-        labels = labels.masked_fill(~annotated, 0.0)  # the gradient of a NaN would be NaN, even times 0
-        if regression:
-            losses = regression_losses(logits, labels, config)
-        else:
-            losses = F.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="none")
-        return losses.masked_fill(~annotated, 0.0).sum() / annotated.sum().clamp(min=1)
-    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
-    if weights is not None:
-        losses = losses * weights[labels.clamp(min=0)]
-    return losses.sum() / (labels != -100).sum().clamp(min=1)
-
-
 # Models
-
-# Copied from modeling_label_aware.NEW_MODULES
-NEW_MODULES = ("score", "classifier", "pooler")
-
-
-# Copied from modeling_label_aware.refuse_untrained
-def refuse_untrained(model: nn.Module) -> None:
-    """ValueError if PEFT freezes `NEW_MODULES` that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in NEW_MODULES and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 
 class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):

@@ -443,8 +443,8 @@ def find_terms(probabilities: Sequence[Sequence[float]], tags: Sequence[str]) ->
 
 _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›″′＂＇〝〞〟"
 _BRACKETS = ("()", "[]", "{}", "（）", "［］", "｛｝", "「」", "『』", "【】", "《》", "〈〉", "〔〕")
-# Which marks may stand on the other side.
-_PARTNERS = dict.fromkeys(_QUOTES, _QUOTES) | {pair[i]: pair[1 - i] for pair in _BRACKETS for i in (0, 1)}
+# Which marks may stand on the other side of a term.
+_PARTNERS = dict.fromkeys(_QUOTES, _QUOTES) | {pair[side]: pair[1 - side] for pair in _BRACKETS for side in (0, 1)}
 
 
 def unquoted(text: str, start: int, end: int) -> tuple[int, int]:
@@ -478,7 +478,7 @@ def term_entries(
     text: str, words: Sequence[tuple[int, int]], terms: Sequence[tuple[int, int, str, float]]
 ) -> list[dict]:
     """What `find_terms` found, with the term, `unquoted`, and its place in the text: `text[start:end]`."""
-    entries = []
+    entries: list[dict] = []
     for first, last, label, score in terms:
         start, end = unquoted(text, words[first][0], words[last - 1][1])
         if start < end:

@@ -18,9 +18,8 @@ from hf_emotion.runtime.attribution import Explained, one_text
 from hf_emotion.runtime.batching import as_texts
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.names import METHODS
-from hf_emotion.tasks.base import Answer, FileColumns, Prepared, Table
+from hf_emotion.tasks.base import Answer, ClassificationTask, FileColumns, Prepared, Table
 from hf_emotion.tasks.cards import MODEL, Card, code
-from hf_emotion.tasks.classification import ClassificationTask
 from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.corpus import Corpus, rows_of
 from hf_emotion.tasks.corpus_metrics import single_label
@@ -163,8 +162,8 @@ class TextMatching(ClassificationTask[PairPredictor]):
         return PairPredictor(model, tokenizer, **options)
 
     def exporter(self):
-        def run(predictor: PairPredictor, pairs, progress: bool) -> None:
-            predictor.probabilities(list(pairs))
+        def run(predictor: PairPredictor, pairs, progress: bool) -> np.ndarray:
+            return predictor.probabilities(list(pairs))
 
         def write(predictor: PairPredictor, folder: Path) -> list[Path]:
             return write_classifier(predictor, folder, run, [f"i am happy{BETWEEN}so very sad"] * 3)

@@ -17,7 +17,6 @@ import torch
 from toolkit_helpers import ASPECT_WORDS, ROOT, save_base_bert
 
 from benchmarks import growth, measuring, peers, plain, predicting, run_all, training, typos
-from hf_emotion.data.misspelling import misspell
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -282,4 +281,7 @@ def test_typing_errors_keep_terms_blanks_and_first_letters():
     assert [*map(len, words)] == [*map(len, own)]
     changed = [a != b for pair in zip(words, own, strict=True) for a, b in zip(*pair, strict=True)]
     assert statistics.fmean(changed) == pytest.approx(typos.SHARE, abs=0.015)
-    assert {misspell("[NAME] can't", 1, random.Random(seed)) for seed in range(99)} > {"[NAME] cant", "[NAME] cann't"}
+    assert {typos.misspell("[NAME] can't", 1, random.Random(seed)) for seed in range(99)} > {
+        "[NAME] cant",
+        "[NAME] cann't",
+    }

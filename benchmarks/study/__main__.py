@@ -151,6 +151,7 @@ def ready(
     output: Output,
     notes: Annotated[Path, typer.Option(help="YAML: description, terms, card, perhaps intensity and generation.")],
     data_dir: DataDir = None,
+    rows: Annotated[int | None, typer.Option(help="Of BRIGHTER, the most rows of each language and part.")] = None,
 ) -> None:
     """Turn a finished run into a ready model in a new folder, its name: adapter in float16, graph without weights, card and figures."""
     from .ready import measure_ready, pack
@@ -159,7 +160,7 @@ def ready(
     needed = ("description", "terms", "card")
     if missing := [key for key in needed if not isinstance(said, dict) or key not in said]:
         raise ValueError(f"{notes} must be a YAML file with {', '.join(needed)}; it lacks {missing}.")
-    print(json.dumps(measure_ready(pack(run, output, **said), data_dir), indent=1))
+    print(json.dumps(measure_ready(pack(run, output, **said), data_dir, rows), indent=1))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.metrics.quantification import METHODS, Observed, ValidationCounts, estimates, interval
-from hf_emotion.reports.summarize import validation_counts
+from hf_emotion.reports.summary.counting import validation_counts
 from hf_emotion.tasks.classifier_evaluating import rows_for
 from hf_emotion.tasks.loading import CorpusSplit
 

@@ -40,11 +40,13 @@ from hf_emotion.tasks.loading import CorpusSplit, load_split
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.training.adapters import FOLDER
 
+from . import languages
 from .transfer import identity_terms, transfer
 
 
 ENCODER = "model.safetensors"
 OF_GENERATOR = ("config.json", "generation_config.json", "chat_template.jinja")
+LARGEST_TOKENIZER = 5e6  # bytes; a larger one stays with the encoder
 LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 PARTS = ("validation", "test")
 # Corpora with the labels of GoEmotions, and corpora that are measured through the groups of Ekman; and what is kept of their figures.
@@ -93,8 +95,10 @@ def pack(
         generates = (run / "generation_config.json").is_file()
         for name in ("tokenizer_config.json", *(OF_GENERATOR if generates else ())):
             shutil.copyfile(run / name, folder / name)
-        pieces = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
-        write_text(folder / "tokenizer.json", json.dumps(pieces, ensure_ascii=False, separators=(",", ":")))
+        large = (run / "tokenizer.json").stat().st_size > LARGEST_TOKENIZER
+        if not large:
+            pieces = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
+            write_text(folder / "tokenizer.json", json.dumps(pieces, ensure_ascii=False, separators=(",", ":")))
         if generates:
             settings = json.loads((run / "generation_config.json").read_text(encoding="utf-8"))
             write_json(folder / "generation_config.json", {**settings, **generation})
@@ -104,8 +108,9 @@ def pack(
             write_tokenizer_facts(read_tokenizer(run), folder)
             inside = next(name for name in half if ".encoder.layer." in name).removeprefix("base_model.model.")
             prefix, labels = inside.partition("encoder.layer.")[0], [*config.id2label.values()]
-        # A language model from a GGUF file is never the Hub's to the byte.
-        digest = None if generates else sha256_of(ready.encoder_file(encoder, ENCODER))
+        # A model from a package that holds 4 bits is never the Hub's to the byte.
+        in_bits = encoder in (ready.HUB_IDS["smollm2"], ready.HUB_IDS["e5"])
+        digest = None if in_bits else sha256_of(ready.encoder_file(encoder, ENCODER))
         above = (run / CARD).read_text(encoding="utf-8").replace(f"# {report.name}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{above.rstrip()}\n\n{card.strip()}\n")
         dataclasses.replace(report, name=output.name).write(folder)
@@ -114,7 +119,7 @@ def pack(
             "task": task.name,
             "auto_class": auto_class_of(config, task.auto_class),
             "model_type": config.model_type,
-            "encoder": {"id": encoder, "files": {ENCODER: digest}},
+            "encoder": {"id": encoder, "files": {ENCODER: digest} | ({"tokenizer.json": None} if large else {})},
             "prefix": prefix,
             "labels": labels,
             "terms": terms,
@@ -164,15 +169,27 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
     return found
 
 
-def measure_ready(model: ReadyModel, data_dir: Path | None = None) -> dict[str, Any]:
+def measure_ready(model: ReadyModel, data_dir: Path | None = None, rows: int | None = None) -> dict[str, Any]:
     """
     Measure a ready model, a classifier with onnxruntime, and write the figures into its ready.json and its card, and the errors on the validation
-    part of its corpus, for `summarize`, into its metrics.json.
+    part of its corpus, for `summarize`, into its metrics.json. `rows`: of BRIGHTER, the most of each language and part.
     """
     facts, report = dict(model.facts), RunReport.read(model.folder)
     with tempfile.TemporaryDirectory() as name:
         (ready.write_exported if model.is_graph else ready.write_checkpoint)(model, Path(name))
-        if not model.is_graph:  # replies are judged by benchmarks/replies.py
+        if report.dataset == "brighter":
+            own, counts = languages.with_language_thresholds(Path(name), data_dir, rows)
+            shutil.copyfile(Path(name) / "config.json", model.folder / "config.json")
+            report.best.validation_counts = counts.to_dict()
+            report.write(model.folder)
+            facts["figures"] = languages.measure(Path(name), own, data_dir, rows)
+            facts["languages"] = sorted(
+                json.loads((model.folder / "config.json").read_text())["thresholds_by_language"]
+            )
+            card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
+            write_text(model.folder / CARD, f"{card}\n\n{languages.card(facts['figures'])}\n")
+            facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
+        elif not model.is_graph:  # replies are judged by benchmarks/replies.py
             facts["figures"] = {"corpora": {report.dataset: measure_generator(ReplyGenerator(name), report.dataset)}}
         else:
             predictor = load_predictor(name)

@@ -2,10 +2,11 @@
 """`hf-emotion evaluate`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from ..io.names import given
 from ..io.paths import refuse_existing
 from ..tasks import labelled_corpora
 from .options import (
@@ -68,16 +69,11 @@ def evaluate(
     predictor = load_predictor(
         checkpoint, taxonomy, max_length, None, dtype, stride, max_windows, aggregation_strategy=aggregation
     )
-    settings: dict[str, Any] = {
-        **{"threshold": threshold, "judges": judge, "bertscore_model": bertscore_model},
-        **{"intensity": intensity, "contexts": contexts},
-    }
+    settings = given(
+        threshold=threshold, judges=judge, bertscore_model=bertscore_model, intensity=intensity, contexts=contexts
+    )
     # `run` itself refuses a threshold, and names its value.
-    unfit = [
-        name
-        for name, value in settings.items()
-        if value is not None and name not in ("threshold", *predictor.task.settings)
-    ]
+    unfit = [name for name in settings if name not in ("threshold", *predictor.task.settings)]
     if replies is not None and predictor.task.selects_labels:
         unfit.append("replies")
     if unfit:

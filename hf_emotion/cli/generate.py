@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..io.names import given
 from ..io.paths import refuse_existing
 from .options import checked
 from .printing import print_json_lines, print_table, quiet, say, with_unread, write_jsonl
@@ -53,19 +54,19 @@ def generate(
         raise typer.BadParameter("--output writes JSON lines: name a .jsonl file, and leave out --json.")
     refuse_files(contexts)
     refuse_existing(output)
-    values = {
-        "do_sample": False if greedy else None,
-        "top_k": top_k,
-        "top_p": top_p,
-        "temperature": temperature,
-        "num_beams": num_beams,
-        "max_new_tokens": max_new_tokens,
-    }
+    settings = given(
+        do_sample=False if greedy else None,
+        top_k=top_k,
+        top_p=top_p,
+        temperature=temperature,
+        num_beams=num_beams,
+        max_new_tokens=max_new_tokens,
+    )
     quiet()
     from .. import ReplyGenerator
     from ..tasks.emotional_response.predictor import decoding
 
-    options = decoding({name: value for name, value in values.items() if value is not None})
+    options = decoding(settings)
     generator = ReplyGenerator(checkpoint)
     if input_ is not None and output is not None:
         from ..data.files import read_rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..io.names import given
 from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
 from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
@@ -17,6 +18,10 @@ from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
 
 if TYPE_CHECKING:
     from ..tasks.base import Answer
+
+# Arguments of `predict_file`.
+BY_DIALOGUE = ("dialogue_column", "speaker_column")
+NOT_WITH_RAY = {*BY_DIALOGUE, "layout", "all_scores", "prefix", "encoding", "overwrite"}
 
 
 def predict(
@@ -95,51 +100,49 @@ def predict(
 
     A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
     """
+    of_file = given(
+        text_column=text_column,
+        dialogue_column=dialogue_column,
+        speaker_column=speaker_column,
+        separator=separator,
+        on_bad_rows=on_bad_rows,
+        escape_formulas=escape_formulas or None,
+        layout=columns,
+        all_scores=scores and scores == "all",
+        prefix=prefix,
+        encoding=encoding,
+        overwrite=overwrite or None,
+    )
+    loading = given(
+        max_length=max_length,
+        stride=stride,
+        max_windows=max_windows,
+        aggregation_strategy=aggregation,
+        dtype=dtype,
+        add_labels=label,
+        sentiment_model=sentiment_model,
+    )
+    asked = given(top_k=top_k, targets=target, group=group or None)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
         raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
-    by_column = dialogue_column or speaker_column
-    only_here = by_column or columns or scores or prefix or encoding or overwrite
-    if (engine == "ray" and (input_ is None or only_here)) or (workers is not None and engine != "ray"):
+    if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
         raise typer.BadParameter(
             "--engine ray goes with --input and --output, and without --dialogue-column, --speaker-column (a dialogue is a row with "
             "`turns`), --columns, --scores, --prefix, --encoding and --overwrite; --workers goes with it. Other processes are started by torchrun or accelerate launch."
         )
-    given = {
-        **{"text_column": text_column, "dialogue_column": dialogue_column, "speaker_column": speaker_column},
-        **{"separator": separator, "on_bad_rows": on_bad_rows, "escape_formulas": escape_formulas or None},
-        **{"layout": columns, "all_scores": scores and scores == "all", "prefix": prefix, "encoding": encoding},
-        "overwrite": overwrite or None,
-    }
-    of_files: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    misplaced = [name for name in of_files if input_ is None and (texts or name != "on_bad_rows")]
+    misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
     refuse_files(texts)
     state = _processes() if input_ is not None and engine != "ray" else None
-    options = {
-        **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
-        **{"aggregation_strategy": aggregation, "dtype": dtype, "add_labels": label},
-        "sentiment_model": sentiment_model,
-    }
-    loading: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if url is None:
         # Ray sends the model to its workers, maybe on other machines: an exported one is a file of this machine.
-        device = _device_of(state)
-        predictor = _loaded(checkpoint, engine == "ray", device, taxonomy=taxonomy, **loading)
+        predictor = _loaded(checkpoint, engine == "ray", _device_of(state), taxonomy=taxonomy, **loading)
+    elif loading:
+        raise typer.BadParameter(f"{named(loading)}: the service decides that. Leave it out with --url.")
     else:
-        if loading:
-            raise typer.BadParameter(f"{named(loading)}: the service decides that. Leave it out with --url.")
         predictor = _behind(url, checkpoint, taxonomy)
-    task = predictor.task
-    if task.command != "predict":
-        raise ValueError(f"{checkpoint} is a model for {task.name}: use `hf-emotion {task.command}`.")
-    of_model = (("top_k", top_k), ("targets", target), ("group", group or None))
-    settings = {name: value for name, value in of_model if value is not None}
-    unfit = [*(settings.keys() - task.options)]
-    if by_column and not task.file_columns.grouped:
-        unfit += ["dialogue_column", "speaker_column"]
-    if unfit:
-        raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
+    _check_fit(predictor, checkpoint, asked, of_file)
     if group:
         quiet()  # an encoder of transformers joins the terms, whatever runs the model
     if threshold:
@@ -147,37 +150,55 @@ def predict(
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
     if input_ is not None:
-        from ..io.paths import ending, shown
+        _predict_file(predictor, input_, output, state, engine, given(workers=workers, top_k=top_k) | of_file)
+    elif texts or predictor.task.file_columns.grouped or group:  # all lines together are one item
+        _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
+    else:
+        _answer_as_lines_come(predictor, asked, as_json, on_bad_rows)
 
-        whole = output
-        if output is None:  # a job writes a file, which is whole or is not there
-            if state is not None:
-                raise typer.BadParameter("several processes write a file: name it with --output.")
-            place = tempfile.TemporaryDirectory()
-            suffix = ending(input_) if ending(input_) not in (".parquet", ".xlsx") else ".csv"
-            output = str(Path(place.name) / f"output{suffix.removesuffix('.gz')}")
-        if engine == "ray":
-            from ..serving.ray_engine import predict_with_ray
 
-            done = predict_with_ray(predictor, input_, output, workers=workers, top_k=top_k, **of_files)
-        else:
-            from ..serving.bulk import predict_file
+def _check_fit(predictor: Any, checkpoint: str, asked: dict[str, Any], of_file: dict[str, Any]) -> None:
+    """An error for a model of another command, and for options that its task does not take."""
+    task = predictor.task
+    if task.command != "predict":
+        raise ValueError(f"{checkpoint} is a model for {task.name}: use `hf-emotion {task.command}`.")
+    unfit = [*(asked.keys() - task.options)]
+    if not task.file_columns.grouped and of_file.keys() & BY_DIALOGUE:
+        unfit += BY_DIALOGUE
+    if unfit:
+        raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
 
-            done = predict_file(predictor, input_, output, top_k=top_k, state=state, **of_files)
-        if whole is None:
-            with open(output, "rb") as file:
-                shutil.copyfileobj(file, sys.stdout.buffer)
-            sys.stdout.flush()
-        elif state is None or state.is_main_process:
-            say(
-                f"{done['rows']} rows written to {shown(output)}"
-                + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
-            )
-        return
-    if not texts and not task.file_columns.grouped and not group:  # otherwise all lines together are one item
-        _answer_as_lines_come(predictor, settings, as_json, on_bad_rows)
-        return
-    _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **settings), as_json)
+
+def _predict_file(
+    predictor: Any, source: str, output: str | None, state: Any, engine: str, options: dict[str, Any]
+) -> None:
+    """Predict a file into another one, or, without `output`, to standard output."""
+    from ..io.paths import ending, shown
+
+    target = output
+    if target is None:  # a job writes a file, which is whole or is not there
+        if state is not None:
+            raise typer.BadParameter("several processes write a file: name it with --output.")
+        place = tempfile.TemporaryDirectory()
+        suffix = ending(source) if ending(source) not in (".parquet", ".xlsx") else ".csv"
+        target = str(Path(place.name) / f"output{suffix.removesuffix('.gz')}")
+    if engine == "ray":
+        from ..serving.ray_engine import predict_with_ray
+
+        done = predict_with_ray(predictor, source, target, **options)
+    else:
+        from ..serving.bulk import predict_file
+
+        done = predict_file(predictor, source, target, state=state, **options)
+    if output is None:
+        with open(target, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+    elif state is None or state.is_main_process:
+        say(
+            f"{done['rows']} rows written to {shown(target)}"
+            + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
+        )
 
 
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:

@@ -37,7 +37,13 @@ def push(
     from ..publishing.hub import push as run_push
 
     done = run_push(
-        *(run, repo_id, private, revision, create_pr, tag, dry_run),
+        run,
+        repo_id,
+        private,
+        revision,
+        create_pr,
+        tag,
+        dry_run,
         trust_remote_code=trust_remote_code,
         handler=handler,
         merge=merge,

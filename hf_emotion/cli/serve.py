@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..io.key import KEY, read_key
+from ..io.names import given
 from ..serving.settings import Settings
 from .options import Aggregation, Checkpoints, Dtype, MaxLength, Stride, checked
 from .printing import quiet
@@ -79,13 +80,15 @@ def serve(
     key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: {host} is open to all: set ${KEY} or --api-key-file", file=sys.stderr)
-    loading = {
-        **{"max_length": max_length, "stride": stride, "max_windows": max_windows},
-        **{"aggregation_strategy": aggregation, "dtype": dtype},
-    }
     settings = Settings(
         checkpoints=checkpoints,
-        loading={name: value for name, value in loading.items() if value is not None},
+        loading=given(
+            max_length=max_length,
+            stride=stride,
+            max_windows=max_windows,
+            aggregation_strategy=aggregation,
+            dtype=dtype,
+        ),
         max_batch_size=max_batch_size,
         batch_wait_timeout=batch_wait_timeout,
         max_queue_size=max_queue_size,
@@ -128,4 +131,4 @@ def serve_here(
     from ..serving.web import run
 
     logging.getLogger("hf_emotion.serve").setLevel(logging.WARNING if settings.log == "errors" else logging.INFO)
-    run(build(settings), host, port, settings.timeout, max_connections, show, settings.log_format)
+    run(build(settings), host, port, settings.timeout, settings.log_format, max_connections, show)

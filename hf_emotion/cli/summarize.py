@@ -16,7 +16,7 @@ from .printing import print_json, print_table, say
 
 
 if TYPE_CHECKING:
-    from ..reports.summarize import Summary
+    from ..reports.summary import Summary
 
 SHOWN = 30
 
@@ -75,8 +75,8 @@ def summarize(
     test, typical texts, and drift against a reference.
     """
     from ..io.extras import require
-    from ..reports.summarize import summarize as run
-    from ..reports.summary_rows import has_predictions
+    from ..reports.summary import summarize as run
+    from ..reports.summary.reading import has_predictions
 
     if model is not None:
         checked(model)
@@ -149,14 +149,13 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
     from ..io.paths import as_path, filesystem
     from ..runtime.ready import for_prediction
     from ..serving.bulk import predict_file
-    from ..serving.fingerprint import fingerprint
     from .printing import quiet
 
     quiet()
     predictor: Any = load_predictor(for_prediction(model))
     layout: Any = "joined" if predictor.wide_labels is None else "wide"
     files, inner = filesystem(as_path(source))
-    job = [files.ukey(inner), fingerprint(predictor), options]
+    job = [files.ukey(inner), predictor.fingerprint(), options]
     key = hashlib.sha256(json.dumps(job).encode()).hexdigest()[:16]
     output = output.with_name(f"{output.name}-{key}.parquet")
     if not output.exists() or Path(f"{output}.parts").exists():
@@ -183,7 +182,7 @@ def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path],
 def _show(summary: "Summary") -> None:
     """The largest shares, over all periods first, and the clear differences."""
     plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
-    tables = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
+    tables: list[tuple[Any, Any]] = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
     if summary.time:
         tables.insert(0, (summary.together, by))
     for shares, names in tables:

@@ -19,7 +19,7 @@ from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenize
 
 from ..io.files import filling, read_object, refuse_taken
 from ..modeling import CGBertConfig
-from ..tasks.saving import save_model
+from ..tasks.checkpoints import save_model
 from .roberta import bert_to_roberta
 from .state_dicts import (
     DEAD,

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..io.names import given
 from ..runtime.ready import with_weights
 from ..tasks import task_of
 from ..tasks.base import Task
@@ -40,12 +41,14 @@ def load_predictor(
     """
     if add_labels:
         checkpoint = with_weights(checkpoint)
-    values = {
-        **{"taxonomy": taxonomy, "stride": stride, "max_windows": max_windows},
-        **{"aggregation_strategy": aggregation_strategy, "add_labels": add_labels or None},
-        "sentiment_model": sentiment_model,
-    }
-    options = {name: value for name, value in values.items() if value is not None}
+    options = given(
+        taxonomy=taxonomy,
+        stride=stride,
+        max_windows=max_windows,
+        aggregation_strategy=aggregation_strategy,
+        add_labels=add_labels or None,
+        sentiment_model=sentiment_model,
+    )
     task, predictor_with = open_checkpoint(checkpoint, device, dtype)
     for name in options.keys() - task.predictor_options:
         raise ValueError(f"`{name}` {options[name]!r} does not go with a model for {task.name}: leave it out.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..io.names import given
 from ..runtime.attribution import Explanation, Merge, captum_attr, refuse_exported
 from ..runtime.names import METHODS
 from ..runtime.ready import with_weights
@@ -70,11 +71,16 @@ def explain(
     refuse_exported(model)
     if method is not None and method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}.")
-    arguments = {
-        **{"labels": labels, "targets": targets, "aspects": aspects, "emotions": emotions},
-        **{"reply": reply, "method": method, "layer": layer, "head": head},
-    }
-    options = {name: value for name, value in arguments.items() if value is not None}
+    options = given(
+        labels=labels,
+        targets=targets,
+        aspects=aspects,
+        emotions=emotions,
+        reply=reply,
+        method=method,
+        layer=layer,
+        head=head,
+    )
     if unfit := sorted(options.keys() - task.explains):
         names = ", ".join(f"`{name}`" for name in unfit)
         raise ValueError(f"{names} cannot be used with a model for {task.name}: leave it out.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names in messages: what somebody meant who mistyped one, and lists of them."""
+"""Names in messages (what somebody meant who mistyped one, and lists of them), and arguments by name."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,3 +23,8 @@ def listed(names: Iterable[str], most: int = 30) -> str:
     """The names, sorted; if there are many, the first ones and how many more there are."""
     first, rest = sorted(names)[:most], len(set(names)) - most
     return f"{first} and {rest:,} more" if rest > 0 else str(first)
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """Those of the arguments that are not None."""
+    return {name: value for name, value in arguments.items() if value is not None}

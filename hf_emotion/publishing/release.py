@@ -29,7 +29,7 @@ from huggingface_hub.utils import validate_repo_id
 import hf_emotion.modeling
 
 from ..io.files import filling, read_object, refuse_taken, sha256_of, write_json, write_text
-from ..modeling.tested_versions import TESTED
+from ..modeling.common import TESTED
 from ..recipes import check_name, make_recipe, read_yaml
 from ..reports.card import licence_fields, write_collection_card
 from ..run_report import RunReport

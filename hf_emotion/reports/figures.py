@@ -57,27 +57,21 @@ def per_label_figure(report: RunReport, split: str):
     from matplotlib.figure import Figure
 
     kinds = list(report.runs[0].figures(split))
-    scores = {
-        kind: {
-            name: [run.per_label(split, kind)[name]["f1"] for run in report.runs]
-            for name in report.runs[0].per_label(split, kind)
-        }
-        for kind in kinds
-    }
-    support = report.runs[0].per_label(split, kinds[-1])
-    names = sorted(support, key=lambda name: sum(scores[kinds[-1]][name]))
+    found = {kind: report.per_label(split, kind) for kind in kinds}
+    support = {name: own[0]["support"] for name, own in found[kinds[-1]].items()}
+    names = sorted(support, key=lambda name: sum(one["f1"] for one in found[kinds[-1]][name]))
     figure = Figure(figsize=(7, 1.5 + 0.3 * len(names)), layout="constrained")
     axes = figure.subplots()
     height = 0.8 / len(kinds)
     for number, (kind, hatch) in enumerate(zip(kinds, ("", "//"), strict=False)):
-        values = np.array([scores[kind][name] for name in names])  # (labels, seeds)
+        values = np.array([[one["f1"] for one in found[kind][name]] for name in names])  # (labels, seeds)
         spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else None
         label = decision_title(kind, report.threshold)
         y = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * height
         axes.barh(
             y, values.mean(axis=1), height, xerr=spread, label=label, hatch=hatch, edgecolor="white", linewidth=0
         )
-    axes.set_yticks(range(len(names)), [f"{drawn(name)} ({support[name]['support']})" for name in names])
+    axes.set_yticks(range(len(names)), [f"{drawn(name)} ({support[name]})" for name in names])
     over = "" if len(report.runs) == 1 else f", mean ± std of {len(report.runs)} seeds"
     axes.set(
         xlabel="F1", xlim=(0, 1), ylabel="label", title=f"{drawn(report.name)}: F1 on {split} (rows in brackets){over}"

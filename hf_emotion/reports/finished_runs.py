@@ -52,7 +52,7 @@ class Predictions:
 
 def choose_split(runs: Sequence[str | Path], reports: Sequence[RunReport], split: str | None = None) -> str:
     """The given split, or else "test", or "validation" if a run has no test part. ValueError: a run has no figures for it."""
-    parts = [[name for name in ("test", "validation") if name in report.summary] for report in reports]
+    parts = [report.splits for report in reports]
     if split is None:
         split = "test" if all("test" in own for own in parts) else "validation"
     for run, own in zip(runs, parts, strict=True):

@@ -53,20 +53,20 @@ def write_report(
     """
     pictures = {path.stem: _data_uri(path.read_bytes(), "png") for path in folder.glob("*.png")}
     pictures |= {name: _data_uri(svg.encode(), "svg+xml") for name, svg in (figures or {}).items()}
-    splits = [split for split in ("test", "validation") if split in report.summary]
+    split = report.measured_split
     sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
     page = render(
         "report.html",
         title=report.name,
         report=report,
         task=task_of_run(report),
-        headline=_headline(report, splits[0]),
+        headline=_headline(report, split),
         examples=examples,
-        examples_of=analysis["split"] if analysis else splits[0],
+        examples_of=analysis["split"] if analysis else split,
         best=report.best,
-        metrics=[(split, *_metrics(report, split)) for split in splits],
-        labels=_labels(report, splits[0]),
-        split=splits[0],
+        metrics=[(part, *_metrics(report, part)) for part in report.splits],
+        labels=_labels(report, split),
+        split=split,
         analysis=analysis,
         calibration=(analysis or {}).get("calibration", calibration),
         pictures=pictures,
@@ -117,10 +117,8 @@ def _metrics(report: RunReport, split: str) -> tuple[list[str], list[list[str]]]
 def _labels(report: RunReport, split: str) -> list[list[str]]:
     """Label, rows, precision, recall and F1 (mean ± std over the seeds) under the last decision rule; nothing for generators."""
     kind = list(report.runs[0].figures(split))[-1]
-    per_label = [run.per_label(split, kind) for run in report.runs]
     rows = []
-    for name, values in per_label[0].items():
-        own = [figures[name] for figures in per_label]
+    for name, own in report.per_label(split, kind).items():
         scores = ([one["precision"] for one in own], [one["recall"] for one in own], [one["f1"] for one in own])
-        rows.append([name, str(values["support"]), *(mean_std(over_seeds(score), digits=3) for score in scores)])
+        rows.append([name, str(own[0]["support"]), *(mean_std(over_seeds(score), digits=3) for score in scores)])
     return rows

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..inference import load_predictor
+from ..io.names import given
 from ..runtime.unread import said_once
 from ..tasks import corpora
 from ..tasks.loading import CorpusSplit, options_for, trained_on
@@ -40,7 +41,7 @@ def evaluate(
     if isinstance(predictor, str | Path):
         predictor = cast(AnyPredictor, load_predictor(predictor))
     task = predictor.task
-    settings = {name: value for name, value in settings.items() if value is not None}
+    settings = given(**settings)
     if not set(settings) <= set(task.settings):
         unfit = ", ".join(f"`{name}` {value}" for name, value in settings.items() if name not in task.settings)
         raise ValueError(f"{unfit} does not go with a model for {task.name}: leave it out.")

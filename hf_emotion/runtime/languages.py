@@ -80,6 +80,11 @@ def foreign_languages(texts: Sequence[str], languages: Sequence[str]) -> np.ndar
     return found
 
 
+def languages_in(texts: Sequence[str]) -> list[str | None]:
+    """The ISO 639-1 code of the language of each text; None where that is in doubt."""
+    return [_foreign(text[:CHARACTERS], []) for text in texts]
+
+
 def _foreign(text: str, languages: Sequence[str]) -> str | None:
     words = _WORD.findall(text)
     if len(words) < WORDS and len(_OTHER_LETTER.findall(text)) < LETTERS:

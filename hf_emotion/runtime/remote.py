@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model behind a service (`hf-emotion serve`), asked over HTTP. Needs neither torch nor transformers."""
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -126,6 +127,10 @@ class Remote:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.client.url!r}: {self.client.about['name']})"
+
+    def fingerprint(self) -> str:
+        """A hash of what tells the model behind the service from others."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
 
     def warn_unread(self, counts: Counts) -> None:
         warn_unread(counts, "what the service reads", self.client.about["languages"], self.units, self)

@@ -183,11 +183,16 @@ def warn_unknown(unknown: int, total: int, what: str = "texts", of: Any = None) 
 
 
 def warn_unread(
-    counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts", of: Any = None
+    counts: Counts,
+    limit: str,
+    languages: Sequence[str] = (),
+    what: str = "texts",
+    of: Any = None,
+    other: str = "",
 ) -> None:
     """
     Warn, with numbers, of texts that were cut to `limit`, hold much that is unknown, or are in none of the model's `languages`. For one text
-    the predictor `of` warns only the first time.
+    the predictor `of` warns only the first time. `other`: what names a model that reads more languages.
     """
     of = of if counts.total == 1 else None
     if counts.truncated and is_new("cut", of):
@@ -196,6 +201,6 @@ def warn_unread(
     if counts.foreign and is_new("language", of):
         logger.warning(
             "%d of %d %s are probably not in the model's languages (%s): the results for them mean little; translate them, or use a model "
-            "that reads their language",
-            *(counts.foreign, counts.total, what, ", ".join(languages)),
+            "that reads their language%s",
+            *(counts.foreign, counts.total, what, ", ".join(languages), other),
         )

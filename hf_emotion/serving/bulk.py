@@ -26,11 +26,10 @@ from ..io.paths import as_path, ending, filesystem, is_remote, name_of, refuse_e
 from ..io.progress import progress_bar
 from ..runtime.unread import Counts
 from ..tasks.base import FileColumns
+from ..tasks.predicted_columns import UNREAD, Added
 from ..tasks.predictor import AnyPredictor, LabelPredictor
 from .file_rows import (
     TURNS,
-    UNREAD,
-    Added,
     Columns,
     Layout,
     check_labels,
@@ -41,7 +40,6 @@ from .file_rows import (
     write_rows,
     writing,
 )
-from .fingerprint import fingerprint
 
 
 if TYPE_CHECKING:
@@ -151,7 +149,7 @@ def predict_file(
         counts = check_rows(source, output, columns, on_bad_rows, form)
         job = {
             "source": _identity(source),
-            "model": fingerprint(predictor),
+            "model": predictor.fingerprint(),
             "labels": predictor.labels,
             "columns": asdict(columns),
             "predicted": form.added.names,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -27,8 +27,8 @@ from ..io.files import as_text, finite_or_none, replacing
 from ..io.names import listed
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import text_processing
-from ..runtime.unread import LARGE_SHARE, Counts, Readable
-from ..tasks.results import ALL_SCORES, DECISION, LABELS, PLACES, PROBABILITY, ROW, SCORES, UNREAD, VALUE
+from ..runtime.unread import LARGE_SHARE, Counts
+from ..tasks.predicted_columns import CSV_SEPARATOR, LABELS, PLACES, ROW, SCORES, UNREAD, Added, csv_cell
 
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
@@ -36,7 +36,6 @@ MOST_COLUMNS, MOST_CHARACTERS = 2**14, 32_767  # of a sheet of Excel, of a cell
 MOST_DIGITS, FIRST_YEAR = 15, 1900  # of its numbers, of its dates
 NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PREDICTED = (LABELS, SCORES, *UNREAD)
-CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
 
@@ -101,63 +100,6 @@ def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> It
         part.append(row)
     if part:
         yield part
-
-
-@dataclass(frozen=True)
-class Added:
-    """
-    The columns that predictions add.
-
-    Attributes:
-        prefix: stands before their names in the output.
-        wide: the labels (aspects) with a column of probability and one of decision each; None: joined cells.
-        decision: "bool" (a label: yes or no), "string" (an aspect: its label), or None (the values of a regression: one column each).
-        scores: the labels in the column `all_scores`; None: no such column.
-        nested: whether a row has one prediction for each of its turns.
-        places: whether there is a row for each find, with its place in the text.
-    """
-
-    prefix: str = ""
-    wide: tuple[str, ...] | None = None
-    decision: str | None = "bool"
-    scores: tuple[str, ...] | None = None
-    nested: bool = False
-    places: bool = False
-
-    @property
-    def of_labels(self) -> list[tuple[str, pyarrow.DataType]]:
-        """The columns without those of `Unread`, and their types."""
-        score = pyarrow.float32()
-        if self.wide is not None:
-            kinds = {VALUE: score}
-            if self.decision is not None:
-                kinds = {PROBABILITY: score, DECISION: pyarrow.type_for_alias(self.decision)}
-            return [(begin + name, kind) for begin, kind in kinds.items() for name in self.wide]
-        columns = [(LABELS, pyarrow.list_(pyarrow.string())), (SCORES, pyarrow.list_(score))]
-        if self.scores is not None:
-            columns.append((ALL_SCORES, pyarrow.struct([(name, score) for name in self.scores])))
-        return columns
-
-    @cached_property
-    def schema(self) -> pyarrow.Schema:
-        """One value per row, or with `nested` one per turn."""
-        kinds = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-        unread = [kinds.get(kind, pyarrow.string()) for kind in Readable.__annotations__.values()]
-        if self.nested:
-            unread = [pyarrow.list_(kind) for kind in unread]
-        found = pyarrow.list_(pyarrow.string()), *[pyarrow.list_(pyarrow.int64())] * 2
-        places = zip(PLACES, found, strict=True) if self.places else ()
-        return pyarrow.schema([*self.of_labels, *zip(UNREAD, unread, strict=True), *places])
-
-    @cached_property  # each row is asked for them
-    def names(self) -> list[str]:
-        """The names of the predictions in the output."""
-        return [self.prefix + name for name in self.schema.names]
-
-    @cached_property
-    def written(self) -> list[str]:
-        """All new columns of the output."""
-        return [self.prefix + ROW] * self.places + self.names
 
 
 @dataclass
@@ -289,7 +231,7 @@ def _widen(layout: Layout, large: set[str], rows: list[dict]) -> None:
 
 
 def check_columns(
-    row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False, added: Added = Added()
+    row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False, added: Added | None = None
 ) -> None:
     """ValueError if a row lacks the text (unless it `may_lack` it), or has a column with the name of a prediction."""
     if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
@@ -305,7 +247,7 @@ def check_columns(
                 else f" Name yours with --{option}-column, and the separator of a CSV with --separator."
             )
             raise ValueError(f"{where}: no column {name!r}; the columns are {listed(row)}.{named}")
-    if taken := [name for name in added.written if name in row]:
+    if taken := [name for name in (added or Added()).written if name in row]:
         raise ValueError(
             f"{where}: the file has a column {taken[0]!r} already: rename it, or put a `prefix` (--prefix) before new ones."
         )
@@ -371,7 +313,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             writer = csv.writer(file, delimiter=delimiter)
             writer.writerow(map(cell, names))
             for row in rows:
-                cells = row | {name: _csv_cell(row[name]) for name in layout.added.names}
+                cells = row | {name: csv_cell(row[name]) for name in layout.added.names}
                 writer.writerow([cell(_as_json(cells.get(name, ""))) for name in names])
     elif kind == "xlsx":
         _write_sheet(rows, target, layout)
@@ -445,19 +387,9 @@ def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     sheet.append([cell(name) for name in names])
     for number, row in enumerate(rows, 1):
         _check_sheet(row, number, len(names), shown(target))
-        joined = {name: _csv_cell(row[name]) for name in layout.added.names if isinstance(row[name], list)}
+        joined = {name: csv_cell(row[name]) for name in layout.added.names if isinstance(row[name], list)}
         sheet.append([cell((row | joined).get(name)) for name in names])
     book.save(target)
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, list):
-        return CSV_SEPARATOR.join(str(_csv_cell(one)) for one in value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return {name: None if score is None else round(score, 4) for name, score in value.items()}
-    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value
 
 
 @contextmanager

@@ -33,7 +33,6 @@ from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.results import Label
 from ..tasks.service import Name, Service, Text, Texts, check_texts
-from .fingerprint import fingerprint
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
 from .web import OPEN, PAGE, Counters, Guard, problem
@@ -81,7 +80,7 @@ class Model:
     @cached_property
     def fingerprint(self) -> str:
         """Computed when somebody asks for it, because it reads all weights."""
-        return fingerprint(self.predictor)
+        return self.predictor.fingerprint()
 
     def about(self) -> dict[str, Any]:
         """What `/v1/models` says."""
@@ -100,7 +99,9 @@ class Model:
             "fingerprint": self.fingerprint,
             **self.service.about,
             "page": {
-                **{"box": self.page.box, "lines": self.page.lines, "button": self.page.button},
+                "box": self.page.box,
+                "lines": self.page.lines,
+                "button": self.page.button,
                 "examples": list(self.page.examples),
                 "emotions": None if self.page.emotions is None else list(self.page.emotions),
                 "methods": [] if self.exported else list(self.page.methods),

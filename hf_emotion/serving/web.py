@@ -386,9 +386,9 @@ def run(
     host: str,
     port: int,
     timeout: float,
+    log_format: str = "text",
     max_connections: int | None = None,
     show: Callable[[str], Any] | None = None,
-    log_format: str = "text",
 ) -> None:
     """Serve an application until SIGINT or SIGTERM. `show` gets the address, in a thread of its own. OSError: the port is not free."""
     log_with_time(log_format)

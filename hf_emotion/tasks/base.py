@@ -380,3 +380,42 @@ class Task(Generic[P]):
     def respond(self) -> PipelineFunction:
         """(pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON; its source becomes part of the handler."""
         raise self._cannot("answered for by an Inference Endpoint")
+
+
+class ClassificationTask(Task[P]):
+    """A task whose models choose labels."""
+
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
+        """The metric of the corpus selects the epoch."""
+        from . import corpus_of
+
+        return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
+
+    def finish(
+        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    ) -> HeldOut | None:
+        from .held_out import finish_classifier
+
+        return finish_classifier(self, recipe, run, trainer, prepared, splits, folder)
+
+    def figures(self, result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+        from .classifier_evaluating import figures
+
+        return figures(self, result, dataset, split, all_figures)
+
+
+class GenerationTask(Task[P]):
+    """A task whose models write."""
+
+    selects_labels = False
+    headline = ("perplexity",)
+
+    def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
+        return {"metric_for_best_model": "perplexity"}
+
+    def finish(
+        self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+    ) -> None:
+        from .perplexity import finish
+
+        finish(run, trainer, prepared, folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads checkpoints of any task."""
+"""Loads and writes checkpoints of any task."""
 
 import copy
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..runtime.checkpoints import check_vocabulary, load_checkpoint
 from ..runtime.names import check_local
-from . import task_of
+from . import GENERAL, task_of
 from .base import Task
 
 
@@ -39,3 +39,26 @@ def load_for(
         raise ValueError(f"{name} is a model for {found.name} and reads {found.reads}: use {use}.")
     check_vocabulary(model.config, tokenizer)
     return model, tokenizer
+
+
+def save_model(model: Any, tokenizer: Any, folder: Path, **settings: Any) -> None:
+    """
+    Write a model, its tokenizer and the pipeline that answers for it, with the code of both. A stock classifier of texts answers in
+    transformers' own pipeline, and needs none, but for a regression, whose values that pipeline does not know.
+
+    Args:
+        settings: arguments of the pipeline, such as its `gate`.
+    """
+    import transformers
+    from transformers.pipelines import PIPELINE_REGISTRY
+
+    name = task_of(model.config).name
+    stock = type(model).__module__.startswith("transformers.")
+    if name in PIPELINE_REGISTRY.supported_tasks and (
+        settings or not stock or name != GENERAL.name or model.config.problem_type == "regression"
+    ):
+        pipeline = transformers.pipeline(name, model=model, tokenizer=tokenizer, device=model.device, **settings)
+        pipeline.save_pretrained(folder)
+    else:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)

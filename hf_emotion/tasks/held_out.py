@@ -23,9 +23,9 @@ from ..run_report import OneAnswer, SeedRun
 from ..runtime.plain import text_processing
 from . import task_of_rows
 from .base import HeldOut, Prepared, Task
+from .checkpoints import save_model
 from .corpus_metrics import at_thresholds
 from .rows import gold_of
-from .saving import save_model
 from .selective import choose_rules, measure_rules
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from ..io.files import filling
 from ..run_report import SeedRun
 from .base import Prepared
-from .saving import save_model
+from .checkpoints import save_model
 
 
 def padded(rows: list[list[int]], value: int) -> torch.Tensor:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -38,7 +39,6 @@ class AnyPredictor:
         tokenizer: the tokenizer of the model.
         max_length: the maximum number of tokens read at once.
         gate: the TF-IDF gate of a model that has one.
-        identity: what tells a model behind a service from others; None for one in this process.
     """
 
     task: ClassVar[Task[Any]]
@@ -46,7 +46,6 @@ class AnyPredictor:
     tokenizer: Any
     max_length: int
     gate: text_processing.TfidfGate | None = None
-    identity: Any = None
 
     def __init__(
         self,
@@ -84,6 +83,21 @@ class AnyPredictor:
     def service(self) -> Service:
         """How `serve` answers with the model."""
         raise self._cannot("served")
+
+    def fingerprint(self) -> str:
+        """What tells the model from others: a hash of its configuration, its gate, and the sum of every parameter or the exported files."""
+        digest = hashlib.sha256(self.model.config.to_json_string().encode())
+        if self.gate is not None:
+            digest.update(self.gate.to_json().encode())
+        if getattr(self.model, "takes_arrays", False):  # exported
+            for path in sorted(self.model.folder.iterdir()):
+                if path.suffix in (".onnx", ".data", ".bin"):  # graphs, and weights that lie beside them
+                    with path.open("rb") as file:
+                        digest.update(hashlib.file_digest(file, "sha256").digest())
+            return digest.hexdigest()
+        for parameter in self.model.parameters():
+            digest.update(str(parameter.detach().double().sum().item()).encode())
+        return digest.hexdigest()
 
     def _cannot(self, what: str) -> ValueError:
         return ValueError(f"models for {self.task.name} cannot be {what}.")

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from ..runtime.unread import Readable, Unread
+from ..runtime.unread import Readable
 
 
 if TYPE_CHECKING:
     import pandas
-
-
-# The columns that predictions add to files. Many files have a column `language` of their own.
-UNREAD = tuple("predicted_language" if name == "language" else name for name in Unread._fields)
-LABELS, SCORES, ALL_SCORES = "predicted_labels", "predicted_scores", "all_scores"
-PLACES = ("predicted_terms", "predicted_starts", "predicted_ends")  # where what is found has a place in the text
-ROW = "source_row"  # beside them: the number of the text's row in the input, from 1
-PROBABILITY, DECISION, VALUE = "probability_", "decision_", "value_"  # before a label, in wide files
 
 
 class Label(TypedDict):

@@ -28,7 +28,7 @@ from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
 from ..gold import Gold
 from ..io.names import did_you_mean
-from ..modeling.modeling_label_aware import classification_loss
+from ..modeling.common import classification_loss
 from ..modeling.text_processing import TfidfGate, usable_positions
 from ..recipes import Recipe
 from ..run_report import Contexts

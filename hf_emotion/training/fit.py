@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import math
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,7 +22,6 @@ from ..io.files import write_text
 from ..metrics import sign_of
 from ..recipes import Recipe
 from ..run_report import SeedRun
-from .memory import freed_memory_kept
 from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_at, survival_in
 
 
@@ -151,3 +152,28 @@ def measured(training: SeedTraining, trainer: Trainer, data: str) -> SeedRun:
         best_step=None,
         history=[],
     )
+
+
+# glibc's mallopt(3): parameters, and what their values come to in a process that used large blocks.
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
+AFTERWARDS = {MMAP_MAX: 65536, MMAP_THRESHOLD: 32 * 2**20, TRIM_THRESHOLD: 64 * 2**20}
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """
+    In this block glibc, if it is there, keeps freed memory for the next use; the peak rises little. Else it returns large freed blocks to the
+    system, and every step would get new pages to map and clear (benchmarks/NOTES.md).
+    """
+    if platform.libc_ver()[0] != "glibc":
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(MMAP_MAX, 0)
+    libc.mallopt(TRIM_THRESHOLD, -1)  # never
+    try:
+        yield
+    finally:
+        for parameter, value in AFTERWARDS.items():
+            libc.mallopt(parameter, value)
+        libc.malloc_trim(0)

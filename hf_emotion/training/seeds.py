@@ -22,11 +22,10 @@ from ..recipes import WEIGHTS, Recipe
 from ..run_report import Contexts, SeedRun, best_run
 from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, Part, Prepared, Task
-from ..tasks.checkpoints import load_any
+from ..tasks.checkpoints import load_any, save_model
 from ..tasks.held_out import held_out
 from ..tasks.predictor import LabelPredictor
 from ..tasks.rows import gold_of
-from ..tasks.saving import save_model
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from hf_emotion.modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
-from hf_emotion.modeling.modeling_label_aware import masked_mean
+from hf_emotion.modeling.common import masked_mean
 from model_cases import BY_ID, LABELS, TINY_BERT, TINY_GPT2, VOCABULARY, asymmetric_, dialogue_inputs, make_tokenizer
 from model_equations import layer_norm, linear, naive_attention, naive_positions  # eqs. 7 and 8
 from peft import LoraConfig, get_peft_model

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassification, LabelAwareModel
-from hf_emotion.modeling.modeling_label_aware import UNFIT
+from hf_emotion.modeling.common import UNFIT
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, TINY_GPT2, asymmetric_, make_tokenizer
 from model_equations import naive_label_aware

@@ -178,6 +178,7 @@ def written(model, **arguments) -> list[list[int]] | str:
 )
 @torch.no_grad()
 def test_logits_and_text_are_those_of_the_language_model_or_it_is_refused(kind):
+    torch.manual_seed(0)
     config = tiny_config(kind)
     if kind in NOT_A_TEXT_DECODER:
         with pytest.raises(ValueError, match=f"of type '{kind}', which transformers itself does not have, or which"):

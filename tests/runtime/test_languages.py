@@ -2,6 +2,7 @@
 """Texts in languages that a model does not read: which are found, and that every way to predict tells of them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,7 +17,9 @@ from hf_emotion import Predictor, TargetedPredictor, load_dataset_for, load_reci
 from hf_emotion.runtime import languages
 from hf_emotion.runtime.languages import check_languages, foreign_languages, languages_of, set_languages
 from hf_emotion.runtime.remote import Client
+from hf_emotion.runtime.unread import Counts
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.emotion_classification import predictor as predictor_module
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
 
 
@@ -178,3 +181,36 @@ class TestPredictions:
         texts = ["LOCATION1 is a place that you have to like", f"LOCATION1 LOCATION2, {FOREIGN['de']}"]
         assert predictor.predict(texts)[1].language.tolist() == [None, "de"]
         check_message(caplog, "1 of 2 texts")
+
+    def test_a_warning_names_a_ready_model_that_reads_more(self, caplog, monkeypatch):
+        monkeypatch.setattr(predictor_module, "reading_more", lambda: ", such as the ready model `many` (de, fi)")
+        config = SimpleNamespace(languages=["en"])
+        bare = SimpleNamespace(model=SimpleNamespace(config=config), limit="64 tokens")
+        Predictor.warn_unread(bare, Counts(foreign=1, total=2))
+        (message,) = caplog.messages
+        assert message.endswith("use a model that reads their language, such as the ready model `many` (de, fi)")
+
+
+def test_each_language_has_its_own_thresholds(tied_run, tmp_path):
+    """By the language that is found; short texts and other languages have the common ones. Everywhere, unless thresholds are named."""
+    run, config = shutil.copytree(tied_run, tmp_path / "run"), json.loads((tied_run / "config.json").read_text())
+    count = len(config["id2label"])
+    config |= {
+        "thresholds": [1.0] * count,
+        "thresholds_by_language": {"de": [0.0] * count, "sv": [0.0, *[1.0] * (count - 1)]},
+    }
+    (run / "config.json").write_text(json.dumps(config))
+    texts, given = [ENGLISH, FOREIGN["de"], FOREIGN["sv"], "Das war traurig.", FOREIGN["fi"]], [0, count, 1, 0, 0]
+    predictor = Predictor(run, device="cpu")
+    assert [len(labels) for labels in predictor(texts)] == given
+    with running([run]) as (address, _):
+        remote = RemotePredictor(Client(address))
+        assert [len(labels) for labels in remote.predict(texts)[0]] == given
+    more = Predictor(run, device="cpu", add_labels=["hunger"])
+    assert more.thresholds_of(texts)[:, :count].sum(axis=1).tolist() == [count, 0, count - 1, count, count]
+    predictor.use_thresholds([0.0] * count)
+    assert [len(labels) for labels in predictor(texts)] == [count] * 5
+    config["thresholds_by_language"]["de"] = [0.5]
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"`config.thresholds_by_language` of 'de' must be {count} probabilities"):
+        Predictor(run, device="cpu")

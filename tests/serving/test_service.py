@@ -34,7 +34,6 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.key import read_key
 from hf_emotion.runtime import classifying, languages, remote
 from hf_emotion.runtime.remote import Client
-from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
@@ -743,7 +742,7 @@ class TestPredictUrl:
             (other, {}),
         ):
             with running([folder], **limits) as (address, _):
-                found.append(fingerprint(task_of_pipeline(EMOTION).remote(Client(address))))
+                found.append(task_of_pipeline(EMOTION).remote(Client(address)).fingerprint())
         assert found[0] == found[1] != found[2]
 
     def test_another_service(self):

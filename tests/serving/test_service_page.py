@@ -303,7 +303,7 @@ class TestTables:
         assert {row[0] for row in expected if row[-1]} == set(LABELS[1::2])
         assert table("text").header == ["label", "probability", "threshold", "predicted"]
         assert table("text").rows == expected
-        monkeypatch.setattr("hf_emotion.tasks.emotion_classification.page.LABELS_SHOWN", 1)
+        monkeypatch.setattr("hf_emotion.tasks.emotion_classification.showing.LABELS_SHOWN", 1)
         assert table("text").rows == [row for i, row in enumerate(expected) if i < 1 or row[-1] == "✓"]
 
     def test_one_label(self, table):
@@ -358,7 +358,7 @@ def test_the_page_opens_in_the_browser(argv, folders, monkeypatch):
     monkeypatch.setattr("hf_emotion.serving.web.run", lambda *arguments: served.append(arguments))
     assert argv("demo", folders["text"], folders["replies"]).err == ""
     assert argv("demo", folders["text"], "--no-browser", "--port", 8000).err == ""
-    (app, host, port, *_, show, _), (_, _, given, *_, nothing, _) = served
+    (app, host, port, *_, show), (_, _, given, *_, nothing) = served
     assert list(app.state.models) == ["text", "replies"] and (host, port, given) == ("127.0.0.1", 0, 8000)
     assert show == opened.append and nothing is None
 

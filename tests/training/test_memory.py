@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import resource
 import torch
-from hf_emotion.training.memory import freed_memory_kept
+from hf_emotion.training.fit import freed_memory_kept
 
 def faults(times):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...gold import Gold
 from ...io.lazily import numpy as np
 from ...runtime.plain import text_processing
-from ..base import FileColumns
-from ..classification import ClassificationTask
+from ..base import ClassificationTask, FileColumns
 from .loading import CORPORA
 
 
@@ -58,9 +57,13 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
         return Gold(np.array([tag for tags in rows["labels"] for tag in tags], dtype=np.int64))
 
     def units(self, rows: Dataset) -> tuple[list[str], list[str]]:
-        from .rows import units
-
-        return units(rows)
+        """The words, ROW/NUMBER, and the texts with the word in brackets."""
+        found = [
+            (f"{row}/{number}", f"{text[:start]}[{text[start:end]}]{text[end:]}")
+            for row, text, words in zip(rows["id"], rows["text"], rows["words"], strict=True)
+            for number, (start, end) in enumerate(words, 1)
+        ]
+        return [name for name, _ in found], [text for _, text in found]
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare
@@ -99,7 +102,7 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX export of models of terms."""
+"""ONNX export of models of terms, and their Inference Endpoint."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
-from .page import EXAMPLES
 from .predictor import AspectPredictor
+from .showing import EXAMPLES
 
 
 def exporter() -> Exporter:
@@ -27,3 +27,9 @@ def write_browser(predictor: AspectPredictor, folder: Path) -> list[Path]:
     if type(predictor.tokenizer.backend_tokenizer.model).__name__ != "WordPiece":
         raise ValueError("aspects in the browser need a WordPiece tokenizer, as BERT has: use `serve`.")
     return write(predictor, folder)
+
+
+# This function becomes part of the handler.py of an Inference Endpoint, and imports nothing.
+def respond(run, inputs, parameters: dict) -> list:
+    """For a text the list of its terms, for several texts a list of such lists."""
+    return run(inputs, **parameters)

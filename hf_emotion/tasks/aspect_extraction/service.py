@@ -10,9 +10,9 @@ from pydantic import Field
 from ...runtime.plain import text_processing
 from ..results import Readable
 from ..service import Request, Service, Texts
-from .page import EXAMPLES, page
 from .predictor import AspectPredictor
 from .results import AspectTerm, TermsResult
+from .showing import EXAMPLES, page
 
 
 Found = tuple[list[AspectTerm], Readable]  # of a text

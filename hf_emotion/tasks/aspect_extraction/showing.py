@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `predict` prints about the terms of texts."""
+"""What `predict` prints about the terms of texts, and the page of the service."""
 
-from ..base import Answer, Marked, Table
+from collections.abc import Sequence
+from functools import partial
+
+from ...runtime.names import METHODS
+from ..base import Answer, Marked, Page, Table
 from .predictor import AspectPredictor
 from .results import AspectTerm
 
@@ -9,6 +13,10 @@ from .results import AspectTerm
 COLOURS = {"positive": "green", "negative": "red", "neutral": "yellow"}
 OTHER = "cyan"  # of labels of your own files
 HEADER = ["term", "sentiment", "probability", "place"]
+EXAMPLES = (
+    "The pizza was cold but our waiter was lovely.",
+    "Great screen, but the battery is empty by noon and the support never answers.",
+)
 
 
 def answer(predictor: AspectPredictor, lines: list[str], group: bool = False, stream: bool = False) -> Answer:
@@ -37,3 +45,13 @@ def answer(predictor: AspectPredictor, lines: list[str], group: bool = False, st
 def cells(terms: list[AspectTerm]) -> list[list[str]]:
     """A row for each term."""
     return [[term["term"], term["label"], f"{term['score']:.3f}", f"{term['start']}-{term['end']}"] for term in terms]
+
+
+def page(predictor: AspectPredictor) -> Page:
+    return Page("Text", EXAMPLES, partial(table, predictor), METHODS[1:], METHODS[1])
+
+
+def table(predictor: AspectPredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
+    """A row for each term."""
+    (terms,), unread = predictor.predict_quietly(text)
+    return Table(HEADER, cells(terms), unread.each())

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
-from ..base import FileColumns
-from ..classification import ClassificationTask
+from ..base import ClassificationTask, FileColumns
 from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from ..base import MainProcessFirst, PipelineFunction, Prepared
     from ..cards import Card
     from ..exporting import Exporter
-    from .onnx_model import OnnxDialogueClassifier
-    from .predictor import DialoguePredictor
+    from .predictor import DialoguePredictor, OnnxDialogueClassifier
     from .remote import RemotePredictor
 
 
@@ -33,7 +30,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
 
     name = "dialogue-emotion"
     reads = "dialogues"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"utterances", "speakers"})
     model_types = ("dialogue-bilstm",)
     recipe_fields = frozenset({"class_weights", "languages"})
@@ -82,7 +79,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
         return with_cached_vectors(self.predictor(model, tokenizer, **options))
 
     def exported(self, folder: Path) -> OnnxDialogueClassifier:
-        from .onnx_model import OnnxDialogueClassifier
+        from .predictor import OnnxDialogueClassifier
 
         return OnnxDialogueClassifier(folder)
 
@@ -97,7 +94,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

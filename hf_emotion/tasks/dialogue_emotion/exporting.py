@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX export of models of dialogues: a graph that encodes utterances, and one that reads their vectors."""
+"""
+ONNX export of models of dialogues (a graph that encodes utterances, and one that reads their vectors), and their Inference Endpoint.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from .predictor import DialoguePredictor, speaker_and_utterance
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
 
 Turns = Sequence[tuple[str | None, str]]
 
@@ -59,3 +62,12 @@ def read_lines(lines: Sequence[str]) -> list[Turns]:
     """
     groups = itertools.groupby(lines, key=bool)
     return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]
+
+
+# This function becomes part of the handler.py of an Inference Endpoint, and imports nothing.
+def respond(run, inputs, parameters: dict) -> list:
+    """
+    For a dialogue, a list of turns, a list with an entry for each turn; for a list of dialogues a list of such lists. A turn is an utterance
+    or {"speaker": ..., "utterance": ...}; a single text is a dialogue of one turn.
+    """
+    return run([inputs] if isinstance(inputs, str) else inputs, **parameters)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog and IEMOCAP. Your own dialogues: own_files.py.
+Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog, IEMOCAP, and your own dialogues.
 
 A row is a dialogue, so that no dialogue is ever in two splits. Columns: `id` (string; no other row of the split has it),
 `utterances` (list of strings, NFC, stripped), `speakers` (list of strings) and `labels` (list of `ClassLabel`, -1 for an
@@ -14,16 +14,31 @@ import contextlib
 import hashlib
 import logging
 import re
+import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ...data.files import SPLIT_STEMS
-from ...data.rows import DOWNLOAD_REMEDY, BadRow, decode, download, local_files
+from ...data.own_files import (
+    check_columns,
+    draw_units,
+    name_of,
+    names_of,
+    own_files,
+    read_name,
+    read_own,
+    training_names,
+    unknown_name,
+    with_validation,
+)
+from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Row, Rows, decode, download, local_files
 from ...io.lazily import datasets
-from ..corpus import Corpus, rows_of
+from ...runtime.plain import text_processing
+from ..corpus import OWN_TERMS, Corpus, rows_of
 from ..corpus_files import CorpusRows, corpus_files, csv_rows, lines_of
-from .rows import set_aside, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -33,9 +48,7 @@ EMOTIONS = {  # in the order of the ids, which DailyDialog's files share
     "emorynlp": ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"],
     "daily_dialog": ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"],
 }
-
 FOUR_CLASSES = ["angry", "happy", "neutral", "sad"]
-
 FOUR_OF = {  # the emotions that become the four classes
     "meld": ["anger", "joy", "neutral", "sadness"],
     "emorynlp": ["mad", "joyful", "neutral", "sad"],
@@ -45,7 +58,6 @@ FOUR_OF = {  # the emotions that become the four classes
 IEMOCAP_EMOTIONS = {"ang": 0, "hap": 1, "exc": 1, "neu": 2, "sad": 3} | dict.fromkeys(
     ("fru", "fea", "sur", "dis", "oth", "xxx"), -1
 )
-
 IEMOCAP_REMEDY = (
     "`data_dir` must hold the folder `iemocap` with Session1 to Session5 (or be it). Their licence is requested from USC SAIL, "
     "https://sail.usc.edu/iemocap/."
@@ -53,14 +65,12 @@ IEMOCAP_REMEDY = (
 
 # One fixed commit, and its files: {file: SHA-256}.
 MELD_REPOSITORY = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
-
 DOWNLOAD_FROM = {
     "meld": f"{MELD_REPOSITORY}/MELD",
     "emorynlp": f"{MELD_REPOSITORY}/emorynlp",
     "daily_dialog": "https://raw.githubusercontent.com/TaWeiYeh/Emotional-Dialogue/"
     "e21dabcc3888782a3f2b7122b4556fe834e95f32/data",
 }
-
 FILES = {
     "meld": {
         "train_sent_emo.csv": "d2fa2d6529cf03cac2989efec05c9b27d8fd2f4c8fc5974c7ae88aa537fa02db",
@@ -73,7 +83,6 @@ FILES = {
         "emorynlp_test_final.csv": "dbc4b5638acd12c92a5f48def829e04f1c765cddffb4eedbe34216312e0d2d78",
     },
 }
-
 # The members of the archive of each split.
 DAILY_DIALOG_FILES = {
     "train": {
@@ -89,9 +98,37 @@ DAILY_DIALOG_FILES = {
         "dialogues_emotion_test.txt": "482b7235f91a1441055a09241b2d2709bb1702f4a08d7316c27fa807cba7d3c9",
     },
 }
-
 # The one dialogue of DailyDialog that lacks a label: split, line, number of utterances, number of labels.
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
+
+
+def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
+    """Rows of utterances, with the id of the dialogue, `speaker`, `order` in the dialogue and `labels` -> one row per dialogue."""
+    rows.finish()
+    dialogues: dict[str, list[Row]] = {}
+    for row in rows.rows:
+        dialogues.setdefault(row["id"], []).append(row)
+    turns = [sorted(own, key=lambda row: row["order"]) for own in dialogues.values()]
+    values = {
+        "id": list(dialogues),
+        "utterances": [[row["text"].strip() for row in own] for own in turns],
+        "speakers": [[unicodedata.normalize("NFC", row["speaker"]) for row in own] for own in turns],
+        "labels": [[row["labels"] for row in own] for own in turns],
+    }
+    text = datasets.List(datasets.Value("string"))
+    features = {
+        "id": datasets.Value("string"),
+        "utterances": text,
+        "speakers": text,
+        "labels": datasets.List(datasets.ClassLabel(names=list(names))),
+    }
+    return datasets.Dataset.from_dict(values, features=datasets.Features(features))
+
+
+def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """(the rest, the share of the dialogues to set aside, at least one, drawn at a fixed seed); both keep the order."""
+    rest, drawn = draw_units(dialogues, range(len(dialogues)), fraction, lambda number: max(round(number), 1))
+    return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
 
 
 @rows_of("dialogue-emotion")
@@ -314,6 +351,111 @@ def _names_and_ids(corpus: str, four_classes: bool) -> tuple[list[str], dict[str
 
 _SERIES = "GPL-3.0 repository, dialogue of a television series"
 
+COLUMNS_REMEDY = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
+
+
+@rows_of("dialogue-emotion")
+def load_dialogue_files(
+    data_dir: str | Path | None = None,
+    dialogue_column: str = "dialogue",
+    utterance_column: str = "utterance",
+    speaker_column: str = "speaker",
+    label_column: str = "label",
+    labels: Sequence[str] | None = None,
+    validation_fraction: float | int = 0.1,
+    on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
+) -> datasets.DatasetDict:
+    """
+    Your own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
+
+    First layout: a row is an utterance. Its columns name its dialogue, the utterance, its label and, if there is such a column,
+    the speaker; the rows of a dialogue are in the order of its turns. Second layout, JSONL or Parquet: a row is a dialogue. The
+    column `turns` holds a list of objects with utterance, speaker and label; the column `id`, if there is one, names the
+    dialogue. An utterance whose label is empty or null has no label and serves only as context.
+
+    Args:
+        data_dir, separator: see `load_files`.
+        dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
+        labels: the label names in their order. None: the names in the training part, sorted.
+        validation_fraction: share of the training dialogues set aside, at a fixed seed, if there is no validation file; 0: none.
+        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (in the second layout: dialogues).
+    """
+    columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
+    wanted = [dialogue_column, utterance_column, label_column]
+    if speaker_column != "speaker":  # a name that was given must be there
+        wanted.append(speaker_column)
+    files = own_files(data_dir, labels=labels)
+    labels = names_of(labels)
+    names = list(labels or [])
+    layouts: dict[str, bool] = {}  # whether a row of the file is a dialogue
+
+    def add(split: str, seen: set[str], rows: Rows, line: int, row: Row) -> None:
+        whole_dialogues = layouts.setdefault(split, "turns" in row)
+        if whole_dialogues:
+            dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
+            if dialogue_id in seen:
+                raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
+            turns = _turns(row, columns, names, bool(labels))
+            seen.add(dialogue_id)
+        else:
+            check_columns(rows.source, line, row, wanted, COLUMNS_REMEDY)
+            dialogue_id = read_name(row[dialogue_column], dialogue_column)
+            turns = [_turn(row, columns, names, bool(labels))]
+        for text, speaker, label in turns:
+            rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
+
+    parsed: dict[str, Rows] = {}
+    for split, path in files.items():
+        parsed[split] = rows = read_own(path, on_bad_rows, wanted, separator, partial(add, split, set()))
+        occurring = {row["labels"] for row in rows.rows} - {None}
+        if rows.rows and not occurring:
+            raise ValueError(
+                f"{path}: no utterance has a label; name their column with label_column, now {label_column!r}."
+            )
+        if split == "train":
+            names[:] = training_names("label", occurring, labels)
+
+    ids = {None: -1} | {name: number for number, name in enumerate(names)}
+    splits = {}
+    for split, rows in parsed.items():
+        for row in rows.rows:
+            row["labels"] = ids[row["labels"]]
+        splits[split] = to_dataset(rows, names)
+    return with_validation(splits, validation_fraction, set_aside, "dialogues")
+
+
+def _turns(
+    row: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
+) -> list[tuple[str, str, str | None]]:
+    turns = row.get("turns")
+    if not isinstance(turns, list) or not turns:
+        raise BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
+    result = []
+    for number, turn in enumerate(turns, 1):
+        if not isinstance(turn, dict):
+            raise BadRow(f"turn {number} must be an object, got {type(turn).__name__}")
+        try:
+            result.append(_turn(turn, columns, names, given))
+        except BadRow as reason:
+            raise BadRow(f"turn {number}: {reason}") from None
+    return result
+
+
+def _turn(
+    turn: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
+) -> tuple[str, str, str | None]:
+    """Utterance, speaker ("" if there is none) and label (None if there is none; one of `names` if these are given)."""
+    text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
+    if not isinstance(text, str) or not text_processing.is_readable(text):
+        raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
+    speaker = read_name(speaker, columns["speaker"]) if name_of(speaker) else ""
+    label = read_name(label, columns["label"]) if name_of(label) else None
+    if names and label is not None and label not in names:
+        raise BadRow(unknown_name("label", label, names, given))
+    return text, speaker, label
+
+
 CORPORA = (
     Corpus(
         name="meld",
@@ -341,5 +483,13 @@ CORPORA = (
         loader=load_iemocap,
         terms="licence of USC SAIL, not redistributable; Busso et al. 2008",
         metrics=("dialogue",),
+    ),
+    Corpus(
+        name="dialogue_files",
+        loader=load_dialogue_files,
+        languages=(),
+        terms=OWN_TERMS,
+        metrics=("dialogue",),
+        own_files=True,
     ),
 )

@@ -19,6 +19,7 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
+from ...runtime.onnx import ENCODER, OnnxClassifier, Session
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Unread
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ..base import Answer
     from ..corpus import Corpus
     from ..service import Service
-    from .onnx_model import OnnxDialogueClassifier
 
 
 UTTERANCES_PER_BATCH = 1024
@@ -327,3 +327,15 @@ def utterance_vectors(
                 output[[part.start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
                 bar.update(len(rows))
     return output, unread
+
+
+class OnnxDialogueClassifier(OnnxClassifier):
+    """An exported classifier of the turns of dialogues; a second graph encodes the utterances."""
+
+    def __init__(self, folder: str | Path):
+        super().__init__(folder)
+        self.encoder = Session(self.folder / ENCODER)
+
+    def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
+        """Token ids and mask, (N, L) int64 each -> vectors (N, D) float32."""
+        return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]

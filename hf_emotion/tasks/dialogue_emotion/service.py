@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..service import Request, Service, Text, check_readable, cut, without_scores
-from .page import EXAMPLES, page
-from .page import turns as turns_of
 from .predictor import DialoguePredictor
 from .results import DialogueResult, TurnResult
+from .showing import EXAMPLES, page
+from .showing import turns as turns_of
 
 
 MAX_TURNS = 1024  # attention over the turns costs memory that grows with their square

@@ -11,10 +11,8 @@ from ...data.targets import has_targets, target_matrix
 from ...gold import Gold
 from ...io.lazily import datasets
 from ...io.lazily import numpy as np
-from ..base import FileColumns
-from ..classification import ClassificationTask
+from ..base import ClassificationTask, FileColumns
 from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
 
     name = "emotion-classification"
     reads = "texts"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"text"})
     model_types = ("label-aware-bert", "label-aware", "roberta-esa")
     headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision", "pearson", "ccc", "mae")
@@ -130,7 +128,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

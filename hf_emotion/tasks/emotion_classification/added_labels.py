@@ -31,14 +31,21 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], predictor_of: 
         known.append(folded(name))
     model = copy.deepcopy(model)
     thresholds = list(getattr(model.config, "thresholds", None) or [0.5] * len(old))
+    by_language = getattr(model.config, "thresholds_by_language", None)
     try:
         model.add_labels(names, tokenizer)
     except ValueError as error:
         raise ValueError(f"`add_labels` (--label) {names}: {error}") from error
-    model.config.thresholds = [*thresholds, *[0.5] * len(names)]
+
+    def use(added: Sequence[float]) -> None:
+        model.config.thresholds = [*thresholds, *added]
+        if by_language:
+            model.config.thresholds_by_language = {code: [*own, *added] for code, own in by_language.items()}
+
+    use([0.5] * len(names))
     scores, _ = row_probabilities(predictor_of(model), TextRows(development_texts()))
     own, new = scores[:, : len(old)], scores[:, len(old) :]
-    model.config.thresholds = [*thresholds, *[threshold_by_rate(own, thresholds, column) for column in new.T]]
+    use([threshold_by_rate(own, thresholds, column) for column in new.T])
     return model
 
 

@@ -15,7 +15,7 @@ from ...data.splits import UNANNOTATED, label_names
 from ...data.targets import has_targets
 from ...data.votes import COLUMN as VOTES
 from ...io.files import replacing, sha256_of
-from ...modeling.configuration_label_aware import BERT_TYPES
+from ...modeling.common import BERT_TYPES
 from ...recipes import Recipe
 from ...runtime.base_models import finding, resolve_base_model
 from ...runtime.loading import read_config

@@ -40,7 +40,7 @@ def evaluate(predictor: Predictor, of: CorpusSplit, threshold: float | None = No
     order = [predictor.labels.index(name) for name in names]
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
-    decisions = predictor.decide(own)[:, order]
+    decisions = predictor.decide(own, predictor.thresholds_of(rows["text"]))[:, order]
     if gold.single_label:
         result = result_of(of.dataset, gold, probabilities, names, votes=votes_of(rows))
         labelled = gold.labelled

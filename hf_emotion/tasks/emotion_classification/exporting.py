@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX export of classifiers of texts: one graph, and the TF-IDF gate beside it."""
+"""ONNX export of classifiers of texts (one graph, and the TF-IDF gate beside it), and their Inference Endpoint."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
-from .page import EXAMPLES
 from .predictor import Predictor
+from .showing import EXAMPLES
 
 
 def exporter() -> Exporter:
@@ -41,3 +41,12 @@ def write_browser(predictor: Predictor, folder: Path) -> list[Path]:
     if predictor.gate is not None or predictor.regression:
         raise ValueError("a page in the browser takes no TF-IDF gate and no regression: use `serve`.")
     return write(predictor, folder, "label_attentions")
+
+
+# This function becomes part of the handler.py of an Inference Endpoint, and imports nothing.
+def respond(run, inputs, parameters: dict) -> list:
+    """For a text a list of {"label", "score"}, for several texts a list of such lists; `parameters`: `top_k` and others of the pipeline."""
+    if run.task == "text-classification":
+        # That of transformers, which fails at long texts; ours reads them in windows.
+        parameters = {"truncation": True, **parameters}
+    return run(inputs, **parameters)

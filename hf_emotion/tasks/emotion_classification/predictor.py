@@ -23,11 +23,13 @@ from ...runtime.classifying import (
     label_names,
     row_probabilities,
 )
+from ...runtime.languages import languages_in, languages_of
 from ...runtime.plain import text_processing
-from ...runtime.ready import with_weights
-from ...runtime.unread import Unread
+from ...runtime.ready import reading_more, with_weights
+from ...runtime.unread import Counts, Unread, warn_unread
 from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES, group_index
+from ..checkpoints import load_for
 from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
@@ -110,11 +112,12 @@ class Predictor(LabelPredictor[list[Label]]):
             if taxonomy not in (None, NO_ROLL_UP):
                 raise ValueError(f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label).")
             checkpoint = with_weights(checkpoint)
-        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
+        loaded: Any = checkpoint
         if add_labels:
-            predictor_of = partial(Predictor, tokenizer=self.tokenizer, max_length=max_length)
-            self.model = with_labels(self.model, self.tokenizer, add_labels, predictor_of).eval()
-            self.labels = label_names(self.model.config)
+            loaded, tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+            predictor_of = partial(Predictor, tokenizer=tokenizer, max_length=max_length)
+            loaded = with_labels(loaded, tokenizer, add_labels, predictor_of)
+        super().__init__(loaded, tokenizer, device, max_length, dtype)
         config = self.model.config
         self.gate = gate or text_processing.load_gate(config)
         self.multi_label, self.regression = is_multi_label(config), is_regression(config)
@@ -123,6 +126,10 @@ class Predictor(LabelPredictor[list[Label]]):
         self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
         if self.regression and taxonomy not in (None, NO_ROLL_UP):
             raise ValueError(f"`taxonomy` {taxonomy!r} is for labels, and this model gives values: leave it out.")
+        self.thresholds_by_language: dict[str, np.ndarray] = {
+            code: self._checked(own, f"`config.thresholds_by_language` of {code!r}")
+            for code, own in (getattr(config, "thresholds_by_language", None) or {}).items()
+        }
         self.abstention = text_processing.threshold_of(config, "abstention")
         self.prediction_sets = text_processing.threshold_of(config, "prediction_sets")
         if taxonomy not in (None, NO_ROLL_UP):
@@ -133,12 +140,23 @@ class Predictor(LabelPredictor[list[Label]]):
         Decide by other thresholds, one for each label of the model, and give no prediction sets; ValueError, which begins with `what`, for
         others.
         """
+        self.thresholds = self._checked(thresholds, what)
+        self.thresholds_by_language = {}
+        self.prediction_sets = None
+
+    def _checked(self, thresholds: Sequence[float], what: str) -> np.ndarray:
         count = self.model.config.num_labels
         found = np.asarray(thresholds)
         if found.shape != (count,) or found.dtype.kind not in "fi" or not ((found >= 0) & (found <= 1)).all():
             raise ValueError(f"{what} must be {count} probabilities in [0, 1], one for each label, got {thresholds}.")
-        self.thresholds = found
-        self.prediction_sets = None
+        return found
+
+    def thresholds_of(self, texts: Sequence[str]) -> np.ndarray:
+        """The thresholds of each text, (N, C): those of the language that is found in it, if the model has them, else the common ones."""
+        common, own = self.thresholds, self.thresholds_by_language
+        if not own:
+            return np.broadcast_to(common, (len(texts), len(common)))
+        return np.array([own.get(code or "", common) for code in languages_in(texts)]).reshape(-1, len(common))
 
     def use_taxonomy(self, taxonomy: str) -> None:
         """Roll the model's labels up into the groups of a taxonomy; ValueError where they are not those of GoEmotions."""
@@ -220,15 +238,19 @@ class Predictor(LabelPredictor[list[Label]]):
         """N texts as the model reads them."""
         return encode_rows(self, TextRows(as_texts(texts)), self.windows)
 
-    def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[Label]]:
-        """The result of `__call__` for each row, from the probabilities (N, C) of the model's labels, or its values."""
+    def present(
+        self, probabilities: np.ndarray, top_k: int | None = None, thresholds: np.ndarray | None = None
+    ) -> list[list[Label]]:
+        """
+        The result of `__call__` for each row, from the probabilities (N, C) of the model's labels, or its values. `thresholds`: see `decide`.
+        """
         if self.regression:
             values: list[list[Label]] = [
                 [{"label": name, "score": value} for name, value in zip(self.labels, row, strict=True)]
                 for row in probabilities.tolist()
             ]
             return [sorted(row, key=lambda item: -item["score"])[:top_k] for row in values] if top_k else values
-        scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
+        scores, chosen = self.roll_up(probabilities), self.decide(probabilities, thresholds)
         if self.prediction_sets is not None:
             chosen = self.label_sets(probabilities)
         results: list[list[Label]] = []
@@ -276,7 +298,7 @@ class Predictor(LabelPredictor[list[Label]]):
     ) -> tuple[list[list[Label]], Unread, Scored]:
         """As `of_items`, and for each text the probabilities and decisions of all labels."""
         probabilities, unread = row_probabilities(self, TextRows(texts), progress, self.windows)
-        results = self.present(probabilities, top_k)
+        results = self.present(probabilities, top_k, self.thresholds_of(texts))
         return results, unread, Scored.of(results, self.roll_up(probabilities), self.labels)
 
     @property
@@ -290,15 +312,15 @@ class Predictor(LabelPredictor[list[Label]]):
         combine = np.max if self.multi_label else np.sum
         return np.stack([combine(probabilities[:, members], axis=1) for members in self._groups], axis=1)
 
-    def decide(self, probabilities: np.ndarray) -> np.ndarray:
+    def decide(self, probabilities: np.ndarray, thresholds: np.ndarray | None = None) -> np.ndarray:
         """
         (N, C) probabilities of the model's labels -> (N, labels) bool, without abstentions and prediction sets. A group of a taxonomy is
-        chosen if one of its labels passes its own threshold.
+        chosen if one of its labels passes its own threshold. `thresholds`: (N, C), see `thresholds_of`; default: the common ones.
         """
         if not self.multi_label:
             scores = self.roll_up(probabilities)
             return np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
-        return self._grouped(probabilities > self.thresholds)
+        return self._grouped(probabilities > (self.thresholds if thresholds is None else thresholds))
 
     def label_sets(self, probabilities: np.ndarray) -> np.ndarray:
         """
@@ -313,6 +335,10 @@ class Predictor(LabelPredictor[list[Label]]):
         if self._groups is None:
             return chosen
         return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)
+
+    def warn_unread(self, counts: Counts) -> None:
+        other = reading_more() if counts.foreign else ""
+        warn_unread(counts, self.limit, languages_of(self.model.config), of=self, other=other)
 
     @property
     def limit(self) -> str:

@@ -16,9 +16,9 @@ from ...runtime.plain import text_processing
 from ...taxonomies import TAXONOMIES, Taxonomy
 from ..results import Label, Readable
 from ..service import Name, Request, Scoring, Service, Texts
-from .page import EXAMPLES, page
 from .predictor import Predictor
 from .results import EmotionResult
+from .showing import EXAMPLES, page
 
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -92,9 +92,9 @@ def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> l
 def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[EmotionResult]:
     view = _as_asked(predictor, request)
     probabilities = scores_of(np.stack([one.logits for one in found]), predictor)
+    answers = view.present(probabilities, request.top_k, view.thresholds_of(request.inputs))
     results: list[EmotionResult] = [
-        {"labels": labels, **one.unread}
-        for labels, one in zip(view.present(probabilities, request.top_k), found, strict=True)
+        {"labels": labels, **one.unread} for labels, one in zip(answers, found, strict=True)
     ]
     if request.all_scores:
         for result, row in zip(results, view.roll_up(probabilities).tolist(), strict=True):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
+from ..base import GenerationTask
 from ..corpus import mark
-from ..generation import GenerationTask
 from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
 
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
 
     name = "emotional-response"
     reads = "replies"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"context", "reply"})
     model_types = ("gpt2-mod-ln", "bert-mod-ln", "emotion-modulated")
     recipe_fields = frozenset({"emotion_tokens"})
@@ -89,7 +88,7 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from ...recipes import Recipe
 from ...run_report import RunReport, SeedRun
-from ..cards import MODEL, Card, base_names, code, configuration, plain
-from ..generator_cards import generator_card
+from ..cards import MODEL, Card, base_names, code, configuration, generator_card, plain
 
 
 MODULATED = {

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 
 VARIANTS = "\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"  # variation selectors and skin tones
-
-
 PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # the parts of joined emojis
 
 

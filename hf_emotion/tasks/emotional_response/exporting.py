@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-ONNX export of generators of replies: a graph for the encoder and one for a step of the decoder, compared by greedy replies and the
-logits of their tokens.
+ONNX export of generators of replies (a graph for the encoder and one for a step of the decoder, compared by greedy replies and the
+logits of their tokens), and their Inference Endpoint.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ from .onnx_replies import OnnxReplyGenerator
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
 
 NEW_TOKENS = 16  # number of tokens of each compared reply
 GREEDY: dict[str, Any] = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
@@ -197,3 +198,18 @@ def compare(model: TorchReplies, exported: OnnxReplyGenerator, contexts: Sequenc
         "max_logit_difference": torch.stack(largest).max().item(),
         "other_decisions": others,
     }
+
+
+# This function becomes part of the handler.py of an Inference Endpoint, and imports nothing.
+def respond(run, inputs, parameters: dict) -> list:
+    """
+    For a text a list of {"emotion", "generated_text"}, for several texts a list of such lists; `parameters`: `emotions`, names or mixtures
+    {name: weight} (default: all of the model), and arguments of `generate`.
+    """
+    parameters = dict(parameters)
+    emotions = parameters.pop("emotions", None) or run.model.config.emotions
+    if not isinstance(emotions, list):
+        emotions = [emotions]
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    replies = [[reply for emotion in emotions for reply in run((text, emotion), **parameters)] for text in texts]
+    return replies[0] if isinstance(inputs, str) else replies

@@ -22,8 +22,8 @@ from ...modeling.pipeline_emotional_response import (
 from ...runtime.base_models import hub_id
 from ...runtime.loading import read_model
 from ..cards import MODEL, code, plain
-from .page import EXAMPLES
 from .predictor import Emotion, ReplyGenerator
+from .showing import EXAMPLES
 
 
 TOLERANCE = 1e-4  # largest difference of logits; for logits above 1, relative to the largest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and the packaged pairs. Your own pairs: own_files.py.
+Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues, the packaged pairs, and your own pairs.
 
 A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
 (strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues the emotion of the
@@ -15,17 +15,20 @@ import logging
 import tarfile
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ...data.files import SPLIT_STEMS
-from ...data.rows import BadRow, download, packaged_rows, parse_json
+from ...data.own_files import known_names, names_of, own_files, read_name, read_own, with_validation
+from ...data.rows import BadRow, OnBadRows, Row, Rows, download, packaged_rows, parse_json
+from ...data.splits import split_by_text
 from ...io.lazily import datasets
-from ..corpus import Corpus, rows_of
+from ...runtime.plain import text_processing
+from ..corpus import OWN_TERMS, Corpus, rows_of
 from ..corpus_files import CorpusRows, lines_of
 from ..dialogue_emotion.loading import load_daily_dialog
 from .emojis import bare, strip_emojis
-from .rows import add_reply, reply_features, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -34,37 +37,49 @@ MOJITALK_REMEDY = (
     "`data_dir` must hold the folder `mojitalk` with dev.ori, dev.rep, test.ori and test.rep. Nothing is downloaded, because no "
     "licence is stated for the tweets: take them from https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)."
 )
-
 # In the order of the ids, which follow emoji-test.txt of github.com/claude-zhou/MojiTalk.
 MOJITALK_EMOJIS = list(
     "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
 )
-
 TrainPart = Literal["generator", "judge_a", "judge_b"]
-
 # shares of MojiTalk's dev part, in percent
 PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
 
 # shares of the training conversations of EmpatheticDialogues, in percent
 PERCENT_OF_EMPATHETIC = {"generator": 60, "judge_a": 20, "judge_b": 20}
-
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
     "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated disappointed "
     "disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful lonely nostalgic "
     "prepared proud sad sentimental surprised terrified trusting"
 ).split()
-
 EMPATHETIC_STEMS = {"train": "train", "validation": "valid", "test": "test"}
-
 EMPATHETIC_ARCHIVE = "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
-
 EMPATHETIC_SHA256 = "56f234d77b7dd1f005fd365bb17769cfe346c3c84295b69bc069c8ccb83be03d"
-
 EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
 
 QUICKSTART_EMOTIONS = (
     "admiration amusement anger caring confusion curiosity disappointment fear gratitude joy sadness surprise"
 ).split()
+
+
+def add_reply(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
+    for name, text in (("context", context), ("reply", reply)):
+        if not text_processing.is_readable(text):
+            rows.reject(line, f"the {name} is empty or no string: {text!r}")
+            return
+    context, reply = (text_processing.normalized(text) for text in (context, reply))
+    rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
+
+
+def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
+    return rows.with_features(reply_features(names))
+
+
+def reply_features(names: Sequence[str]) -> datasets.Features:
+    text = datasets.Value("string")
+    return datasets.Features(
+        {"id": text, "context": text, "reply": text, "labels": datasets.ClassLabel(names=list(names))}
+    )
 
 
 @rows_of("emotional-response")
@@ -324,6 +339,50 @@ def load_quickstart_replies(data_dir: str | Path | None = None) -> datasets.Data
     return datasets.DatasetDict(splits)
 
 
+@rows_of("emotional-response")
+def load_reply_files(
+    data_dir: str | Path | None = None,
+    context_column: str = "context",
+    reply_column: str = "reply",
+    label_column: str = "emotion",
+    labels: Sequence[str] | None = None,
+    id_column: str | None = None,
+    validation_fraction: float | int = 0.1,
+    on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
+) -> datasets.DatasetDict:
+    """
+    Your own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
+
+    Args:
+        data_dir, separator: see `load_files`.
+        context_column, reply_column, label_column, id_column: column names.
+        labels: the label names in their order. None: the names in the training part, sorted.
+        validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed if
+            there is no validation file; 0: none.
+        on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
+    """
+    columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
+    remedy = "context_column, reply_column, label_column or id_column"
+    files = own_files(data_dir, labels=labels)
+
+    def add(split: str, seen: set[str], rows: Rows, line: int, row: Row) -> None:
+        label = read_name(row[label_column], label_column)
+        row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
+        if row_id in seen:
+            raise BadRow(f"a row before it has the id {row_id!r} too")
+        seen.add(row_id)
+        add_reply(rows, line, row[context_column], row[reply_column], label, row_id)
+
+    parsed = {
+        split: read_own(path, on_bad_rows, columns, separator, partial(add, split, set()), remedy)
+        for split, path in files.items()
+    }
+    names = known_names(parsed, "labels", names_of(labels))
+    splits = {split: to_dataset(rows, names) for split, rows in parsed.items()}
+    return with_validation(splits, validation_fraction, partial(split_by_text, column="context"))
+
+
 CORPORA = (
     Corpus(
         name="mojitalk",
@@ -348,5 +407,12 @@ CORPORA = (
         loader=load_quickstart_replies,
         terms="CC0 1.0; replies in twelve emotions written for hf-emotion by a language model",
         packaged=True,
+    ),
+    Corpus(
+        name="reply_files",
+        loader=load_reply_files,
+        languages=(),
+        terms=OWN_TERMS,
+        own_files=True,
     ),
 )

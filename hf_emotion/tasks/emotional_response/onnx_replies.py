@@ -19,7 +19,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from ...modeling.modeling_mod_ln import check_emotions
+from ...modeling.common import check_emotions
 from ...modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
     emotion_ids_of,

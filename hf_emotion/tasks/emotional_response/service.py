@@ -10,9 +10,9 @@ from pydantic import Field
 
 from ..results import Readable
 from ..service import Name, Request, Service, Texts
-from .page import EXAMPLES, page
 from .predictor import ReplyGenerator, decoding
 from .results import Reply, ReplyResult
+from .showing import EXAMPLES, page
 
 
 Mixture = Annotated[dict[Name, Annotated[float, Field(ge=0)]], Field(min_length=1)]

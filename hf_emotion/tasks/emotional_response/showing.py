@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `evaluate` prints about replies."""
+"""What `evaluate` prints about replies, and the page of the service."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from ..base import Table
+from ..base import Page, Table
+from .predictor import ReplyGenerator
+
+
+EXAMPLES = (
+    "i lost my keys again",
+    "we finally moved into our new flat",
+    "my exam is tomorrow and i have not slept",
+)
 
 
 def figures(result: Mapping[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
@@ -61,3 +70,23 @@ def _figure_rows(rows: Sequence[tuple[str, Mapping[str, Any]]], columns: list[tu
             )
             table.append([row, *cells])
     return table
+
+
+def page(predictor: ReplyGenerator) -> Page:
+    return Page(
+        "Context",
+        EXAMPLES,
+        partial(table, predictor),
+        ["likelihood"],
+        None,
+        button="Reply",
+        emotions=predictor.emotions,
+        arguments=lambda method, emotions: {"emotions": list(emotions) or predictor.emotions[:1]},
+    )
+
+
+def table(predictor: ReplyGenerator, text: str, emotions: Sequence[str], seed: int | None) -> Table:
+    """A reply in each of the chosen emotions, or in every emotion of the model if none is chosen."""
+    emotions = list(emotions) or predictor.emotions
+    replies, unread = predictor.predict([text] * len(emotions), emotions, seed=seed)
+    return Table(["emotion", "reply"], [list(row) for row in zip(emotions, replies, strict=True)], unread.each()[:1])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..generation import GenerationTask
+from ..base import GenerationTask
 from .loading import CORPORA
 
 

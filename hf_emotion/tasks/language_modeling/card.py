@@ -3,8 +3,7 @@
 
 from ...recipes import SCRATCH, Recipe
 from ...run_report import RunReport, SeedRun
-from ..cards import MODEL, Card, base_names, code, configuration
-from ..generator_cards import generator_card
+from ..cards import MODEL, Card, base_names, code, configuration, generator_card
 from .loading import DEFAULT_CORPORA
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from ...io.lazily import datasets
 from ..corpus import Corpus, rows_of
 from ..dialogue_emotion.loading import load_daily_dialog, load_emorynlp, load_meld
-from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk
-from ..emotional_response.own_files import load_reply_files
+from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk, load_reply_files
 
 
 CONVERSATION_LOADERS: dict[str, Callable[..., datasets.DatasetDict]] = {

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...gold import Gold
 from ...io.lazily import numpy as np
-from ..base import FileColumns
-from ..classification import ClassificationTask
-from .loading import CORPORA
-from .own_files import CORPUS as OWN_FILES
-from .rows import TARGET_TEXTS, context_names
+from ..base import ClassificationTask, FileColumns
+from .loading import CORPORA, TARGET_TEXTS, context_names, none_label
 
 
 if TYPE_CHECKING:
@@ -39,7 +36,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
 
     name = "targeted-sentiment"
     reads = "texts with aspects"
-    corpora = (*CORPORA, OWN_FILES)
+    corpora = CORPORA
     columns = frozenset({"text", "aspect", "auxiliary", "context_id"})
     model_types = ("cg-bert", "qacg-bert")
     headline = (
@@ -138,9 +135,35 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
     def aspect_errors(
         self, report: RunReport, ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
     ) -> dict[str, dict[str, float]] | None:
-        from .evaluating import aspect_errors
+        """For each aspect its rows, accuracy and three kinds of errors; None without a label "none"."""
+        from ...metrics.numbers import mean
 
-        return aspect_errors(report, ids, names, gold, predicted)
+        name = none_label(names)
+        if name is None:
+            return None
+        none = names.index(name)
+        result = {}
+        assert report.contexts is not None
+        aspects, targets = report.contexts["aspects"], report.contexts["targets"]
+        # the end of a row's id -> its aspect
+        asked = {
+            f"/{aspect}" if target is None else f"/{target}/{aspect}": aspect
+            for target in targets or (None,)
+            for aspect in aspects
+        }
+        ends = sorted(asked, key=len, reverse=True)  # an aspect with a slash may end like another one
+        of_rows = np.array([asked[next(end for end in ends if row.endswith(end))] for row in ids])
+        for aspect in aspects:
+            rows = of_rows == aspect
+            labels, own = gold[rows], predicted[rows]
+            result[aspect] = {
+                "rows": len(labels),
+                "accuracy": mean(labels == own),
+                "missed": int(((labels != none) & (own == none)).sum()),
+                "invented": int(((labels == none) & (own != none)).sum()),
+                "wrong sentiment": int(((labels != none) & (own != none) & (labels != own)).sum()),
+            }
+        return result
 
     def guidance(self, report: RunReport) -> Guidance | None:
         from .guidance import of_run
@@ -158,7 +181,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         return exporter()
 
     def respond(self) -> PipelineFunction:
-        from .hub_programs import respond
+        from .exporting import respond
 
         return respond
 

@@ -13,8 +13,8 @@ from ...run_report import Contexts
 from ..base import MainProcessFirst, Part, Prepared
 from ..sequence_classification import prepare_classifier
 from . import TASK
+from .loading import auxiliary_sentence, context_names, none_label
 from .predictor import check_room
-from .rows import auxiliary_sentence, context_names, none_label
 
 
 logger = logging.getLogger(__name__)

@@ -38,8 +38,8 @@ from ..text_explaining import (
     score_map,
     shared_words,
 )
+from .loading import context_names, is_none
 from .predictor import TargetedPredictor
-from .rows import context_names, is_none
 
 
 def explain(

@@ -18,8 +18,8 @@ from ...modeling.text_processing import model_inputs
 from ...run_report import RunReport
 from ..base import Guidance
 from ..loading import load_split
+from .loading import context_names, is_none
 from .predictor import TargetedPredictor
-from .rows import context_names, is_none
 
 
 BINS = 50  # bins of a histogram

@@ -24,6 +24,7 @@ from ...runtime.unread import Unread
 from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
+from .loading import context_names, is_none
 from .results import Sentiment
 
 
@@ -164,8 +165,6 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
 
     def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
-        from .rows import context_names
-
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
@@ -267,8 +266,6 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
 
 def as_labels(items: Sequence[Sentiment]) -> list[Label]:
     """The sentiments of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
-    from .rows import is_none
-
     return [
         {
             "label": "/".join(item[part] for part in ("target", "aspect", "label") if part in item),

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from ..results import Readable
 from ..service import Name, Request, Service, Texts, without_scores
-from .page import EXAMPLES, EXAMPLES_OF_TARGETS, page
 from .predictor import TargetedPredictor
 from .results import Sentiment, SentimentResult
+from .showing import EXAMPLES, EXAMPLES_OF_TARGETS, page
 
 
 Found = tuple[list[Sentiment], Readable]  # of a text

@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `predict` prints about the sentiment towards aspects."""
+"""What `predict` prints about the sentiment towards aspects, and the page of the service."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from ..base import Answer, Table
+from ...runtime.names import METHODS
+from ..base import Answer, Page, Table
 from .predictor import TargetedPredictor
+
+
+EXAMPLES = ("Lovely food, but we waited an hour for it.", "The staff were kind, the music was too loud.")
+EXAMPLES_OF_TARGETS = (  # for the first and the last target
+    "{first} is cheap, but I would not walk there at night.",
+    "{first} is lively and close to the station, {last} is quiet and far from everything.",
+)
 
 
 def answer(
@@ -33,3 +42,19 @@ def answer(
             shown.append(Table(aspects, list(cells.values())))
     rows = [{"text": text, "sentiments": items} for text, items in zip(lines, results, strict=True)]
     return Answer(rows, unread, shown, flat)
+
+
+def page(predictor: TargetedPredictor) -> Page:
+    targets = predictor.model.config.targets
+    examples: Sequence[str] = EXAMPLES
+    if targets is not None:
+        examples = [text.format(first=targets[0], last=targets[-1]) for text in EXAMPLES_OF_TARGETS]
+    return Page("Text", examples, partial(table, predictor), METHODS, METHODS[0])
+
+
+def table(predictor: TargetedPredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
+    """A row for each target and aspect."""
+    (items,), unread = predictor.predict_quietly(text)
+    names = [name for name in ("target", "aspect", "label") if name in items[0]]
+    rows = [[*(item[name] for name in names), f"{item['score']:.3f}"] for item in items]
+    return Table([*names, "probability"], rows, unread.each())

@@ -19,7 +19,7 @@ from hf_emotion import AspectPredictor, explain, load_dataset_for, train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.aspect_extraction import TASK, grouping
 from hf_emotion.tasks.aspect_extraction.evaluating import term_figures
-from hf_emotion.tasks.saving import save_model
+from hf_emotion.tasks.checkpoints import save_model
 
 
 pytest_plugins = ["toolkit_fixtures"]

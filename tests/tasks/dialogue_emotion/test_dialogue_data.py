@@ -16,7 +16,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, List, Value
 
 import hf_emotion.tasks.dialogue_emotion.loading as loading
 from hf_emotion.tasks import task_of_rows
-from hf_emotion.tasks.dialogue_emotion.own_files import load_dialogue_files
+from hf_emotion.tasks.dialogue_emotion.loading import load_dialogue_files
 
 
 FOUR = ["angry", "happy", "neutral", "sad"]

@@ -3,14 +3,15 @@
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from hf_emotion.modeling.common import classification_loss
 from hf_emotion.modeling.configuration_label_aware import LabelAwareConfig
-from hf_emotion.modeling.modeling_label_aware import classification_loss
 from hf_emotion.modeling.text_processing import value_of
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import BY_ID, TINY_BERT
@@ -21,6 +22,7 @@ from toolkit_helpers import assert_close, invoke, recipe_for, write_csv
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 from hf_emotion import Predictor, load_dataset_for, metrics
+from hf_emotion.data.splits import label_names
 from hf_emotion.runs.train import train
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
@@ -37,6 +39,9 @@ ENGLISH, GERMAN = "joy,anger|1,0|0,1", "anger,disgust,joy|1,1,0|0,0,1"
 BRIGHTER = {"a/train/eng": ENGLISH, "a/dev/eng": ENGLISH, "a/train/deu": GERMAN, "a/dev/deu": GERMAN}
 BRIGHTER |= {"a/test/eng": "joy,anger|,|,", "c/test/eng": "joy,anger|0,1|1,0"}
 BRIGHTER |= {"c/dev/zul": "fear|1", "b/train/eng": "joy,anger|3,0|1,2"}
+
+
+EKMAN_SIX = ("anger", "disgust", "fear", "joy", "sadness", "surprise")
 
 
 @pytest.fixture
@@ -80,11 +85,36 @@ class TestBrighter:
             with pytest.raises((ValueError, FileNotFoundError), match=found):
                 load_dataset_for("brighter", brighter, **options)
 
+    def test_fewer_rows_of_a_language_and_plain_sentences(self, brighter):
+        plain = load_dataset_for("plain_sentences")
+        options = {"languages": ["eng", "deu"], "rows_per_language": 1}
+        alone = load_dataset_for("brighter", brighter, **options)
+        assert alone["train"]["language"] == ["eng", "deu"] and len(alone["test"]) == 2
+        added = load_dataset_for("brighter", brighter, **options, plain_copies=2)
+        assert added["test"]["id"] == alone["test"]["id"]  # in training alone
+        train, sentences = added["train"], plain["train"]
+        assert len(train) == 2 + 2 * len(sentences) and [*train["text"]][2:] == [*sentences["text"]] * 2
+        assert label_names(train) == label_names(sentences) == [*EKMAN_SIX]
+        assert [*train["labels"]][2:] == [*sentences["labels"]] * 2
+        assert [*train["unannotated"]][2:] == [[]] * 2 * len(sentences)
+        for wrong in ({"plain_copies": -1}, {"plain_copies": 1, "track": "intensities"}):
+            with pytest.raises(ValueError, match="`plain_copies` must be 0 or more"):
+                load_dataset_for("brighter", brighter, languages=["eng"], **wrong)
+
     def test_damaged_files(self, brighter):
         path = brighter / "brighter" / "track_a" / "train" / "deu.csv"
         path.write_text(path.read_text().replace("1,1,0", "1,2,0"))
         with pytest.raises(ValueError, match=r"deu.csv, line 3: malformed .*emotions must be 0 or 1"):
             load_dataset_for("brighter", brighter, languages=["deu"])
+
+
+def test_the_plain_sentences():
+    """As many of each emotion, and of none, in every language; none is trained and measured on."""
+    train, test = (load_dataset_for("plain_sentences")[part] for part in ("train", "test"))
+    counts = Counter((code, tuple(labels)) for code, labels in zip(test["language"], test["labels"], strict=True))
+    assert set(counts.values()) == {3} and len(counts) == 10 * (6 + 1)
+    assert not set(train["text"]) & set(test["text"])
+    assert len(load_dataset_for("plain_sentences", language="pol")["test"]) == 21
 
 
 def test_emobank(tmp_path):

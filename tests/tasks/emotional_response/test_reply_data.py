@@ -21,7 +21,7 @@ from hf_emotion import load_dataset_for
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.corpus import mark
 from hf_emotion.tasks.emotional_response.emojis import strip_emojis
-from hf_emotion.tasks.emotional_response.own_files import load_reply_files
+from hf_emotion.tasks.emotional_response.loading import load_reply_files
 from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates
 
 

@@ -19,7 +19,7 @@ from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.rows import at_most, duplicates_between_splits, gold_of, remove_duplicates
-from hf_emotion.tasks.targeted_sentiment.rows import context_names, replace_targets
+from hf_emotion.tasks.targeted_sentiment.loading import context_names, replace_targets
 
 
 SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]

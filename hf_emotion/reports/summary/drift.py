@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How predictions and words differ from those of a reference."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from .reading import Rows
+
+
+WORDS_SHOWN, FEWEST_TEXTS = 20, 5
+WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+def drift(rows: Rows, past: Rows) -> dict[str, Any]:
+    """
+    The population stability index Σ (a − b) ln(a / b) over the reference's tenths of a label's probability, or over chosen or not, with half a row
+    more in each bin (Siddiqi, 2006, "Credit Risk Scorecards": below 0.1 stable, above 0.25 a large change); and the words with the largest z of
+    the log odds ratio (Monroe et al., 2008, "Fightin' Words", eq. 15 and 16 without a prior) between the share of texts that hold them.
+    """
+    sides = (rows, past)
+    stability = {}
+    for label in rows.chosen:
+        values: list[Any] = [side.chosen.get(label, np.zeros(len(side.about))) for side in sides]
+        edges = np.array([0.5])
+        if rows.scores is not None and past.scores is not None and label in past.scores:
+            values = [rows.scores[label], past.scores[label]]
+            edges = np.unique(np.quantile(values[1], np.arange(1, 10) / 10))
+        bins = [np.bincount(np.searchsorted(edges, own, side="right"), minlength=len(edges) + 1) for own in values]
+        a, b = ((own + 0.5) / (own.sum() + 0.5 * len(own)) for own in bins)
+        stability[label] = float(((a - b) * np.log(a / b)).sum())
+    now, then = (
+        Counter(word for text in side.about["text"].dropna() for word in set(WORD.findall(str(text).lower())))
+        for side in sides
+    )
+    words: list[dict[str, Any]] = []
+    for word, texts in now.items():
+        cells = np.array([texts, len(rows.about) - texts, then[word], len(past.about) - then[word]]) + 0.5
+        z = float(np.log(cells[0] * cells[3] / cells[1] / cells[2]) / np.sqrt((1 / cells).sum()))
+        if texts >= FEWEST_TEXTS and z > 1.96:
+            words.append({"word": word, "texts": texts, "before": then[word], "z": z})
+    words.sort(key=lambda word: -word["z"])
+    return {"reference_rows": len(past.about), "stability": stability, "words": words[:WORDS_SHOWN]}

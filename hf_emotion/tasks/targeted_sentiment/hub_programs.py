@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What the handler of an Inference Endpoint answers: this function becomes part of handler.py, and imports nothing."""
-
-
-def respond(run, inputs, parameters: dict) -> list:
-    """For a text a list with an entry for each target and aspect, for several texts a list of such lists; `parameters`: `targets`, `aspects`."""
-    return run(inputs, **parameters)

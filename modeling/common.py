@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the model families share: tested versions, fields of configurations, shapes and masks, losses, adapters, encoders, positions, emotions. It travels
+with every checkpoint.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from torch.nn import functional as F
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.utils import logging
+
+
+logger = logging.get_logger(__name__)
+
+TESTED = "transformers>=5.18,<5.25"  # as in pyproject.toml
+
+
+def warn_if_untested() -> None:
+    """Say once that the installed transformers is newer than those that were tested."""
+    if _numbers(transformers.__version__) >= _numbers(TESTED.partition("<")[2]):
+        tested = f"was tested with {TESTED}, and {transformers.__version__} is installed"
+        logger.warning_once(f"The code of this model {tested}: it may compute something else.")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")[:2]]
+
+
+# Values that belong to the labels of a checkpoint.
+LABEL_FIELDS = (
+    *("class_counts", "class_weights", "thresholds", "label_texts"),
+    *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
+)
+
+
+# Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
+BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
+
+
+def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: str) -> dict[str, Any]:
+    """
+    A checkpoint's config.json with the fields among the arguments of `from_pretrained`, so that the checks of the class see both. If the
+    arguments change the labels, values for the old labels are left out. ValueError for another model type than those of `fitting`:
+    transformers would leave its weights at random values.
+    """
+    saved, found = dict(config_dict), config_dict.get("model_type", config_class.model_type)
+    if found not in fitting:
+        wanted = " or ".join(map(repr, fitting))
+        raise ValueError(f"the checkpoint must be one of {wanted}, got one of {found!r}: {remedy}.")
+    if found != config_class.model_type:
+        saved.pop("problem_type", None)  # that of another head
+    known = (*config_class.__dataclass_fields__, *LABEL_FIELDS)
+    given = {name: kwargs.pop(name) for name in list(kwargs) if name in known}
+    names = saved.get("id2label") or {i: f"LABEL_{i}" for i in range(saved.get("num_labels") or 2)}
+    new = given.get("id2label") or names
+    if kwargs.get("num_labels", len(new)) != len(new):
+        new = {}
+        saved = {name: value for name, value in saved.items() if name not in ("id2label", "label2id")}
+    if {int(i): name for i, name in new.items()} != {int(i): name for i, name in names.items()}:
+        stale = [f"`{name}`" for name in LABEL_FIELDS if saved.pop(name, None) is not None and name not in given]
+        if stale:
+            logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
+    return {**saved, **given}
+
+
+def check_labels(config) -> None:
+    """ValueError unless `problem_type`, `value_range`, `class_counts`, `thresholds` and `class_balanced_beta` fit a configuration's labels."""
+    kinds = ("single_label_classification", "multi_label_classification", "regression")
+    if config.problem_type not in kinds:
+        raise ValueError(f"`problem_type` must be one of {kinds}, got {config.problem_type!r}.")
+    if config.problem_type == "regression":
+        ends = list(config.value_range or [])
+        if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
+            wanted = "the lowest and the highest value of the data"
+            raise ValueError(f"regression needs `value_range`, {wanted}, got {config.value_range}.")
+        if config.regression_loss == "ordinal" and any(end % 1 for end in ends):
+            raise ValueError(
+                f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
+            )
+    for name in ("class_counts", "thresholds", "label_texts"):
+        values = getattr(config, name, None)
+        if values is not None and len(values) != config.num_labels:
+            wanted = f"one value for each of the {config.num_labels} labels"
+            raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
+    if config.class_counts is not None and min(config.class_counts) < 0:
+        raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
+    if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
+        raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
+    if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
+        raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
+
+
+def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
+    """A copy of the configuration `field` of a model over text; ValueError for one that transformers itself does not have, or another."""
+    # Not the object itself: a running model's configuration would lose its attention implementation here. The copy does not name the
+    # source of the weights, which may be a local folder.
+    values = dict(config if isinstance(config, Mapping) else config.to_dict(), _name_or_path="")
+    kind = values.get("model_type")
+    nested: Any = AutoConfig.for_model(**values) if kind in CONFIG_MAPPING else None
+    own = nested is not None and type(nested).__module__.startswith("transformers.")
+    if not own or nested.is_encoder_decoder or nested.get_text_config() is not nested:
+        fault = "transformers itself does not have, or which is an encoder-decoder or reads more than text"
+        raise ValueError(f"`{field}` is of type {kind!r}, which {fault}.")
+    return nested
+
+
+def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
+    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+    name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
+    shape = given.shape
+    if len(shape) == axes and (torch.compiler.is_compiling() or all(shape) and shape[1] <= (positions or shape[1])):
+        return shape[0], shape[1]
+    wanted = f"{axes} dimensions, and must have a row, and from 1 to {positions or 'any number of'} tokens"
+    raise ValueError(f"`{name}` must have {wanted}; got {tuple(shape)}.")
+
+
+def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
+    """
+    Which tokens are real, (B, L) bool, or None without a mask. The mask is (B, L), or (B, 1, 1 or L, L): bools or whole numbers, 1 where
+    a token is seen, or floating point numbers that are added to the scores, 0 where it is seen. A token that any token sees is real.
+    """
+    if attention_mask is None:
+        return None
+    given = attention_mask.shape
+    if attention_mask.dim() == 4 and given[1:3] in ((1, 1), (1, shape[1])):
+        seen = attention_mask[:, 0]
+        attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
+    if attention_mask.shape != shape:
+        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(given)}.")
+    return attention_mask.bool()
+
+
+def real_first(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Orders (B, L) to gather by: `states.gather(1, there)` has padding behind the real tokens, which keep their order; `back` undoes it."""
+    real = mask != 0
+    back = torch.where(real, real.cumsum(dim=-1), real.sum(dim=-1, keepdim=True) + (~real).cumsum(dim=-1)) - 1
+    places = torch.arange(back.shape[1], device=back.device).expand_as(back)
+    return torch.zeros_like(back).scatter(1, back, places), back
+
+
+def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """(B, L, d), (B, L) or None -> (B, d): the state of the first real token; that at place 0 if a row has none."""
+    if mask is None:
+        return states[:, 0]
+    first = (mask != 0).int().argmax(dim=-1).to(states.device)  # argmax takes the first of equal values
+    return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
+
+
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
+    weights = mask.to(states)[:, None]  # (N, 1, L)
+    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
+        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
+    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
+
+
+def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) int64: places counted from the first real token; 0 before it."""
+    first = (mask != 0).int().argmax(dim=-1, keepdim=True)
+    return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
+
+
+def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask of four dimensions in the form that is added to scores, see `real_tokens`; other masks as they are."""
+    if attention_mask is None or attention_mask.dim() != 4:
+        return attention_mask
+    lowest = torch.finfo(dtype).min
+    if attention_mask.is_floating_point():
+        return attention_mask.to(dtype).clamp(min=lowest)  # a row that is all -inf would have a softmax of NaN
+    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
+
+
+def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. A single row is broadcast."""
+    states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
+    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
+
+
+def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
+    """
+    The inverse of the effective number of samples (Cui et al. 2019), w_c = (1−β) / (1−β^{n_c}) with β in [0, 1), float32 (C,). A class
+    without rows, for which the formula has no value, weighs as much as the one with the fewest. `normalize`: divide by the mean.
+    """
+    fewest = min([count for count in class_counts if count > 0] or [1])
+    counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
+    weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
+    return (weights / weights.mean() if normalize else weights).float()
+
+
+def regression_losses(logits: torch.Tensor, values: torch.Tensor, config) -> torch.Tensor:
+    """
+    The loss (B, C) of each value y, for `config.regression_loss`. "mse": (v − y)², v the logit. "ordinal": cumulative logits (McCullagh
+    1980), P(y > t) = σ(a (v − t)), with the cut points t halfway between the whole numbers of `value_range` and a = `ordinal_slope`: the
+    mean of the binary cross-entropies of all t.
+    """
+    if config.regression_loss == "mse":
+        return (logits - values) ** 2
+    cuts = torch.arange(*config.value_range, device=logits.device) + 0.5  # (K,)
+    above = (values[..., None] > cuts).to(logits)
+    steps = config.ordinal_slope * (logits[..., None] - cuts)  # (B, C, K)
+    return F.binary_cross_entropy_with_logits(steps, above, reduction="none").mean(dim=-1)
+
+
+def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
+    """
+    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
+
+    `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
+    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
+    row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
+    or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
+    """
+    regression = config.problem_type == "regression"
+    multi_label = regression or config.problem_type == "multi_label_classification"
+    shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    if regression and shape[1] == 1 and labels.shape == shape[:1]:
+        labels = labels[:, None]
+    if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
+        kinds = "values" if regression else "0 and 1" if multi_label else "class ids, whole numbers"
+        wanted = f"{kinds} of shape {shape} for {config.problem_type!r}"
+        raise ValueError(f"`labels` must be {wanted}, got {tuple(labels.shape)} of {labels.dtype}.")
+    if regression:
+        logits = logits.float()
+    labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
+    weights = None
+    if config.class_balanced_beta is not None:
+        if config.class_counts is None:
+            raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
+        balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)
+        weights = class_balanced_weights(*balance).to(logits)
+    if multi_label:
+        annotated = ~labels.isnan()
+        labels = labels.masked_fill(~annotated, 0.0)  # the gradient of a NaN would be NaN, even times 0
+        if regression:
+            losses = regression_losses(logits, labels, config)
+        else:
+            losses = F.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="none")
+        return losses.masked_fill(~annotated, 0.0).sum() / annotated.sum().clamp(min=1)
+    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
+    if weights is not None:
+        losses = losses * weights[labels.clamp(min=0)]
+    return losses.sum() / (labels != -100).sum().clamp(min=1)
+
+
+# What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
+NEW_MODULES = ("score", "classifier", "pooler")
+
+
+def refuse_untrained(model: nn.Module, names: Sequence[str] = NEW_MODULES) -> None:
+    """ValueError if PEFT freezes modules of these names that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
+    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
+        return
+    lacking = {
+        part
+        for name, module in model.named_modules()
+        for part in name.split(".")
+        if part in names and "original_module" not in name and getattr(module, "is_new", False)
+        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    }
+    if lacking:
+        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+        before = "load the model again (if these weights are trained by now, save it before)"
+        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
+
+
+def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
+    """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
+    classes = MODEL_MAPPING.get(type(config), ())  # none: `AutoModel` refuses it
+    classes = classes if isinstance(classes, list | tuple) else [classes]
+    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
+    return {"add_pooling_layer": False} if has_pooler else {}
+
+
+# Types that have the arguments of a text encoder, and need other inputs or give other states.
+UNFIT = ("blip_2_qformer", "bros", "dpr", "higgs_audio_v2", "lxmert", "reformer", "vilt", "vits")
+
+
+def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+    """A text encoder without loaded weights; ValueError for a model that is none."""
+    # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
+    encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
+    reads_text = encoder.main_input_name == "input_ids" and encoder.config.model_type not in UNFIT
+    if not reads_text or "attention_mask" not in inspect.signature(encoder.forward).parameters:
+        wanted = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which {wanted}: take another encoder."
+        )
+    if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
+        encoder._no_split_modules = {type(encoder).__name__}
+    return encoder
+
+
+def over_encoder(cls: Any, encoder: Any, dtype: torch.dtype | str, arguments: dict[str, Any]) -> Any:
+    """A new model of the class `cls` over a pretrained text encoder, see `from_encoder_pretrained`."""
+    names = {*cls.config_class.__dataclass_fields__, "num_labels"}
+    fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
+    attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
+    arguments["trust_remote_code"] = False
+    nested_config(PreTrainedConfig.get_config_dict(encoder, **arguments)[0], "encoder_config")  # which may refuse it
+    saved = AutoConfig.from_pretrained(encoder, **arguments)
+    config = cls.config_class(encoder_config=saved, **fields)
+    with torch.device("meta"):  # an encoder that does not fit is refused before its weights are loaded
+        build_encoder(config.encoder_config)
+    # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
+    pooler = without_pooler(config.encoder_config)
+    arguments |= {"dtype": dtype, "output_loading_info": True}
+    loaded, found = AutoModel.from_pretrained(encoder, **pooler, **attention, **arguments)
+    if lacking := sorted(found["missing_keys"]):
+        raise ValueError(f"{str(encoder)!r} lacks weights of its {saved.model_type!r} model: {lacking[:3]}.")
+    model = cls._from_config(config, dtype=loaded.dtype, **attention)
+    # The loaded encoder itself: it may be quantized, or on several devices.
+    path = next(path for path, part in model.named_modules() if part is model.base_model.get_encoder())
+    model.set_submodule(path, nn.Identity())
+    model.to(None if loaded.device.type == "meta" else loaded.device).set_submodule(path, loaded)  # "meta": offloaded
+    model.config.encoder_config, loaded.config._name_or_path = loaded.config, ""
+    for name, value in vars(loaded).items():  # what the Trainer and PEFT look for
+        if "quantiz" in name or name.startswith("is_loaded_in_"):
+            setattr(model, name, value)
+    if places := getattr(loaded, "hf_device_map", None):
+        model.hf_device_map = {f"{path}.{part}".rstrip("."): place for part, place in places.items()}
+    return model.train(model.training)
+
+
+def real_positions(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) int64: the position of each real token among those of its row, wherever padding stands."""
+    return ((mask != 0).cumsum(dim=-1) - 1).clamp(min=0)
+
+
+def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
+    """(length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine (Vaswani et al. 2017), in float32, then as `like`."""
+    positions = torch.arange(length, device=like.device, dtype=torch.float32)
+    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
+    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
+
+
+def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None) -> torch.Tensor:
+    """The weights c (B, E): one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
+    wanted = f"ids (batch_size,) in [0, {config.num_emotions}), or weights (batch_size, {config.num_emotions})"
+    if (emotion_ids is None) == (emotion_weights is None):
+        found = "neither" if emotion_ids is None else "both"
+        raise ValueError(f"Pass exactly one of `emotion_ids` and `emotion_weights`, {wanted}; got {found}.")
+    name, given, sizes = "emotion_weights", emotion_weights, [config.num_emotions]
+    if emotion_weights is None:
+        name, given, sizes = "emotion_ids", emotion_ids, []
+    given = torch.as_tensor(given)
+    rows = len(given) if batch_size is None and given.dim() else batch_size
+    whole = not given.is_floating_point() and given.dtype != torch.bool
+    if list(given.shape) != [rows, *sizes] or not (sizes or whole):
+        found = f"{tuple(given.shape)} of {given.dtype}"
+        raise ValueError(f"`{name}` must hold {wanted}, for {rows} rows; got {found}.")
+    return given if sizes else F.one_hot(given.long(), config.num_emotions)
+
+
+def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
+    """Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T)."""
+    emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
+    kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
+    for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
+        if kwargs.get(name) is not None:
+            kwargs[name] = torch.atleast_2d(kwargs[name]).repeat_interleave(emotions, dim=0)
+    outputs = model.generate(emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts), **kwargs)
+    sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
+    replies = len(sequences) // (contexts * emotions)
+    sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
+    return sequences.view(*sizes, sequences.shape[-1])
