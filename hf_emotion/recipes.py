@@ -38,13 +38,13 @@ class Recipe:
             extra); for a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
-        data_license: for one's own files: an SPDX id or a licence name of the Hub, for the model card; None: nobody chose one.
-        data_terms: for one's own files: their terms of use in plain words, for the card.
+        data_license: for your own files: an SPDX id or a licence name of the Hub, for the model card; None: nobody chose one.
+        data_terms: for your own files: their terms of use in plain words, for the card.
         model_type: "label-aware-bert", "label-aware" (over any text encoder), "roberta-esa", "cg-bert", "qacg-bert",
             "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
             the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of
             replies as texts.
-        model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on one's own
+        model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on your own
             files get `context_initializer_range` 0.01 where it is not given.
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
         max_windows: emotions of texts, models with label attention: maximum number of windows of `max_length` tokens in which a
@@ -67,23 +67,23 @@ class Recipe:
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
         class_weights: classifiers: "balanced", or {label: weight} (labels left out weigh 1): how much each label counts in the loss.
-            Of rows with one label the loss of a row is weighted by its label; of rows with several, both terms of a label.
+            For single-label rows, each row's loss is weighted by its label; for rows with several labels, both terms of a label.
             "balanced" is scikit-learn's: inverse to the number of rows with the label.
-        positive_weights: rows with several labels: "balanced", or {label: weight}: how much more a row that has the label counts than
-            one that has not. "balanced" is the number of rows without the label over the number with it.
-        soft_labels: train on the shares of the annotators' votes, in the place of the labels; the corpus needs votes (the option
+        positive_weights: rows with several labels: "balanced", or {label: weight}: how much more a row with the label counts than one
+            without it. "balanced" is the number of rows without the label over the number with it.
+        soft_labels: train on the shares of the annotators' votes instead of the labels; the corpus needs votes (the option
             `votes` of its loader).
         teachers: emotions of texts, rows with several labels: run folders of trained models with the same labels. The training takes the
             mean of their probabilities for its rows, half and half with the labels, as soft labels (Hinton et al. 2015).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
-            and the base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it
+            and the base model's own weights stay as they are. The checkpoint is the merged model; the adapter is next to it
             in `adapter/`.
             {"start_from": RUN} starts it from what a training of all weights of the same model changed.
-        label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}":
+        label_texts: words that a label's vector starts from, for labels whose names are not words ({"\N{BROKEN HEART}":
             "heartbreak"}).
-        threshold: the fixed decision threshold that is reported beside the tuned ones.
+        threshold: the fixed decision threshold that is reported with the tuned ones.
         abstain: emotions of texts: {"coverage": 0.9}: the model says "abstained" where it is least sure, with a threshold from the
             validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as it can with 95 % of the answers right.
         prediction_sets: emotions of texts: a coverage, e.g. 0.9: the model gives sets of labels that hold all gold labels of a text
@@ -187,7 +187,7 @@ def _weigh(weights: str | dict[str, float | int]) -> bool:
     return all(0 < weight < math.inf for weight in weights.values())
 
 
-# Of the training arguments only those whose other values the Trainer would accept silently, or fail on with an unrelated error.
+# Only those training arguments whose wrong values the Trainer would accept silently, or fail on with an unrelated error.
 _AT_LEAST_1 = ("be at least 1", lambda value: value >= 1)
 _NOT_NEGATIVE = ("be finite, 0 or more", lambda value: 0 <= value < math.inf)
 _SHARE = ("lie in (0, 1]", lambda value: 0 < value <= 1)
@@ -375,7 +375,7 @@ def read_yaml_file(path: Path) -> Fields:
 
 def read_value(text: str) -> Any:
     """
-    The value of a `key=value`, read as YAML. It is the text itself if that is no YAML or empty as YAML (`|`, `,`, `#text`),
+    The value of a `key=value`, read as YAML. It is the text itself if that is not YAML or empty as YAML (`|`, `,`, `#text`),
     and for yes, no, on and off, which are words here (`eval_strategy=no`).
     """
     bare = text.strip()

@@ -121,7 +121,7 @@ def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> P
 
 
 def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple[int, int]:
-    """(B, L) of ids (B, L) or embeddings (B, L, d); ValueError unless one of them is given, with a row and at most `positions` tokens."""
+    """(B, L) of ids (B, L) or embeddings (B, L, d). Raises ValueError unless exactly one is given, the batch is not empty, and L ≤ `positions`."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
     name, given, axes = ("input_ids", input_ids, 2) if inputs_embeds is None else ("inputs_embeds", inputs_embeds, 3)
@@ -189,7 +189,7 @@ def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> to
 
 
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. One row stands for all rows."""
+    """(B, L) or (B, L, d), `order` (B, L) -> the same shape: place t gets what was at `order[:, t]`. A single row is broadcast."""
     states, order = states.expand(order.shape[0], *states.shape[1:]), order.to(states.device)
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
@@ -265,7 +265,7 @@ NEW_MODULES = ("score", "classifier", "pooler")
 
 
 def refuse_untrained(model: nn.Module, names: Sequence[str] = NEW_MODULES) -> None:
-    """ValueError if PEFT freezes modules of these names that no checkpoint gave (`is_new`). It does not save them: they start anew at each loading."""
+    """ValueError if PEFT freezes modules of these names that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
     lacking = {
@@ -277,7 +277,7 @@ def refuse_untrained(model: nn.Module, names: Sequence[str] = NEW_MODULES) -> No
     }
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model anew (if these weights are trained by now, save it before)"
+        before = "load the model again (if these weights are trained by now, save it before)"
         raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
 
 

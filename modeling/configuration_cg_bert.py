@@ -108,7 +108,7 @@ class QACGBertConfig(CGBertConfig):
         quasi_similarity: similarity f_ψ of eq. 6: dot product, or negative L1 distance.
         quasi_alpha, quasi_beta, quasi_gamma: α of eq. 6; β and γ of eq. 8.
 
-    | what the paper leaves open, beside CG-BERT's | ours |
+    | what the paper leaves open, in addition to CG-BERT's | ours |
     |---|---|
     | biases | of Z, from 0; else as in CG-BERT |
     | what Z reads | all of C, not only one head's part |

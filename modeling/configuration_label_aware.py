@@ -90,7 +90,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     Args:
         encoder_config: configuration of the encoder, by default BERT-base's: any model of transformers that reads token ids and is not
             an encoder-decoder.
-        sentence_representation: the sentence vector s beside the label's vector: the `"mean"` (default) of the hidden states, the state
+        sentence_representation: the sentence vector s that goes with the label's vector: the `"mean"` (default) of the hidden states, the state
             of the `"first"` token ([CLS] in BERT and similar models), or of the `"last"` (decoder-only models).
         classifier_dropout: dropout on the head's input.
         initializer_range: standard deviation of weights that start at random.
@@ -157,8 +157,8 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 @strict
 class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     r"""
-    Everything of [`BertConfig`] and of [`LabelAwareFields`], and `sentence_representation`, the sentence vector beside the label's
-    vector: `"cls"` (default), the raw h₁ (paper), or `"pooler"`, BERT's tanh pooler (published code).
+    Everything of [`BertConfig`] and of [`LabelAwareFields`], and `sentence_representation`, the sentence vector that goes with the
+    label's vector: `"cls"` (default), the raw h₁ (paper), or `"pooler"`, BERT's tanh pooler (published code).
 
     | what the paper leaves open | ours |
     |---|---|

@@ -122,7 +122,7 @@ class RunningPass(threading.local):
             finally:
                 self.modulation = before
 
-        # Reentrant checkpointing has gradients for its arguments alone.
+        # Reentrant checkpointing has gradients only for its arguments.
         reentrant = getattr(function, "keywords", {}).get("use_reentrant")
         return function(run, *inputs, *(modulation if reentrant else ()), **kwargs)
 
@@ -338,7 +338,7 @@ class EmotionModulatedModel(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, output_loading_info=False, **kwargs):
         """
-        As in every model of transformers. A checkpoint may hold the modulators alone: then the language model comes from the checkpoint
+        As in every model of transformers. A checkpoint may hold only the modulators: then the language model comes from the checkpoint
         that the configuration names, and takes the arguments (`device_map`, `use_kernels`, ...).
 
         Raises:
@@ -426,7 +426,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
 
         Raises:
             ValueError: emotions as in `forward`; guidance with beams, which transformers computes for the wrong beams; guidance
-                of a prompt of embeddings without `negative_prompt_ids`; a draft by the first layers alone.
+                of a prompt of embeddings without `negative_prompt_ids`; a draft by only the first layers.
         """
         ids = kwargs.get("input_ids", inputs)
         rows = kwargs.get("inputs_embeds") if ids is None else ids
@@ -467,7 +467,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
         return super()._get_candidate_generator(*args, **kwargs)
 
     def generate_batch(self, *args, **kwargs):
-        """As in every model of transformers, without an emotion, for it hands none to the model; ValueError if one is given."""
+        """As in every model of transformers, without an emotion, because it hands none to the model; ValueError if one is given."""
         for name in EMOTION_ARGUMENTS:
             if kwargs.get(name) is not None:
                 raise ValueError(f"`{name}` must not be given to `generate_batch`: pass the rows to `generate`.")
@@ -489,7 +489,7 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
             modulated = self.emotion_modulation is not None
             what = "`shift` is True, and norms have no place for Δβ" if modulated else "no norm is modulated"
             raise ValueError(f"the emotion cannot be folded: {what}. Train a model with `shift=False`.")
-        # Of a configuration of its own: what is changed in the folded model is not changed here.
+        # With a copy of the configuration: changes in the folded model do not reach this one.
         plain = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.text_config), dtype=self.dtype)
         plain.load_state_dict(self.language_model.state_dict())
         norms = _modulated(plain, self.config)
@@ -559,7 +559,7 @@ def _centre(norm: nn.Module) -> float:
     return float(probe(values[None]).any())
 
 
-# By this name the Trainer knows that the labels of a model are shifted, when it smooths them. Here, where code from the Hub does it too.
+# The Trainer uses this mapping to decide whether to shift labels for label smoothing. It is set here, so that code from the Hub sets it, too.
 modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[EmotionModulatedConfig.model_type] = "EmotionModulatedForCausalLM"
 
 __all__ = ["EmotionModulatedForCausalLM", "EmotionModulatedModel"]

@@ -395,7 +395,7 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
         cls, encoder: str | PathLike[str], dtype: torch.dtype | str = torch.float32, **arguments: Any
     ) -> Self:
         """
-        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks start anew.
+        A new model over a pretrained text encoder, a Hub id or folder that `AutoModel` loads. Weights that the checkpoint lacks are new.
         `dtype` is that of all weights, "auto" the checkpoint's. `arguments`: fields of the model's configuration, for a classifier
         `num_labels` or `id2label` and `label2id`; `attn_implementation`; and what the `from_pretrained` of the encoder takes, as
         `device_map` and `quantization_config`. A model over a quantized encoder is trained and saved as an adapter.
@@ -634,7 +634,7 @@ class LabelAwareClassifier(LabelAwareBase):
         in their order, or a mapping from name to text. Labels are vectors and share the head, so a new label has a logit at once, and
         the logits of the old labels do not change. The config grows, too: `id2label`, `label2id`, `label_texts`; `thresholds` by their
         mean; `class_counts` by 0, which the class-balanced loss treats as the smallest count. Rules of abstention and prediction sets,
-        which were chosen for the old labels alone, are dropped.
+        which were chosen only for the old labels, are dropped.
 
         Raises:
             ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be untrained; see

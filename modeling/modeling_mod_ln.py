@@ -32,7 +32,7 @@ from .common import check_emotions, in_every_emotion, input_shape, refuse_untrai
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 
 
-# Children with weights that a plain checkpoint lacks. The last is the head's of BERT.
+# Children with weights that a plain checkpoint lacks. `transform` belongs to BERT's LM head.
 NEW_MODULES = ("modulation", "ln_cross_attn", "crossattention", "transform")
 
 
@@ -687,7 +687,7 @@ class BertModLNLayer(GradientCheckpointingLayer):
 class BertModLNPreTrainedModel(ModLNPreTrainedModel, bert.BertPreTrainedModel):
     config: BertModLNConfig
     _can_compile_fullgraph = True
-    # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
+    # The head too: Accelerate 1.15 raises an IndexError where it has to split it, because it shares weights with the embeddings.
     _no_split_modules = ["BertEmbeddings", "BertModLNLayer", "BertOnlyMLMHead"]
 
 

@@ -181,7 +181,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             found = (
                 f"{'missing' if token_gates is None else 'given'}, and `tfidf_gating` is {self.config.tfidf_gating!r}"
             )
-            raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, with 'scale' alone.")
+            raise ValueError(f"`token_gates` are {found}: pass those of `TfidfGate`, or ones, and only with 'scale'.")
         if input_ids is not None and not input_ids.is_meta:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         padding = self.embeddings.padding_idx

@@ -20,7 +20,7 @@ class DialogueEmotionPipeline(Pipeline):
     Returns for a dialogue (a list of turns), or for each of several, a list of `{"speaker", "utterance", "label", "score",
     "scores"}`, one entry for each turn: the most probable emotion, its probability, and the probabilities of all emotions.
 
-    A turn is a pair (speaker, utterance), a dictionary with these keys, or an utterance alone. Utterances are cut as in
+    A turn is a pair (speaker, utterance), a dictionary with these keys, or just an utterance. Utterances are cut as in
     training (the tokenizer's `model_max_length`), at most to the encoder's positions. Dialogues run one by one;
     `batch_size` has no effect.
     """

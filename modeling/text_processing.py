@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 What the pipelines share with the torch-free runtime: how texts, targets and turns become a model's input, and scores become answers.
-Needs neither torch nor transformers; it travels beside the pipelines.
+Needs neither torch nor transformers; it travels with the pipelines.
 """
 
 import json
@@ -122,7 +122,7 @@ def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
 def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
     """
     Windows over `length` tokens: (start, end, start and end of the tokens that only this window counts). Neighbours share `shared`
-    tokens, the last one maybe more, for it ends with the text. Each counts the half of the shared tokens with more context in it.
+    tokens, the last one maybe more, because it ends with the text. Each counts the half of the shared tokens with more context in it.
 
     >>> window_spans(10, 6, 2)
     [(0, 6, 0, 5), (4, 10, 5, 10)]
@@ -268,13 +268,13 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
 
 
 def check_target(config, target: str | None) -> None:
-    """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
+    """ValueError for a target that is not one of `config.targets`; None is right only for a model without targets."""
     if target not in (config.targets or [None]):
         raise ValueError(f"unknown target {target!r}: targets are {config.targets}, aspects {config.aspects}.")
 
 
 def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
-    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
+    """The second segment that tells a model what is asked: "location - 1 - price", or only the aspect without a target."""
     return aspect if target_text is None else f"{target_text} - {aspect}"
 
 
@@ -371,7 +371,7 @@ def term_tags(labels: Sequence[str]) -> list[str]:
 
 
 def tag_labels(tags: Iterable[str]) -> list[str]:
-    """The labels of `term_tags`, in their order; none if these are no such tags."""
+    """The labels of `term_tags`, in their order; none if these are not such tags."""
     names = list(map(str, tags))
     labels = [name[2:] for name in names if name.startswith("B-")]
     return labels if sorted(names) == sorted(term_tags(labels)) else []
@@ -459,7 +459,7 @@ def unquoted(text: str, start: int, end: int) -> tuple[int, int]:
     core = range(places[0], places[-1] + 1)
 
     def is_needed(mark: str) -> bool:
-        # An apostrophe in a word is no partner.
+        # An apostrophe in a word is not a partner.
         inner = (i for i in core if text[i] in _PARTNERS.get(mark, ""))
         return any(not (text[i - 1].isalnum() and text[i + 1].isalnum()) for i in inner)
 
@@ -589,7 +589,7 @@ def _read_gate(path: Path) -> TfidfGate:
         if not _is_number(gate.threshold) or type(gate.min_words) is not int or gate.min_words < 0:
             raise ValueError("`threshold` must be a finite number, and `min_words` a whole number from 0")
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a TF-IDF gate: {error}. Copy it from the run folder anew.") from error
+        raise ValueError(f"{path} is not a TF-IDF gate: {error}. Copy it again from the run folder.") from error
     return gate
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def analyze(
     runs: Annotated[list[Path], typer.Argument(help="A run folder, or two over the same rows: baseline and run.")],
-    split: Annotated[Literal["validation", "test"] | None, typer.Option(help="Default: test, if it is there.")] = None,
+    split: Annotated[
+        Literal["validation", "test"] | None, typer.Option(help="Default: test, if there is one.")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the corpora; default: $HF_EMOTION_DATA.")] = None,
     abstain: Annotated[
         str | None,
@@ -34,7 +36,7 @@ def analyze(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write confusions, calibration and errors of a run into its report.html; of two runs, the rows that only one gets right."""
+    """Write confusions, calibration and errors of a run into its report.html; for two runs, the rows that only one gets right."""
     if len(runs) > 2 or (len(runs) == 2 and (abstain or prediction_sets)):
         raise typer.BadParameter("give one run, or two without --abstain and --prediction-sets; `compare` takes more.")
     quiet()

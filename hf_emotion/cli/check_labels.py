@@ -17,7 +17,9 @@ def check_labels(
     dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
     split: Split = "train",
     data_dir: DataDir = None,
-    folds: Annotated[int, typer.Option(min=2, help="Number of parts; a classifier of the others judges each.")] = 5,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Number of parts; each is judged by a classifier trained on the others.")
+    ] = 5,
     output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the pages.")] = Path("label_errors"),
     option: LoaderOption = None,
     as_json: AsJson = False,

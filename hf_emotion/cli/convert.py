@@ -13,7 +13,9 @@ from .reading import read_options
 def convert(
     reference: Annotated[str, typer.Argument(help="The authors' state dict; with --to-roberta a BERT model.")],
     output: Annotated[Path, typer.Argument(help="New or empty folder.")],
-    config: Annotated[Path | None, typer.Option(help="JSON with the sizes; default: that beside REFERENCE.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="JSON with the sizes; default: the one next to REFERENCE.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A field of the configuration; repeatable.")
     ] = None,
@@ -33,4 +35,6 @@ def convert(
     ignored = f", {len(done.ignored)} left out because no output depends on them" if done.ignored else ""
     say(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
     if not done.tokenizer:
-        print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")
+        print(
+            "the checkpoint came without a tokenizer: save the one it was trained with into the folder before `predict`"
+        )

@@ -36,7 +36,7 @@ def evaluate(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(LABELLED[:-1])} or {LABELLED[-1]}; default: the corpus of the run, or one's own files if --data-dir is a file."
+            help=f"{', '.join(LABELLED[:-1])} or {LABELLED[-1]}; default: the corpus of the run, or your own files if --data-dir is a file."
         ),
     ] = None,
     split: Split = "test",

@@ -15,7 +15,7 @@ def explain(
     checkpoint: Checkpoint,
     texts: Annotated[list[str] | None, typer.Argument(help="A text, or a dialogue's turns; default: stdin.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label; repeatable; default: most probable.")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Target; repeatable; default: those in it.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Target; repeatable; default: those in the text.")] = None,
     aspect: Annotated[list[str] | None, typer.Option(help="Aspect; repeatable; default: all aspects.")] = None,
     emotion: Annotated[
         list[str] | None,

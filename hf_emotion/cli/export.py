@@ -20,7 +20,7 @@ def export(
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
-            help="8-bit weights: int8 for processors with VNNI and for ARM; uint8 is slower, and safe on all."
+            help="8-bit weights: int8 for processors with VNNI and for ARM; uint8 is slower, and right on all."
         ),
     ] = None,
     web: Annotated[
@@ -39,7 +39,7 @@ def export(
     texts: Annotated[
         Path | None,
         typer.Option(
-            help="Texts to compare with torch, one per line; an empty line ends a dialogue. Default: of a corpus."
+            help="Texts to compare with torch, one per line; an empty line ends a dialogue. Default: those of a corpus."
         ),
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure.")] = None,
@@ -48,7 +48,7 @@ def export(
     option: LoaderOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Write a model as ONNX, compared with torch. `predict` and `evaluate` read the folder; of a reply model, `OnnxReplyGenerator` does."""
+    """Write a model as ONNX, compared with torch. `predict` and `evaluate` read the folder; for a reply model, `OnnxReplyGenerator` does."""
     quiet()
     from ..publishing.export import export_onnx, read_texts
 
@@ -79,7 +79,9 @@ def export(
         if vendor is None:
             say(f"\npython -m http.server -d {shlex.quote(str(web))}")
         else:
-            say(f"file/: {on_disk / 1e6:.1f} MB more, to open the page from a disk alone\n\nopen {web / 'index.html'}")
+            say(
+                f"file/: {on_disk / 1e6:.1f} MB more, only for opening the page from a disk\n\nopen {web / 'index.html'}"
+            )
         return
     if vendor is not None or escape_formulas:
         raise typer.BadParameter("--vendor and --escape-formulas go with --web.")

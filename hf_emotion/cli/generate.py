@@ -25,9 +25,11 @@ def generate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSONL file to write, with context, emotion and reply.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed for the sampling.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for sampling.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
-    num_beams: Annotated[int | None, typer.Option(min=1, help="Beam search with so many beams, no sampling.")] = None,
+    num_beams: Annotated[
+        int | None, typer.Option(min=1, help="Beam search with this many beams, no sampling.")
+    ] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[
         float | None, typer.Option(min=0, max=1, help="Sample from the likeliest tokens that add up to this.")
@@ -42,7 +44,7 @@ def generate(
     """Reply to contexts in chosen emotions."""
     of_file = input_ is not None
     if of_file != (output is not None) or bool(emotion) + all_emotions + of_file != 1 or (of_file and contexts):
-        raise typer.BadParameter("give contexts with --emotion or --all-emotions, or --input and --output alone.")
+        raise typer.BadParameter("give contexts with --emotion or --all-emotions, or only --input and --output.")
     searches = greedy or (num_beams or 1) > 1  # and samples nothing
     if (searches and (top_k or top_p or temperature)) or (greedy and num_beams):
         raise typer.BadParameter(

@@ -76,7 +76,8 @@ Dtype = Annotated[
     typer.Option(help="Number type of the weights; default: the checkpoint's. With 16 bits scores differ slightly."),
 ]
 TrustRemoteCode = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Let the checks run code and examples of others than hf-emotion.")
+    bool,
+    typer.Option("--trust-remote-code", help="Let the checks run code and examples that hf-emotion did not write."),
 ]
 AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]

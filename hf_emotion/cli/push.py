@@ -12,7 +12,7 @@ from .printing import say
 
 def push(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run, or one that `release` built.")],
-    repo_id: Annotated[str, typer.Option(help="NAMESPACE/NAME on the Hub; NAME alone: in the token's own namespace.")],
+    repo_id: Annotated[str, typer.Option(help="NAMESPACE/NAME on the Hub; just NAME: in the token's own namespace.")],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     revision: Annotated[str | None, typer.Option(help="Branch, made from main when it is missing.")] = None,
     create_pr: Annotated[bool, typer.Option("--create-pr", help="Open a pull request against main.")] = False,

@@ -29,7 +29,7 @@ def stdin_lines(what: str, on_bad_rows: str | None = None) -> Iterator[list[str]
 
     Args:
         what: what a line is, for messages.
-        on_bad_rows: "skip" leaves out lines with bytes that are no text, and counts them.
+        on_bad_rows: "skip" leaves out lines with bytes that are not text, and counts them.
 
     Raises:
         ValueError: there is none, or one with bytes that are no text.

@@ -52,5 +52,5 @@ def ready(
 
 
 def _shown(metric: str, measured: Mapping[str, float]) -> str:
-    """The figure that a model was chosen by, of each corpus."""
+    """The figure that a model was chosen by, for each corpus."""
     return f"{metric}: " + ", ".join(f"{corpus} {value:.3f}" for corpus, value in measured.items())

@@ -30,7 +30,7 @@ def serve(
     max_batch_size: Annotated[int, typer.Option(min=1, help="Texts that the model reads together at most.")] = 64,
     batch_wait_timeout: Annotated[
         float,
-        typer.Option(min=0, max=MOST_SECONDS, help="Seconds that a batch which is not full waits for more texts."),
+        typer.Option(min=0, max=MOST_SECONDS, help="Seconds that a batch waits for more texts while it is not full."),
     ] = 0.0,
     max_queue_size: Annotated[int, typer.Option(min=1, help="Texts that may wait; others get status 429.")] = 1024,
     timeout: Annotated[float, typer.Option(min=0.001, max=MOST_SECONDS, help="Seconds until status 504.")] = 30.0,
@@ -62,9 +62,11 @@ def serve(
     ] = "text",
     engine: Annotated[Literal["local", "ray"], typer.Option(help="This process, or replicas under Ray.")] = "local",
     num_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: replicas; default: 1.")] = None,
-    min_replicas: Annotated[int | None, typer.Option(min=1, help="With --max-replicas: as many stay.")] = None,
-    max_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: most replicas by load.")] = None,
-    max_ongoing_requests: Annotated[int | None, typer.Option(min=1, help="Of a Ray replica; default: 128.")] = None,
+    min_replicas: Annotated[int | None, typer.Option(min=1, help="With --max-replicas: fewest replicas.")] = None,
+    max_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: most replicas.")] = None,
+    max_ongoing_requests: Annotated[
+        int | None, typer.Option(min=1, help="Requests at once per Ray replica; default: 128.")
+    ] = None,
 ) -> None:
     """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. A page at / tries it; /openapi.json describes it."""
     least = num_replicas or min_replicas or 1

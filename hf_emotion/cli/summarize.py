@@ -31,23 +31,27 @@ def summarize(
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="Column of the groups: product, speaker. Repeatable: their values together are the group."),
+        typer.Option(
+            help="Column of the groups: product, speaker. Repeatable: each combination of values is a group."
+        ),
     ] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the times, in ISO 8601 unless --time-format.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of the times, in ISO 8601, or as --time-format says.")
+    ] = None,
     every: Annotated[
         Literal["hour", "day", "week", "month", "quarter", "year"], typer.Option(help="Period of --time.")
     ] = "week",
     time_format: Annotated[str | None, typer.Option(help="Form of the times, such as %d/%m/%Y.")] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(help="A label to show; repeatable. Default: all. Of aspects and terms also `negative`."),
+        typer.Option(help="A label to show; repeatable. Default: all. For aspects and terms also `negative`."),
     ] = None,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Page to write, .html; beside it a .csv and a .json of the same name."),
+        typer.Option("--output", "-o", help="Page to write, .html; a .csv and a .json of the same name go with it."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
@@ -129,7 +133,7 @@ def _check_free(paths: list[Path], page: Path, read: list[Path], overwrite: bool
     for path in paths:
         if path.resolve() in read:
             raise typer.BadParameter(
-                f"{path} is read, and would be written beside the page {page}: give the page another name, such as "
+                f"{path} is an input, and the page {page} would replace it: give the page another name, such as "
                 f"{page.with_stem(page.stem + '_page')}."
             )
         if path.is_dir() or not overwrite:
@@ -160,7 +164,7 @@ def _predict(model: str, source: str, output: Path, **options: Any) -> Path:
 
 
 def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path], escaped: bool) -> None:
-    """Write page, CSV and JSON, and give the predictions their name, once all are made: none of them is there without the others."""
+    """Write page, CSV and JSON, and give the predictions their name, once all are made: either all of them appear, or none."""
     from ..io.files import as_text, replacing, write_csv, write_json, write_text
 
     def cell(value: Any) -> Any:

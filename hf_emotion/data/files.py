@@ -122,7 +122,7 @@ def _named_columns(header: Sequence[str], path: str) -> list[str]:
 
 
 class MalformedRow(dict):
-    """A row with more or fewer values than the header, or a line that is no JSON object: what could be read, and what is wrong."""
+    """A row with more or fewer values than the header, or a line that is not a JSON object: what could be read, and what is wrong."""
 
     def __init__(self, values: Mapping[str, Any], reason: str):
         super().__init__(values)
@@ -151,9 +151,9 @@ def all_rows(
     path: str | Path, half_characters: bool = False, separator: str | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, Row]]:
     """
-    As `read_rows`, but a malformed row is a `MalformedRow` and no error, unless the end of the row cannot be found (quotes,
+    As `read_rows`, but a malformed row is a `MalformedRow`, not an error, unless the end of the row cannot be found (quotes,
     encoding). `half_characters` lets lone surrogates through. `separator`: for CSV; None: the usual one for the ending.
-    `encoding`: of a text file; None: UTF-8.
+    `encoding`: for text files; None: UTF-8.
     """
     path = as_path(path)
     check_file(path)
@@ -277,7 +277,7 @@ def _sheet(source: str | Path) -> Iterator[tuple[Any, ...]]:
             kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
             reason = " ".join(f"{kind}{error.__cause__ or error}".split())
             raise ValueError(
-                f"{shown(source)}, row {number + 1} cannot be read ({reason}): save it anew in Excel, as .xlsx without a password."
+                f"{shown(source)}, row {number + 1} cannot be read ({reason}): save it again in Excel, as .xlsx without a password."
             ) from error
 
 

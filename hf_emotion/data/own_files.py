@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loaders of one's own files share: files, columns, the names that a column may hold, and the validation part."""
+"""What the loaders of your own files share: files, columns, the names that a column may hold, and the validation part."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def decode(content: bytes, source: Path | str) -> str:
 
 
 def parse_json(text: str, half_characters: bool = False) -> Any:
-    """The value of a JSON text; BadRow if it is no JSON, or holds lone surrogates and `half_characters` is not set."""
+    """The value of a JSON text; BadRow if it is not JSON, or holds lone surrogates and `half_characters` is not set."""
     try:
         value = json.loads(text, object_pairs_hook=_with_each_key_once)
         if not half_characters and "\\ud" in text.lower():

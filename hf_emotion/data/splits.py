@@ -25,7 +25,7 @@ def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
 
 
 def map_rows(dataset: datasets.Dataset, function: Callable[..., dict], **options: Any) -> datasets.Dataset:
-    """`dataset.map` in memory: beside rows on disk it would keep a file for each call, and hash `function` and its tokenizer."""
+    """`dataset.map` in memory: for rows on disk it would keep a file for each call, and hash `function` and its tokenizer."""
     return dataset.map(function, new_fingerprint=uuid.uuid4().hex, keep_in_memory=True, **options)
 
 

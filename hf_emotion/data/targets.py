@@ -59,7 +59,7 @@ def load_target_files(
     on_bad_rows: OnBadRows,
     separator: str | None,
 ) -> datasets.DatasetDict:
-    """One's own files with columns of numbers, see `load_files`."""
+    """Your own files with columns of numbers, see `load_files`."""
     files = own_files(data_dir, targets=targets)
     check_different("targets", targets)
     check_distinct_columns({"text_column": text_column, "id_column": id_column, "targets": targets[0]})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Votes of annotators: a share for each label, beside the labels that follow from them."""
+"""Votes of annotators: a share for each label, and the labels that follow from them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_votes(row: Row, columns: Sequence[str], annotators: str | None, shares:
     The votes of a row as they stand in its `columns`, for [`settle_votes`]; BadRow, see `load_files`.
 
     Args:
-        annotators: the column with the number of annotators, of whom each may have given several labels; None: each gave one.
+        annotators: the column with the number of annotators, each of whom may have given several labels; None: each gave one.
         shares: each annotator may have given several labels, and the columns hold shares of them.
     """
     values = [_number(row[name]) for name in columns]

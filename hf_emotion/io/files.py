@@ -50,7 +50,7 @@ def filling(folder: Path) -> Iterator[Path]:
 
 
 def _open_to_others(folder: Path) -> None:
-    """Give new files the rights of any other: safetensors writes its files for the owner alone."""
+    """Give new files the usual rights: safetensors lets only the owner read its files."""
     for path in folder.rglob("*.safetensors"):
         path.chmod(0o666 & ~_umask())
 
@@ -62,7 +62,7 @@ def sha256_of(path: Path) -> str:
 
 
 def sampled_sha256_of(path: Path) -> str:
-    """The SHA-256 of the beginning of a file, of its end and of pieces between them; of all of a small file."""
+    """The SHA-256 of the beginning of a file, of its end and of pieces between them. A small file is read whole."""
     digest, length = hashlib.sha256(), path.stat().st_size
     pieces, size = 64, 4096
     with path.open("rb") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key of a service, for it and for those who ask it."""
+"""The key of a service, as the service and its clients read it."""
 
 import os
 from pathlib import Path

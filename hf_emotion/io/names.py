@@ -13,14 +13,14 @@ def visible(text: str) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """ " Did you mean 'joy'?" if a known name is near, else nothing. Of {short name: name} the short names are compared."""
+    """ " Did you mean 'joy'?" if a known name is near, else nothing. In {short name: name} the short names are compared."""
     shown = known if isinstance(known, Mapping) else {other: other for other in known}
     near = get_close_matches(str(name), shown, n=1)
     return f" Did you mean {shown[near[0]]!r}?" if near else ""
 
 
 def listed(names: Iterable[str], most: int = 30) -> str:
-    """The names, sorted; of many the first, and how many more there are."""
+    """The names, sorted; if there are many, the first ones and how many more there are."""
     first, rest = sorted(names)[:most], len(set(names)) - most
     return f"{first} and {rest:,} more" if rest > 0 else str(first)
 

@@ -68,7 +68,7 @@ def check_file(path: str | Path) -> None:
 
 
 def refuse_existing(path: str | Path | None, remedy: str = "remove it") -> None:
-    """FileExistsError for an output that is there: nothing is overwritten, and it may be the input. None: no output."""
+    """FileExistsError if the output exists: nothing is overwritten, and it may be the input. None: no output."""
     if path is None:
         return
     files, inner = filesystem(path)

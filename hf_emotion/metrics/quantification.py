@@ -112,7 +112,7 @@ class ValidationCounts:
 def solve(observed: np.ndarray, rates: np.ndarray, multi_label: bool) -> np.ndarray:
     """
     Corrected shares (S, C) from the observed shares or mean probabilities (S, C) and what rows get on average, (S, C, 2) or (S, C, C); NaN
-    for a label that rows with it get no oftener than others.
+    for a label that rows with it do not get more often than others.
     """
     if multi_label:
         without, having = rates[..., 0], rates[..., 1]

@@ -195,7 +195,7 @@ def _facts(model: Any, task: str) -> dict[str, Any]:
     facts |= {rule: text_processing.threshold_of(config, rule) for rule in text_processing.RULES}
     facts["fragments"] = len(tokenizer) < MULTILINGUAL
     facts |= {"padding_side": tokenizer.padding_side, "pad_token_id": tokenizer.pad_token_id}
-    # The JavaScript tokenizer reads few settings beside tokenizer.json.
+    # The JavaScript tokenizer reads little more than tokenizer.json.
     known = ("additional_special_tokens", "do_lowercase_and_remove_accent", "eos_token", "remove_space")
     settings = {name: tokenizer.init_kwargs[name] for name in known if name in tokenizer.init_kwargs}
     return facts | {"tokenizer_config": json.loads(json.dumps(settings, default=str))}

@@ -133,7 +133,9 @@ def export_onnx(
             exported = exporter.load_exported(folder)
             report[quantize] = exporter.compare(model, exported, texts)
             if (change := report[quantize].get("max_score_change", 0.0)) > TOLERANCE:
-                logger.warning("on this processor the texts beside a text change its scores by up to %.2g", change)
+                logger.warning(
+                    "on this processor the other texts of a batch change the scores of a text by up to %.2g", change
+                )
             if dataset is not None and exporter.measured:
                 before, after = (
                     _figures(evaluate(one, dataset, split, data_dir, options=options)["metrics"])
@@ -147,7 +149,7 @@ def export_onnx(
 
 
 def exportable(checkpoint: str | Path, output: str | Path) -> str | Path:
-    """The checkpoint, of a ready model its folder. Its errors are those of `export_onnx`: a missing extra, a taken output, an export."""
+    """The checkpoint; for a ready model its folder. Its errors are those of `export_onnx`: a missing extra, a taken output, an export."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         require(package, "export", "onnx")
     refuse_taken(Path(output))
@@ -165,7 +167,7 @@ def write_settings(model: Any, folder: Path) -> None:
 
 
 def read_texts(path: Path, checkpoint: str | Path) -> list:
-    """The texts of a file, one per line; of dialogues a line is a turn, "SPEAKER: UTTERANCE", and an empty line stands between two."""
+    """The texts of a file, one per line. For dialogues a line is a turn, "SPEAKER: UTTERANCE", and an empty line ends a dialogue."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one per line.")

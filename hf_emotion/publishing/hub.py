@@ -56,7 +56,7 @@ def push(
 
     Args:
         run: the folder.
-        repo_id: "namespace/name"; a name alone goes to the namespace of the token.
+        repo_id: "namespace/name"; a bare name goes to the namespace of the token.
         private: make the repository private when it is new.
         revision: the branch; it is made from main when it is missing.
         create_pr: open a pull request instead of writing to main.
@@ -67,7 +67,7 @@ def push(
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
         merge: for a run that holds only what is new over its base model: publish all weights.
         base_model: for such a run over a local folder: the Hub id of the same base model.
-        space: publish the page of `export_web` alone, as a static Space named `repo_id`; `run` may also be a folder with such a page.
+        space: publish only the page of `export_web`, as a static Space named `repo_id`; `run` may also be a folder with such a page.
         licence: an SPDX id or a licence name of the Hub; default: the one of the card, or of the recipe beside the run.
         show: called with `files` after all checks and before anything is sent.
 
@@ -175,7 +175,7 @@ def _upload(
         before = call(api.repo_info, repo_id, revision=revision).sha
 
         def commit() -> CommitInfo:
-            # Compared anew at each attempt: if the last commit arrived and only the answer was lost, nothing differs any more.
+            # Compared again at each attempt: if the last commit arrived and only the answer was lost, nothing differs any more.
             info = api.repo_info(repo_id, revision=revision, repo_type=repo_type)
             operations: list = [CommitOperationAdd(path, folder / path) for path in files_in(folder)]
             published = {operation.path_in_repo for operation in operations}

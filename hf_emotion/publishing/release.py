@@ -134,7 +134,7 @@ def stage(
             copy(source.relative_to(run) / file, folder / name / file)
         complete(folder / name, WEIGHT_FILES, merge, base_model)
     if linked := ", ".join(path.name for path in copied if path.stat().st_nlink > 1):
-        logger.warning("hard links may be files of elsewhere: look at %s of %s before you publish them", linked, run)
+        logger.warning("hard links may be files from elsewhere: look at %s of %s before you publish them", linked, run)
     published = _without_folders(report.to_dict())
     published["base_model"] = hub_id(report.base_model) or PurePath(report.base_model or "").name or None
     write_json(folder / METRICS, published)
@@ -366,7 +366,7 @@ def check_secrets(folder: Path) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """The text of a file; of weights the names and notes at the beginning."""
+    """The text of a file; for weights the names and notes at the beginning."""
     if path.suffix != ".safetensors":
         return path.read_text("utf-8", "replace")
     with path.open("rb") as file:

@@ -140,7 +140,7 @@ def analyze(
         data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. Without the corpus its texts, gates and attentions are
             left out.
         abstain, prediction_sets: as in a recipe: also keep this rule in the checkpoint's `config.json`, and tell of it in its card; "off"
-            removes it. Emotions of texts alone.
+            removes it. Only for emotions of texts.
 
     Returns:
         The content of `analysis.json`; `left_out` says what is missing, and why.

@@ -149,7 +149,7 @@ def reliability_figure(title: str, states: Mapping[str, Mapping[str, Any]], unit
 
 
 def risk_figure(title: str, selective: Mapping[str, Any]):
-    """Risk over coverage, beside that of the best possible order of the rows."""
+    """Risk over coverage, and that of the best possible order of the rows."""
     figure = _figure(7, 4, title)
     axes = figure.subplots()
     curve = selective["curve"]
@@ -205,7 +205,7 @@ def label_threshold_figure(title: str, curves: Mapping[str, Any]):
 
 
 def correlation_figure(title: str, correlation: np.ndarray, linkage: np.ndarray, names: Sequence[str]):
-    """A dendrogram of the labels beside the heat map of their correlations, in the order of its leaves."""
+    """A dendrogram of the labels, and next to it the heat map of their correlations, in the order of its leaves."""
     from scipy.cluster.hierarchy import dendrogram
 
     side = float(np.clip(0.28 * len(names), 3, 18))

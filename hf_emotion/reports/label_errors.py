@@ -45,7 +45,7 @@ CSV, PAGE = "label_errors.csv", "label_errors.html"
 class SuspiciousRow(TypedDict):
     """
     A row, its label names and those that seem right; `score`: cleanlab's, in [0, 1], low is suspicious; `self_confidence`: the probability
-    of the given label (of a row with more labels, of the least sure decision).
+    of the given label (in a row with several labels, of the least sure decision).
     """
 
     id: str
@@ -100,8 +100,8 @@ def check_labels(
 
     Args:
         checkpoint: run folder, ready model, encoder ("minilm") or Hub id.
-        dataset, data_dir, split, options: see `load_split`; of one's own files all training rows are checked.
-        folds: number of parts; each is judged by a classifier of the others.
+        dataset, data_dir, split, options: see `load_split`; for your own files, all training rows are checked.
+        folds: number of parts; each is judged by a classifier trained on the others.
         output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`; None: no files.
 
     Raises:
@@ -176,7 +176,7 @@ def _trained_on(report: RunReport) -> set[str]:
 
 
 def load_encoder(name: str) -> tuple[Any, Any]:
-    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone."""
+    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked by itself."""
     if is_exported(resolve_base_model(name)):
         raise ValueError(f"{name} is exported: name the run that it was exported from, or an encoder, such as minilm.")
     return load_base_tokenizer(name), read_encoder(name)
@@ -289,8 +289,8 @@ def rank(gold: Gold, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray,
         probabilities: (N, C), out of fold.
 
     Returns:
-        (N,) scores in [0, 1], low is suspicious; (N,) self-confidence, the probability of the given label (of several: the least
-        of the decisions); (N, C) bool, the suggested labels: those of the row itself unless it is flagged.
+        (N,) scores in [0, 1], low is suspicious; (N,) self-confidence, the probability of the given label (with several: the
+        least of the decisions); (N, C) bool, the suggested labels: those of the row itself unless it is flagged.
     """
     given = gold.has(probabilities.shape[1])
     if gold.single_label:

@@ -59,7 +59,7 @@ def selective(report: RunReport, per_seed: list[Predictions], dev: list[Predicti
 
     Args:
         report: metrics.json.
-        per_seed: the predictions of each seed, or those of the best seed alone.
+        per_seed: the predictions of each seed, or only those of the best seed.
         dev: the same for the validation part; None where there are none.
     """
     best = report.best

@@ -29,7 +29,7 @@ def evaluate(
         dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies. The
             options of the model's own run on this corpus are the default.
         settings: the task's own settings; None counts as not given. `threshold` for multi-label models: the fixed threshold
-            beside the stored ones (default 0.3). For models of replies see `evaluate_replies`.
+            in addition to the stored ones (default 0.3). For models of replies see `evaluate_replies`.
 
     Returns:
         For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" (at the
@@ -51,7 +51,7 @@ def evaluate(
 
 
 def corpus_for(predictor: AnyPredictor, data_dir: str | Path | None) -> str:
-    """The corpus to measure a model on where none is named: that of its run; for a file one's own files. ValueError without either."""
+    """The corpus to measure a model on if none is named: that of its run, or for a file your own files. ValueError without either."""
     own = trained_on(predictor)
     if own is not None and (data_dir is None or not Path(data_dir).is_file() or corpora()[own[0]].own_files):
         return own[0]

@@ -78,7 +78,7 @@ def encoder_name(base_model: str) -> str:
 
 
 def column_names(content: PublishedTable, *thresholds: float) -> list[str]:
-    """Titles of the columns; `thresholds` are fixed ones beside that of the published rows."""
+    """Titles of the columns; `thresholds` are fixed ones in addition to that of the published rows."""
     thresholds = (read_recipe(content.recipes[0]).threshold, *thresholds)
     many = len({kind for kind, _ in content.columns}) > 1
     return [f"{metric} ({decision_title(kind, *thresholds)})" if many else metric for kind, metric in content.columns]

@@ -33,7 +33,7 @@ class HeatMap:
     Numbers with names for the colours of a page.
 
     Attributes:
-        title, unit: what it shows, and in which unit.
+        title, unit: what it shows, and the unit.
         axes: what the rows and the columns are, such as ("label", "word").
         rows, columns: their names.
         values: (rows, columns) float64.
@@ -80,7 +80,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explanation(Explained):
-    """What was explained, its model type, and the computing time without loading, beside what its task says."""
+    """What was explained, its model type, and the computing time without loading, and what its task adds."""
 
     checkpoint: str
     model_type: str
@@ -189,7 +189,7 @@ def attribute_words(
     method: str,
     merge: Merge = "sum",
 ) -> tuple[np.ndarray, float]:
-    """Scores (words,) float64 for the logit of a label (where each token has logits: of token and label), and how far integrated gradients are from completeness (else 0)."""
+    """Scores (words,) float64 for the logit of a label (where each token has logits: of a token and a label), and how far integrated gradients are from completeness (else 0)."""
     captum = captum_attr()
     names = [name for name in reading.inputs if name != "input_ids"]
     ids, others = reading.inputs["input_ids"], tuple(reading.inputs[name] for name in names)

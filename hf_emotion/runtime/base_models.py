@@ -86,7 +86,7 @@ def base_to_build_on(
         yield path
         return
     logger.warning(
-        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
+        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest is trained from scratch",
         base_model,
     )
     with tempfile.TemporaryDirectory() as folder:

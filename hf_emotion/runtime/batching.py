@@ -36,7 +36,7 @@ def as_list(texts: Any) -> list[Any]:
     """A list of inputs; a string counts as one. TypeError for anything else, such as a table, a dictionary or bytes."""
     if hasattr(texts, "to_pylist") and not hasattr(
         texts, "columns"
-    ):  # an array of pyarrow, whose items are no strings
+    ):  # an array of pyarrow, whose items are not strings
         texts = texts.to_pylist()
     # Iterating over a table gives the names of its columns, and a set has no order.
     if isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns"):

@@ -24,7 +24,7 @@ class Storage(NamedTuple):
 
 
 class _Rewriting:
-    """A graph whose nodes are written anew, in order, into `nodes`."""
+    """A graph whose nodes are written again, in order, into `nodes`."""
 
     def __init__(self, path: Path):
         import onnx

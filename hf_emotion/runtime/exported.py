@@ -125,7 +125,7 @@ def write_exported_config(config: Any, folder: Path) -> None:
 
 
 def write_tokenizer_facts(tokenizer, folder: Path) -> None:
-    """Write what `ExportedTokenizer` needs beside tokenizer.json; nothing if the tokenizer has no such file."""
+    """Write what `ExportedTokenizer` needs in addition to tokenizer.json; nothing if the tokenizer has no such file."""
     if not tokenizer.is_fast:
         return
     facts = {name: getattr(tokenizer, name) for name in FACTS}

@@ -20,7 +20,7 @@ WAIT = 5  # seconds
 @contextmanager
 def asking_once(checkpoint: str | Path) -> Iterator[None]:
     """
-    Read a model of the Hub from the cache alone if the Hub does not answer; each file would be asked for again for a minute. An OSError names
+    Read a model of the Hub only from the cache if the Hub does not answer; otherwise each file would be tried for a minute. An OSError names
     the ready model that may be meant.
     """
     here, name = Path(checkpoint).exists(), str(checkpoint)

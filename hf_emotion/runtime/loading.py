@@ -66,7 +66,7 @@ def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
 
 
 def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pretrained", **arguments: Any) -> Any:
-    """A model, from safetensors alone, by a method of `auto_class`, which gets the other arguments. `checkpoint`: a folder or Hub id."""
+    """A model, only from safetensors, by a method of `auto_class`, which gets the other arguments. `checkpoint`: a folder or Hub id."""
     pickles = [] if any(Path(checkpoint).glob("*.safetensors")) else sorted(Path(checkpoint).glob("*.bin"))
     if pickles:
         raise OSError(
@@ -103,7 +103,7 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # transformers, tokenizers and safetensors raise errors of many classes
         reason = " ".join(str(error).split())[:500]
-        remedy = "copy the files anew, or save the model again."
+        remedy = "copy the files again, or save the model again."
         if "trust_remote_code" in reason or "contains custom code" in reason:
             remedy = (
                 "its class is code beside the weights, and hf-emotion runs no such code. If you trust it, load model and tokenizer "

@@ -90,7 +90,7 @@ class ReadyModel:
 
     @property
     def is_graph(self) -> bool:
-        """Whether onnxruntime can run it; a language model has weights alone."""
+        """Whether onnxruntime can run it; a language model has only weights."""
         return (self.folder / GRAPH).is_file()
 
     @cached_property
@@ -203,7 +203,7 @@ def _place(model: ReadyModel, kind: str) -> Path:
 
 
 def _cached(folder: Path, write: Callable[[Path], None]) -> str:
-    """This folder of the cache, written anew if a file no longer has its SHA-256. No link leads to it: others could write where that leads."""
+    """This folder of the cache, written again if a file no longer has its SHA-256. No link leads to it: others could write where that leads."""
     for place in (folder, folder.parent):
         if place != cache_folder() and place.is_symlink():
             logger.warning("%s is a link, which is not followed: it is removed", place)
@@ -211,7 +211,7 @@ def _cached(folder: Path, write: Callable[[Path], None]) -> str:
     if folder.is_dir():
         if _is_whole(folder):
             return str(folder)
-        logger.warning("%s is damaged: it is written anew", folder)
+        logger.warning("%s is damaged: it is written again", folder)
         shutil.rmtree(folder, ignore_errors=True)
     try:
         with creating(folder) as temporary:

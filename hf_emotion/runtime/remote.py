@@ -31,7 +31,7 @@ class Client:
     """Asks one model of a service; `about` is what the service says of it: `name`, `task`, `route`, `max_length` and what its task adds."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None):
-        """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: of the service, None: $HF_EMOTION_API_KEY."""
+        """`url`: "http://HOST:PORT"; `model`: a name there, None: the first one; `key`: the key of the service, None: $HF_EMOTION_API_KEY."""
         self.url = url.rstrip("/")
         key = read_key() if key is None else key
         # It follows no redirects: the key would go to another host.
@@ -68,7 +68,7 @@ class Client:
         if len(inputs) <= self._at_once:
             given = {name: value for name, value in fields.items() if value is not None}
             body = {"model": self.about["name"], "inputs": inputs, **given}
-            # One text alone waits for a service that is still busy with what it did not answer in time.
+            # A single text waits for a service that is still busy with what it did not answer in time.
             busy = BUSY if len(inputs) > 1 else (*BUSY, 504)
             try:
                 return self._send(self.about["route"], body, busy)["results"]

@@ -77,7 +77,7 @@ def use_tokens(count: int) -> None:
 
 
 def check_characters(texts: Sequence[str], size: int) -> None:
-    """ValueError for a text that would have more windows of `size` tokens than the limit: before it costs time, by its length alone."""
+    """ValueError for a text that would have more windows of `size` tokens than the limit: before it costs time, only by its length."""
     if (limits := _limits.get()) is None:
         return
     for number, text in enumerate(texts):

@@ -44,7 +44,7 @@ def load_weights(
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
         # Given here and not to `to`, which would also round what models keep in float32, such as rotary frequencies.
         dtypes = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-        base = getattr(config, "base_model_name_or_path", None)  # of modulators alone
+        base = getattr(config, "base_model_name_or_path", None)  # only modulators
         if base and (folder := encoder_folder(base)) is not None:
             config.base_model_name_or_path = str(folder)
         model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **dtypes)
@@ -59,7 +59,7 @@ def load_weights(
     if loading["missing_keys"] or unused:
         raise ValueError(
             f"{checkpoint} lacks weights of its config.json, {sorted(loading['missing_keys'])[:3]}, or has others, {unused[:3]}: train it "
-            "first, or copy both files anew from one place."
+            "first, or copy both files again from one place."
         )
     return model.to(place), tokenizer or read_tokenizer(checkpoint)
 
@@ -77,7 +77,7 @@ def _place(device: str | None) -> torch.device:
 
 
 def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
-    """The unused weights that matter: of our models all, of stock ones those of layers (others often hold a head of pretraining)."""
+    """The unused weights that matter: all for our models, those of layers for stock ones (others often hold a head of pretraining)."""
     if type(model).__module__.startswith("hf_emotion."):
         return sorted(names)
     kinds = {_NUMBER.sub(".N.", name) for name in model.state_dict()}

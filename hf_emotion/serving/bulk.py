@@ -101,17 +101,17 @@ def predict_file(
         top_k: the k most probable labels instead of those above their thresholds.
         on_bad_rows: "error": a malformed row, or one without a valid text or dialogue, ends the job before anything is predicted. "skip": it
             stays in the output without a prediction, and is counted in the log.
-        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and that of the speakers, if there is one.
-        separator: of a CSV source; default: what separates the header. An output with the source's ending gets the same.
+        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and the column of the speakers, if there is one.
+        separator: that of a CSV source; default: detected from the header. An output with the source's ending gets the same.
         escape_formulas: in CSV write an apostrophe before each cell that a spreadsheet would take for a formula (it begins with = + - @).
         layout: "joined": cells with the chosen labels and their scores. "wide": for each label (for each aspect) the columns
             `probability_LABEL` and `decision_LABEL` (true or false; the aspect's label), which any table program counts and filters;
             for each name of a regression the column `value_NAME`.
         all_scores: add the column `all_scores`, an object with the probability of every label; wide files have them anyway.
         prefix: stands before the names of the new columns.
-        encoding: of the source, such as "cp1252"; default: UTF-8. The output is UTF-8.
+        encoding: encoding of the source, such as "cp1252"; default: UTF-8. The output is UTF-8.
         overwrite: replace an `output` that exists, once the new one is whole.
-        as_texts: into Parquet write the columns of a source that is no Parquet as texts: else columns of mixed types are an error.
+        as_texts: into Parquet write the columns of a source that is not Parquet as texts: else columns of mixed types are an error.
         state: Accelerate's state, if several processes make the same call: they share the parts, in the same folder.
 
     Raises:
@@ -162,7 +162,7 @@ def predict_file(
         finished = parts.open(job)
         done = sum(finished.values())
         # The last run may have ended between writing the output and removing the parts.
-        # Where the joined rows still lie beside the parts, the output is another's.
+        # If the joined rows are still next to the parts, the output is somebody else's.
         complete = (
             exists
             and not overwrite

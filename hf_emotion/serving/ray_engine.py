@@ -38,7 +38,7 @@ def predict_with_ray(
 ) -> bulk.Written:
     """
     As `bulk.predict_file`, on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine. The rows come
-    back in order and this process writes them. Ray repeats lost work, but if this process ends, the job must start anew.
+    back in order and this process writes them. Ray repeats lost work, but if this process ends, the job must start again.
 
     Args:
         source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`.

@@ -189,7 +189,7 @@ def build(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="hf-emotion",
         version=__version__,
-        description="Emotions of texts, of dialogues and of replies, and sentiment towards aspects.",
+        description="Emotions of texts and dialogues, replies in an emotion, and sentiment towards aspects.",
         docs_url=None,  # that page loads scripts from another site; ours is at /
         redoc_url=None,
         lifespan=lifespan,
@@ -269,7 +269,7 @@ def _said(one: Any) -> str:
     """What an error of pydantic or fastapi says."""
     if one["type"] == "json_invalid":
         return f"the body is not JSON: {one['ctx']['error']} (character {one['loc'][-1] + 1})"
-    # Of pydantic: "Extra inputs are not permitted", which readers would take for `inputs`.
+    # Pydantic says "Extra inputs are not permitted", which readers would take for `inputs`.
     return "there is no such field" if one["type"] == "extra_forbidden" else one["msg"][:MOST_SHOWN]
 
 
@@ -311,7 +311,7 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
     )
     async def health() -> Any:
         if dead := [name for name, model in models.items() if not model.batching.alive]:
-            return problem(503, f"the thread of {', '.join(dead)} has ended, and begins anew with the next request")
+            return problem(503, f"the worker thread of {', '.join(dead)} stopped; the next request restarts it")
         return {"status": "ok"}
 
     @app.get("/ready", tags=["process"], summary="Whether requests are welcome", responses={503: PROBLEMS[503]})

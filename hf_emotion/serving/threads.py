@@ -71,7 +71,7 @@ class BatchingPredictor(Generic[Answer]):
     Batches concurrent calls of a predictor: one thread runs the model over what has come in while it was busy.
 
     It is called as the predictor is, and answers as it does. Calls may come from any thread; `submit` gives a future, which
-    `asyncio.wrap_future` makes awaitable. A call whose input the predictor refuses gets the error alone. While a long call is computed,
+    `asyncio.wrap_future` makes awaitable. Only the call whose input the predictor refuses gets the error. While a long call is computed,
     short ones go between its batches, and it ends early when nobody waits for it any more. After a fork the child begins with an
     empty queue.
 
@@ -119,8 +119,8 @@ class BatchingPredictor(Generic[Answer]):
 
         Args:
             inputs: as the predictor takes them; a string counts as a list of one.
-            timeout: seconds until the answer is of no use any more.
-            options: of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
+            timeout: seconds until the answer is of no use any more. options: options of the predictor's call, e.g.
+            `top_k`. Calls with the same options share a batch.
 
         Raises:
             TimeoutError: no answer within `timeout`.
@@ -137,7 +137,7 @@ class BatchingPredictor(Generic[Answer]):
     def submit(
         self, inputs: Sequence[Any] | str, timeout: float | None = None, **options: Any
     ) -> Future[list[Answer]]:
-        """As a call, but at once: a future of its result, which may be cancelled until it is there."""
+        """As a call, but at once: a future of its result, which may be cancelled until it has come."""
         deadline = None if timeout is None else time.monotonic() + timeout
         listed = as_list(inputs)
         call = _Call(listed, options, deadline, _characters(listed))
@@ -284,7 +284,9 @@ class BatchingPredictor(Generic[Answer]):
             if len(calls) == 1:
                 calls[0].fail(error)
                 return
-            for call in calls:  # each call alone: the error goes to the call that caused it, and counts its own inputs
+            for (
+                call
+            ) in calls:  # each call by itself: the error goes to the call that caused it, and counts its own inputs
                 self._run([call], between)
             return
         start = 0

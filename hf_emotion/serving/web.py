@@ -332,7 +332,7 @@ class Server(uvicorn.Server):
 
 
 class JsonFormatter(logging.Formatter):
-    """A line of the log as a JSON object: time, level and message; of a request method, path, status and milliseconds."""
+    """A line of the log as a JSON object: time, level and message; for a request, method, path, status and milliseconds."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {"time": self.formatTime(record, self.datefmt) + f".{record.msecs:03.0f}Z", "level": record.levelname}
@@ -370,7 +370,7 @@ def listen(host: str, port: int) -> socket.socket:
         server = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
         )
-        # asyncio sets it on its own sockets alone. Without it a response waits up to 40 ms for the client to acknowledge its head.
+        # asyncio sets it only on its own sockets. Without it a response waits up to 40 ms for the client to acknowledge its head.
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return server
     except OSError as error:

@@ -266,7 +266,7 @@ class Task(Generic[P]):
         return Counter(self.texts(rows))
 
     def groups(self, rows: Dataset) -> Sequence[Any] | None:
-        """For each row the group that it is measured with, so that a sample must not tear it; None: each row is alone."""
+        """The group of each row. Sampling keeps or drops a group as a whole. None: each row is a group."""
         return None
 
     def held_out_texts(self, rows: Dataset) -> list[str]:

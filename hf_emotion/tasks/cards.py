@@ -76,7 +76,7 @@ def base_names(recipe: Recipe) -> tuple[str | None, str]:
 
 
 def terms_of(recipe: Recipe, corpus: Corpus) -> str:
-    """The terms of a corpus; for one's own files the terms that the recipe names."""
+    """The terms of a corpus; for your own files the terms that the recipe names."""
     named = named_terms(recipe.data_license, recipe.data_terms)
     return named if named and corpus.own_files else corpus.terms
 

@@ -140,7 +140,7 @@ def classifier_card(
             for kind, metrics in report.summary[split].items()
             for metric, values in metrics.items()
             if metric in indexed[kind]
-            if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are no results
+            if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are not results
         ],
         about=about,
         sections=sections,

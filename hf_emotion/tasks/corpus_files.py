@@ -41,7 +41,7 @@ class CorpusRows(Rows):
 
 
 def lines_of(content: bytes, source: Path | str) -> list[str]:
-    # Split at "\n" alone: texts may hold other Unicode line separators.
+    # Split only at "\n": texts may hold other Unicode line separators.
     lines = decode(content, source).split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 

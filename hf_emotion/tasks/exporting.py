@@ -49,7 +49,7 @@ class Comparison(TypedDict):
     max_logit_difference: float
     other_decisions: int
     max_score_change: NotRequired[float]
-    """The largest change of a score between a text alone and beside others; not of replies."""
+    """The largest change of a score between a text by itself and in a batch; not for replies."""
 
 
 @dataclass(frozen=True, kw_only=True)

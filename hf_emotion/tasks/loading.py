@@ -35,8 +35,8 @@ def load_dataset_for(
 
     Args:
         name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("aspect_files", "term_files", "dialogue_files",
-            "reply_files") for one's own texts (texts with aspects, texts with terms, dialogues, pairs of context and reply).
-        data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
+            "reply_files") for your own texts (texts with aspects, texts with terms, dialogues, pairs of context and reply).
+        data_dir: local folder with the corpora; for your own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (or the addresses in the loaders' docstrings).
         dedupe: remove rows from train whose text (for replies: whose context) is in validation or test.
         oversample: repeat training rows until all classes are equally large (after `dedupe`; only in train).
@@ -78,7 +78,7 @@ def load_dataset_for(
 
 
 def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> datasets.Dataset:
-    """One split of a corpus, see `load_dataset_for`. A single file of one's own is loaded whole, whatever `split` says."""
+    """One split of a corpus, see `load_dataset_for`. A single file of your own is loaded whole, whatever `split` says."""
     alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
     if alone:
         if split == "validation":

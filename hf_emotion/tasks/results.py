@@ -62,7 +62,7 @@ class Results(list[Answer]):
         return found
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row for each text: "labels", "scores", and of `all_scores` a column for each label. Of turns, aspects and terms one row for each."""
+        """One row for each text (turn, aspect, term): "labels", "scores", and with `all_scores` a column for each label."""
         import pandas
 
         rows: list[dict[str, Any]] = []

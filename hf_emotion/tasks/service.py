@@ -34,7 +34,7 @@ def _several(texts: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(check_readable)]
-# A list in Python; in JSON a text alone will do.
+# A list in Python; in JSON a single text will do.
 Texts = Annotated[
     list[Text],
     Field(min_length=1, fail_fast=True),  # one error is told; a body may hold a hundred thousand

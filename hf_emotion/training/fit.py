@@ -136,7 +136,7 @@ def metric_of(arguments: TrainingArguments) -> str:
 
 
 def measured(training: SeedTraining, trainer: Trainer, data: str) -> SeedRun:
-    """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on the validation part."""
+    """The facts of a model that is trained already, as `fit` returns them; the Trainer only measures it on the validation part."""
     if trainer.is_world_process_zero():
         write_text(training.recipe_file, training.recipe.to_yaml())
     metric = metric_of(trainer.args)

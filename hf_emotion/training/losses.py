@@ -40,8 +40,8 @@ def training_loss(
         outputs: have `logits` (B, C), for dialogues (B, U, C).
         labels: (B, C) float of 0 and 1, NaN for a label that was not annotated; or (B,), for dialogues (B, U), class ids, -100 for no label.
         num_items_in_batch: the number of labels over all accumulated batches and processes; default: of this batch.
-        votes: (B, C) shares, the targets in the place of labels. With one label per row: −Σ_c w_c v_c log p_c.
-        class_weights: C weights; of rows with several labels, of both terms of a label.
+        votes: (B, C) shares, the targets instead of the labels. With one label per row: −Σ_c w_c v_c log p_c.
+        class_weights: C weights; for rows with several labels, of both terms of a label.
         positive_weights: C weights of the terms of rows that have a label; (B, C) labels.
     """
     logits = outputs["logits"].float()

@@ -36,7 +36,7 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
         check_dataset(recipe.dataset, recipe.dataset_options)
         names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
-            raise ValueError("`data_license` and `data_terms` are for one's own files: leave them out.")
+            raise ValueError("`data_license` and `data_terms` are for your own files: leave them out.")
         _check_model(recipe)
         check_languages(recipe.languages)
         for task in TASKS:

@@ -115,7 +115,7 @@ class SeedTraining:
         _check_metric(recipe, prepared)
         model, patience = prepared.model, recipe.early_stopping_patience
         if any(getattr(module, "peft_config", None) for module in model.modules()):
-            wanted = "merge it with PEFT (`merge_and_unload`), and save the model anew"
+            wanted = "merge it with PEFT (`merge_and_unload`), and save the model again"
             raise ValueError(f"the base model {recipe.base_model!r} has an adapter beside its weights: {wanted}.")
         if recipe.adapter:
             model = with_adapter(model, recipe.adapter, auto_class_of(model.config, self.task.auto_class))

@@ -130,7 +130,7 @@ class Survival(TrainerCallback, ExportableState):
         self.earlier, self.began = 0.0, time.monotonic()
 
     def seconds(self) -> float:
-        """Of the whole training until now, with its parts before interruptions."""
+        """Seconds of the whole training until now, with its parts before interruptions."""
         return self.earlier + time.monotonic() - self.began
 
     def state(self) -> dict:

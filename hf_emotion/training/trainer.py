@@ -165,7 +165,7 @@ class EmotionTrainer(Trainer):
 
     @contextmanager
     def _all_rows(self) -> Iterator[None]:
-        """Also if `dataloader_drop_last` says that a training takes whole batches alone."""
+        """Also if `dataloader_drop_last` says that a training takes only whole batches."""
         drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
         try:
             yield

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe
-from hf_emotion.cli import app, help, predict
+from hf_emotion.cli import app, help, main, predict
 from hf_emotion.recipes import packaged_recipes, recipe_name
 from hf_emotion.runtime.unread import warn_unknown
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
@@ -487,3 +487,58 @@ def test_a_kind_of_warning_comes_once_per_command(caplog):
     for calls in (1, 2):
         CliRunner().invoke(command, [])
         assert len(caplog.messages) == calls
+
+
+HAPPY = "I am so happy today!"
+
+
+@pytest.mark.parametrize("command", [("predict",), ("explain",), ("generate", "-e", "joy")], ids=" ".join)
+def test_a_file_is_no_text(argv, single_run, tmp_path, command):
+    path = write_csv(tmp_path / "comments.csv", ["text"], [[HAPPY]])
+    # For `generate` a folder that is no model: what is typed is looked at first.
+    done = argv(command[0], tmp_path if "-e" in command else single_run, path, *command[1:])
+    assert done.code == 1 and str(path) in done.err and "--input" in done.err
+    assert argv("predict", single_run, "comments.csv").code == 0  # no file here
+
+
+def test_a_password_in_the_name_of_the_output_is_not_printed(argv, single_run, tmp_path):
+    source = write_csv(tmp_path / "in.csv", ["text"], [[HAPPY]])
+    done = argv("predict", single_run, "--input", source, "--output", "memory://me:secret@host/o.csv")
+    assert done.code == 0 and "o.csv" in done.out and "secret" not in done.out + done.err
+
+
+def test_a_separator_of_a_file_without_columns(argv, single_run, tmp_path):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": HAPPY}) + "\n")
+    files = ("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
+    done = argv("predict", single_run, "--separator", ";", *files)
+    assert done.code == 1 and "separator" in done.err and "in.jsonl" in done.err and not files[-1].exists()
+
+
+@pytest.mark.parametrize("command", ["predict", "predict --json", "explain"])
+def test_a_character_that_the_console_lacks(single_run, monkeypatch, command):
+    name, *options = command.split()
+    more = ["home"] if command == "predict" else []  # of several texts it prints each
+    monkeypatch.setattr("sys.argv", ["hf-emotion", name, str(single_run), f"{HAPPY} \U0001f600", *more, *options])
+    console = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr("sys.stdout", console)
+    with pytest.raises(SystemExit) as end:
+        main()
+    console.flush()
+    shown = console.buffer.getvalue().decode("cp1252")
+    assert not end.value.code and (options or "\\U0001f600" in shown)
+    assert not options or json.loads(shown)["text"] == f"{HAPPY} \U0001f600"
+
+
+def test_a_line_that_is_no_text(argv, single_run, monkeypatch, caplog):
+    content = b"so happy\n\xe2\x80\x8b\nthat\xff sun\nhome\n"  # the second one holds nothing that is seen
+
+    def read(*options):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+        done = argv("predict", single_run, "--json", *options)
+        return done, [json.loads(line)["text"] for line in done.out.splitlines()]
+
+    done, texts = read()
+    assert done.code == 1 and texts == ["so happy"]
+    assert "stdin, line 3 is not utf-8 text" in done.err and "--on-bad-rows skip" in done.err
+    assert read("--on-bad-rows", "skip")[1] == ["so happy", "home"]
+    assert "1 lines are not utf-8 text and are left out, first line 3" in caplog.text

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hf_emotion import metrics
-from hf_emotion.metrics import modules
+from hf_emotion.metrics import macro_f1, mcnemar, modules, paired_bootstrap
 
 
 ZEROS, ROWS = np.zeros((2, 3), int), np.full((2, 3), 0.5)
@@ -82,3 +82,70 @@ def test_lists_batches_and_half_precision_give_the_same_and_inputs_stay(metric, 
         batch = slice(start, start + 7)
         module.add_batch(predictions=rows[batch].tolist(), references=labels[batch].tolist())
     assert json.dumps(module.compute(**options)) == json.dumps(expected)
+
+
+# The same four rows as classes, as 0 and 1, as probabilities and as logits.
+CLASSES = np.array([0, 1, 2, 1])
+MULTI_HOT = np.eye(3, dtype=int)[CLASSES]
+PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.3, 0.2]])
+LOGITS = np.log(PROBABILITIES)
+WIDER = np.hstack([PROBABILITIES, np.full((4, 1), 0.9)])  # whose argmax is never right
+
+
+def test_probabilities_are_no_decisions():
+    with pytest.raises(ValueError, match="`decisions`.*0 and 1"):
+        metrics.goemotions(MULTI_HOT, PROBABILITIES, label_names=NAMES, decisions=PROBABILITIES)
+    calls = [lambda: paired_bootstrap(macro_f1, MULTI_HOT, PROBABILITIES, PROBABILITIES[::-1], samples=2)]
+    for labels in (MULTI_HOT, CLASSES):  # rounded down, or true wherever they are not 0
+        calls += [
+            lambda y=labels: macro_f1(y, PROBABILITIES),
+            lambda y=labels: mcnemar(y, PROBABILITIES, PROBABILITIES[::-1]),
+        ]
+    for call in calls:
+        with pytest.raises(ValueError, match="decisions"):
+            call()
+    chosen = PROBABILITIES > 0.4  # decisions may be numbers of any type
+    for form in (bool, int, float, np.float32):
+        assert macro_f1(MULTI_HOT, chosen.astype(form)) == macro_f1(MULTI_HOT, chosen)
+        assert mcnemar(MULTI_HOT, chosen.astype(form), MULTI_HOT) == mcnemar(MULTI_HOT, chosen, MULTI_HOT)
+    assert macro_f1(CLASSES, CLASSES.astype(float)) == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments", "message"),
+    [
+        pytest.param(metrics.threshold_curve, (LOGITS[:, 0], PROBABILITIES[:, 0]), "`labels`", id="swapped"),
+        pytest.param(
+            metrics.classification, (CLASSES, WIDER, NAMES), r"\(4, 3\).*\(4, 4\)", id="a column without a name"
+        ),
+        pytest.param(
+            metrics.classification, (CLASSES + 0.5, PROBABILITIES, NAMES), "`labels`.*class ids", id="halves"
+        ),
+        pytest.param(
+            metrics.classification, (np.array(["joy"] * 4), PROBABILITIES, NAMES), "`labels`.*class ids", id="words"
+        ),
+        pytest.param(metrics.classification, (CLASSES, CLASSES, NAMES), r"`probabilities`.*\(4, 3\)", id="classes"),
+        *(
+            pytest.param(metrics.temperature_scaled, (PROBABILITIES, t, False), "`temperature`", id=f"temperature {t}")
+            for t in (0.0, -1.0, np.nan)
+        ),
+    ],
+)
+def test_arguments_of_another_kind(metric, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        metric(*arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong", [LOGITS, 100 * PROBABILITIES, PROBABILITIES * np.nan], ids=["logits", "percents", "nan"]
+)
+def test_what_is_no_probability(wrong):
+    for metric, arguments in (
+        (metrics.reliability, (CLASSES, wrong)),
+        (metrics.reliability, (MULTI_HOT, wrong)),
+        (metrics.fit_temperature, (CLASSES, wrong)),
+        (metrics.temperature_scaled, (wrong, 2.0, False)),
+        (metrics.threshold_curve, (MULTI_HOT[:, 0], wrong[:, 0])),
+    ):
+        with pytest.raises(ValueError, match=r"`probabilities`.*\[0, 1\]"):
+            metric(*arguments)

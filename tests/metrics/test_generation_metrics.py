@@ -250,3 +250,12 @@ def test_all_metrics_of_replies(encoder, tokenizer):
     assert {name: result[name] for name in expected} == expected
     assert set(TABLES["mod-ln"].published["R-CVAE, 10 %"]) < set(result)
     json.dumps(result)
+
+
+@pytest.mark.parametrize("name", ["type_token_ratio", "average_length", "stop_word_share", "repetition_rate"])
+def test_one_reply_is_no_list_of_replies(name):
+    more = (1,) if name == "type_token_ratio" else ()
+    metric = getattr(metrics, name)
+    with pytest.raises(ValueError, match="list"):
+        metric("so so happy", *more)  # which is a list of letters
+    assert metric(["so so happy"], *more) == metric(["So so happy"], *more)

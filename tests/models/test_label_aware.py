@@ -379,3 +379,12 @@ def test_default_encoder_is_berts_and_a_live_config_stays_as_it_is():
     LabelAwareForSequenceClassification(config)
     assert model.config._attn_implementation == before and config.encoder_config is not model.config
     assert config.hidden_size == TINY_BERT["hidden_size"] and config.get_text_config() is config.encoder_config
+
+
+@pytest.mark.parametrize("balance", [{}, {"class_balanced_beta": 0.9, "class_counts": [1, 2, 3, 4, 5]}])
+def test_rows_without_a_label_do_not_thin_the_loss(balance):
+    model = BY_ID["label-aware-single-label"].build(**balance)
+    inputs = BY_ID["label-aware-single-label"].make_inputs(3, 9, 5)
+    first = {name: values[:2] for name, values in inputs.items()}
+    inputs["labels"][2] = -100
+    torch.testing.assert_close(model(**inputs).loss, model(**first).loss)

@@ -583,7 +583,7 @@ def lora(family: str, **arguments) -> LoraConfig:
 
 def refused_modules(model, adapter: LoraConfig) -> list[str]:
     """The `modules_to_save` that the model asks for where a training begins."""
-    with pytest.raises(ValueError, match="load the model anew") as caught:
+    with pytest.raises(ValueError, match="load the model again") as caught:
         get_peft_model(model, adapter).train()
     return ast.literal_eval(re.search(r"name (\[.*?\]) in", str(caught.value))[1])
 

@@ -2,6 +2,7 @@
 """The pipeline `targeted-sentiment` against the model's own numbers on inputs that are written down by hand."""
 
 import copy
+from types import SimpleNamespace
 
 import model_cases
 import pytest
@@ -293,3 +294,23 @@ def test_dtype_and_device_stay_those_of_the_model(tokenizer):
         for entry in classify(TARGETED_TEXTS[0]):
             assert isinstance(entry["score"], float)
             assert sum(entry["scores"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_target_is_a_word():
+    for targets, text, found in (
+        (["bar", "app", "pool"], "the app's bar-pool", ["bar", "app", "pool"]),
+        (["bar", "pool", "sun"], "Two pools and “bar”, not barbarous, nor a carpool on Sunday.", ["bar", "pool"]),
+        # A longer target that only begins to match hides no other.
+        (["iPhone", "iPhone 1"], "The iPhone 11 is great", ["iPhone"]),
+        (["hotel", "hotel bar"], "The hotel barman was rude", ["hotel"]),
+        (["hotel", "hotel bar", "bar"], "The hotel bars were loud", ["hotel bar"]),
+        # Scripts without blanks, and marks, which belong to the letters before them.
+        (["酒店", "水"], "这家酒店很好", ["酒店"]),
+        (["ห้อง"], "ห้องน้ำสะอาด", ["ห้อง"]),
+        (["राम", "यण"], "रामायण अच्छी है", []),
+        (["राम"], "राम अच्छा है", ["राम"]),
+        (["cafe", "q"], "the cafe\u0301 is nice, q\u0301", []),
+        (["caf\xe9"], "the cafe\u0301s are nice", ["caf\xe9"]),
+        (["\u2764"], "\u2764\ufe0f you", ["\u2764"]),  # the mark chooses the picture
+    ):
+        assert targets_in(SimpleNamespace(targets=targets, target_texts=None), text) == found, text

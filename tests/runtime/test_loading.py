@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged checkpoints that the libraries load without a word, and names that can be no checkpoint's."""
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from huggingface_hub import constants
 
+from hf_emotion.recipes import make_recipe
 from hf_emotion.runtime.loading import read_model
 from hf_emotion.runtime.names import check_local
+from hf_emotion.tasks.emotional_response.building import build_generator
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -56,3 +60,24 @@ def test_ids_and_folders_pass(workplace):
     # A run that has not ended says how to go on.
     with pytest.raises(OSError, match=r"train runs/half/recipe.yaml --output runs/half --resume"):
         check_local("runs/half", "the checkpoint")
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """The Hub does not answer, and nothing is asked for twice."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("asked for again"))
+
+
+@pytest.mark.parametrize("model_type", ["gpt2-mod-ln", "emotion-modulated", "bert-mod-ln"])
+def test_no_network(no_network, model_type):
+    values = {"name": "replies", "base_model": "nobody/no-model", "dataset": "mojitalk", "model_type": model_type}
+    with pytest.raises(OSError, match="'nobody/no-model' cannot be loaded.*to work offline, name a folder"):
+        build_generator(make_recipe(values), ["joy", "anger"])
+    assert not constants.HF_HUB_OFFLINE

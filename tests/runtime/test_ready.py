@@ -16,9 +16,10 @@ import transformers
 from toolkit_helpers import cells, files_in, invoke
 from transformers import AutoConfig, AutoTokenizer
 
+from hf_emotion import load_dataset_for
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime import onnx, ready
-from hf_emotion.runtime.ready import write_ready
+from hf_emotion.runtime.ready import cache_folder, write_ready
 
 
 # Not imported: other tests put a small encoder in its place.
@@ -234,3 +235,12 @@ def test_a_written_model_is_not_written_over(tmp_path):
         write_ready("goemotions", tmp_path)
     with pytest.raises(ValueError, match="goemotions"):
         write_ready("goemotion", tmp_path / "new")
+
+
+def test_the_folder_of_the_user_in_variables(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_EMOTION_CACHE", "~/cache")
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.setenv("HF_EMOTION_DATA", "~/data")
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/data"):
+        load_dataset_for("goemotions")

@@ -183,5 +183,5 @@ def test_a_training_reads_whole_texts(base_bert, tmp_path, caplog):
     assert metrics["history"][-1]["eval_accuracy"] == metrics["test"]["argmax"]["accuracy"] == 1.0
     cut = Predictor(tmp_path / "run", max_windows=1)
     assert np.ptp(cut.probabilities([row[0] for row in rows[:2]]), axis=0).max() < 1e-6
-    with pytest.raises(ValueError, match="`max_windows` is for label attention, which `model_type` None"):
+    with pytest.raises(ValueError, match="`max_windows` needs label attention; `model_type` None"):
         train(dataclasses.replace(recipe, model_type=None, name="stock"), tmp_path / "stock", data_dir=tmp_path)

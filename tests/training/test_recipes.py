@@ -4,11 +4,18 @@
 import dataclasses
 import math
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from toolkit_helpers import seed_run
+from transformers import TrainingArguments
 
-from hf_emotion import load_recipe
+import hf_emotion.runs.train as train_module
+from hf_emotion import load_recipe, train
 from hf_emotion.recipes import find_recipe, make_recipe, packaged_recipes, read_value, recipe_folder, recipe_name
+from hf_emotion.run_report import best_run
+from hf_emotion.training.fit import training_arguments
 from hf_emotion.training.recipe_checks import check_parts
 
 
@@ -285,3 +292,74 @@ class TestOverrides:
     def test_mistakes(self, override, message):
         with pytest.raises(ValueError, match=message):
             load_recipe("quickstart", [override])
+
+
+PATIENCE = r"`early_stopping_patience`.*"
+BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_beta": 0.9}}
+SMOOTHED = {**BALANCED, "training_arguments": {"label_smoothing_factor": 0.1}}  # which takes the place of the loss
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(SMOOTHED, "`label_smoothing_factor`.*class_balanced_beta`", id="two losses"),
+        pytest.param(
+            {"label_texts": {"joy": "happiness"}}, "`label_texts` needs label attention.*None", id="label_texts"
+        ),
+        pytest.param({"early_stopping_patience": 0}, f"{PATIENCE}0", id="no patience"),
+        pytest.param({"early_stopping_patience": -1}, f"{PATIENCE}-1", id="negative patience"),
+    ],
+)
+def test_fields_that_do_not_fit(values, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        check_parts(make_recipe({"name": "tiny", **values}))
+
+
+def arguments_of(folder="out", **changes):
+    own = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})
+    return training_arguments(TrainingArguments, own, Path(folder), 1, metric_for_best_model="macro_f1")
+
+
+RANGES = {
+    **dict.fromkeys(("num_train_epochs", "gradient_accumulation_steps", "per_device_train_batch_size"), 0),
+    **dict.fromkeys(("learning_rate", "weight_decay", "max_grad_norm"), -1.0),
+    "per_device_eval_batch_size": 0,
+    "label_smoothing_factor": 2.0,
+}
+
+
+@pytest.mark.parametrize("field", RANGES)
+def test_training_arguments_out_of_range(field):
+    with pytest.raises((ValueError, TypeError), match=f"`training_arguments.{field}`.*{RANGES[field]}"):
+        arguments_of(**{field: RANGES[field]})
+
+
+@pytest.mark.parametrize("own", ["quickstart", {"name": "x"}], ids=["a name", "a dictionary"])
+def test_what_is_no_recipe(own):
+    with pytest.raises((ValueError, TypeError), match="load_recipe|make_recipe"):
+        train(own, Path("run"))
+
+
+@pytest.mark.parametrize("use_cpu", [True, False])
+def test_a_training_on_the_processor_is_none_of_the_gpu(tmp_path, monkeypatch, use_cpu):
+    for name, value in {"is_available": True, "is_bf16_supported": True, "get_device_name": "a GPU"}.items():
+        monkeypatch.setattr(f"torch.cuda.{name}", lambda value=value: value)
+    own = vars(TrainingArguments(tmp_path, use_cpu=True))
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": use_cpu}})
+    found = training_arguments(lambda **values: SimpleNamespace(**own | values), recipe, tmp_path, 1)
+    assert found.bf16 is found.dataloader_pin_memory is not use_cpu
+    assert train_module.environment(use_cpu)["device"] == ("CPU" if use_cpu else "a GPU")
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "eval_accuracy", "eval_loss", "perplexity", "neutral_to_other"])
+def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
+    greater = metric in ("macro_f1", "eval_accuracy")
+    assert arguments_of(tmp_path, metric_for_best_model=metric).greater_is_better is greater
+    assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
+    plateau = arguments_of(tmp_path, metric_for_best_model=metric, lr_scheduler_type="reduce_lr_on_plateau")
+    assert plateau.lr_scheduler_kwargs["mode"] == ("max" if greater else "min")
+    values = {1: float("nan"), 2: 0.1, 3: 0.2, 4: None}
+    runs = [seed_run(seed=seed, selected_by=metric, best_dev_metric=value) for seed, value in values.items()]
+    assert best_run(runs).seed == (3 if greater else 2)
+    measured = {seed: {"teacher_forcing": {"perplexity": value}} for seed, value in values.items()}
+    assert best_run([seed_run(seed=seed, validation=figures) for seed, figures in measured.items()]).seed == 2

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 from functools import partial
@@ -11,15 +12,18 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from endurance import kill_training
 from endurance.fork_server import ForkServer
 from endurance.kill_training import differences, make_training
-from toolkit_helpers import files_in, fit, report_of, torch_threads
+from toolkit_helpers import files_in, fit, recipe_for, report_of, torch_threads
+from transformers import TrainingArguments
 
 import hf_emotion.runs.train as run_module
 from hf_emotion import load_recipe, train
 from hf_emotion.training import survive
-from hf_emotion.training.seeds import EmotionTrainer
+from hf_emotion.training.progress import EvaluationLines
+from hf_emotion.training.seeds import EmotionTrainer, SeedTraining
 from hf_emotion.training.survive import defect, last_whole_checkpoint
 
 
@@ -276,3 +280,67 @@ class TestErrors:
         with pytest.raises(RuntimeError) as found, survive.explained(tmp_path):
             raise other
         assert found.value is other
+
+
+def test_a_training_that_collapses(tmp_path, caplog):
+    for losses, said in (
+        ([0.18, 0.17, 0.14, 0.12, 0.11, 0.11, 0.16, 0.16, 0.15, 0.15, 0.15, 0.15], True),
+        ([0.18, 0.17, 0.14, 0.12, 0.11, 0.16, 0.10, 0.09, 0.09, 0.09, 0.08, 0.09], False),  # a spike that passes
+        ([0.18, 0.17, 0.16, 0.17, 0.18, 0.17, 0.18, 0.17, 0.16, 0.17, 0.18, 0.17], False),  # nothing was learnt
+        ([0.18, 0.11, 0.16], False),
+    ):
+        lines = EvaluationLines(tmp_path / "train.log", {})
+        history = [{"loss": loss, "step": step} for step, loss in enumerate(losses, 1)]
+        at = {"epoch": 1.0, "global_step": len(losses), "max_steps": 20, "num_train_epochs": 2}
+        state = transformers.TrainerState(**at, log_history=history)
+        arguments = TrainingArguments(tmp_path, metric_for_best_model="loss", use_cpu=True)
+        for _ in range(2):
+            lines.on_evaluate(arguments, state, transformers.TrainerControl(), metrics={"eval_loss": 0.2})
+        assert caplog.text.count("learning_rate") == said
+        caplog.clear()
+
+
+def stop(*arguments) -> None:
+    raise InterruptedError
+
+
+def test_a_checkpoint_goes_not_on_with_other_rows(single_run, single_label, tmp_path, no_plots, monkeypatch):
+    data = shutil.copytree(single_label, tmp_path / "data")
+    job = partial(train, load_recipe(single_run / "recipe.yaml"), tmp_path / "run", data_dir=data)
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+        save = EmotionTrainer._save_checkpoint
+        patch.setattr(EmotionTrainer, "_save_checkpoint", lambda *arguments: stop(save(*arguments)))
+        job()
+    rows = (data / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (data / "train.csv").write_text("".join(rows[:-3]), encoding="utf-8")
+    with pytest.raises(ValueError, match="--resume.*other rows"):
+        job(resume=True)
+    (data / "train.csv").write_text("".join(rows), encoding="utf-8")
+    assert job(resume=True).runs[0].resumed
+
+
+def test_many_seeds_are_counted(single_label, base_bert, tmp_path, caplog, monkeypatch):
+    """`--seeds 42` is 42 runs, and not the seed 42."""
+    recipe = recipe_for(base_bert, dataset="files", train_fraction=1.0, seeds=list(range(42, 84)))
+    monkeypatch.setattr(SeedTraining, "run", stop)
+    with pytest.raises(InterruptedError):
+        train(recipe, tmp_path / "run", data_dir=single_label)
+    assert "seed 42, 1 of 42" in caplog.text
+
+
+def test_two_runs_in_one_folder(single_run, single_label, tmp_path, no_plots, monkeypatch):
+    output = tmp_path / "run"
+    job = partial(train, load_recipe(single_run / "recipe.yaml"), output, data_dir=single_label)
+
+    def meanwhile(*arguments):  # another process gives the same command
+        for resume in (False, True):
+            with pytest.raises(FileExistsError, match=re.escape(f"another process trains in {output}")):
+                job(resume=resume)
+        stop()
+
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr(SeedTraining, "run", meanwhile)
+        job()
+    assert not output.exists()
+    job()
+    job(resume=True)

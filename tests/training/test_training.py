@@ -34,6 +34,7 @@ from toolkit_helpers import (
     recipe_for,
     report_of,
     seed_run,
+    targeted_recipe,
     torch_threads,
     travelling,
     write_csv,
@@ -52,7 +53,7 @@ from transformers.integrations import TensorBoardCallback, WandbCallback
 
 import hf_emotion.runs.train as run_module
 import hf_emotion.runtime.base_models as models_module
-from hf_emotion import LabelAwareForSequenceClassification, load_dataset_for, load_recipe, metrics, train
+from hf_emotion import LabelAwareForSequenceClassification, Predictor, load_dataset_for, load_recipe, metrics, train
 from hf_emotion.data.splits import label_names
 from hf_emotion.io import progress
 from hf_emotion.io.files import creating, filling, is_taken, replacing, write_json
@@ -63,6 +64,7 @@ from hf_emotion.reports.figures import write_plots
 from hf_emotion.run_report import RunReport
 from hf_emotion.runs.train import summarize
 from hf_emotion.runtime.unread import said_once
+from hf_emotion.tasks.held_out import one_answer
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
 from hf_emotion.taxonomies import GOEMOTIONS
 from hf_emotion.training.progress import run_of_its_own, say_less
@@ -602,3 +604,47 @@ class TestFiles:
         say_less(trainer, tmp_path)
         assert board.logging_dir == str(tmp_path / "tensorboard")
         assert not any(isinstance(callback, PrinterCallback) for callback in trainer.callback_handler.callbacks)
+
+
+SENTIHOOD, SEMEVAL, QUICKSTART = ("sentihood", {}), ("semeval2014", {"validation_fraction": 0.5}), ("quickstart", {})
+
+
+@pytest.mark.parametrize(
+    ("metric", "near", "corpus"),
+    [
+        *((metric, "macro_f1", None) for metric in ("kappa", "macro_fi", "eval_perplexity")),
+        # Defined for whole groups alone: of 4 rows in SentiHood, of 5 in SemEval-2014
+        *(("strict_acuracy", "strict_accuracy", SENTIHOOD), ("acuracy_4way", "accuracy_4way", SEMEVAL)),
+    ],
+)
+def test_a_metric_that_is_not_measured(tmp_path, aspect_bert, corpora, metric, near, corpus, monkeypatch):
+    monkeypatch.setattr(Trainer, "train", lambda *arguments, **options: pytest.fail("trained"))
+    make, (dataset, options), data = (targeted_recipe, corpus, corpora) if corpus else (recipe_for, QUICKSTART, None)
+    wrong = f"`metric_for_best_model` '{metric}'.*'{near}'"
+    for name, kind, said in ((metric, ValueError, wrong), (near, pytest.fail.Exception, "trained")):
+        recipe = make(aspect_bert, {"metric_for_best_model": name}, dataset=dataset, dataset_options=options)
+        with pytest.raises(kind, match=said):
+            train(recipe, tmp_path / name, data_dir=data)
+    assert not (tmp_path / metric).exists()
+
+
+def test_a_model_that_gives_one_answer(base_bert, single_label, tmp_path, caplog, no_plots, monkeypatch):
+    shutil.copytree(single_label, data := tmp_path / "data")
+    shutil.copy(data / "train.csv", data / "validation.csv")
+    always = lambda self, rows, progress=False: np.tile(np.float32([0.2, 0.5, 0.3]), (len(rows), 1))  # noqa: E731
+    monkeypatch.setattr(Predictor, "of_rows", always)
+    recipe = recipe_for(base_bert, {"num_train_epochs": 1}, dataset="files", train_fraction=1.0)
+    (run,) = train(recipe, tmp_path / "run", data_dir=data).runs
+    found = run.one_answer
+    assert found["labels"] == ["joy"] and found["share"] == 1 and found["gold_share"] < 0.6
+    for text in ((tmp_path / "run" / "README.md").read_text(encoding="utf-8"), caplog.text):
+        assert "The model gives joy to 100%" in text and "learned hardly anything" in text
+
+
+def test_a_model_that_gives_several_answers():
+    pick = np.eye(2, dtype=bool)
+    names, gold, always, mixed = ["anger", "joy"], pick[[0] * 19 + [1]], pick[[0] * 20], pick[[0, 1] * 10]
+    assert one_answer(gold, gold, names) is None  # nearly all rows are like that
+    assert one_answer(mixed, always, names) == {"labels": ["anger"], "share": 1.0, "gold_share": 0.5}
+    assert one_answer(mixed[:10], always[:10], names) is None  # too few to tell
+    assert one_answer(gold, np.zeros((20, 2), bool), names)["labels"] == []

@@ -73,7 +73,7 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
     def finish(
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
-        """As for classifiers, whose figures are those of the tags here; beside them the figures of the terms."""
+        """As for classifiers, whose figures are those of the tags here, plus the figures of the terms."""
         from .evaluating import with_terms
 
         found = super().finish(recipe, run, trainer, prepared, splits, folder)

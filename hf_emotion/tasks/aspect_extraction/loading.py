@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Loads texts with terms: the restaurants of SemEval-2014, the packaged review terms, and one's own files. A row is a text, see `to_dataset`.
+Loads texts with terms: the restaurants of SemEval-2014, the packaged review terms, and your own files. A row is a text, see `to_dataset`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def load_term_files(
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own files. JSONL or Parquet with a text a row: `terms` is a list of {"start", "end", "label"}, in characters, and of "term", if it is
+    Your own files. JSONL or Parquet with a text a row: `terms` is a list of {"start", "end", "label"}, in characters, and of "term", if it is
     there, `text[start:end]`. CSV, TSV, JSONL or Parquet with a term a row, the rows of a text one after the other: its text, the term, its label, and
     if there is such a column its start; else the first row of a term is its first place in the text, the second row the second one. A row with an
     empty term stands for a text without any. CoNLL (.conll): a token and its tag (B-LABEL, I-LABEL, O) a line, an empty line between texts.
@@ -224,7 +224,7 @@ def _start(text: str, term: str, taken: set[int], *given: Any) -> int:
         whole = [match.start() for match in re.finditer(rf"(?<!\w)(?={re.escape(term)}(?!\w))", text)]
         starts = [place for place in whole or places if place not in taken]
     if not starts:
-        raise BadRow(f"the text does not hold the term {term!r} (there, or so often): {text!r}")
+        raise BadRow(f"the term {term!r} is not at that place, or occurs fewer times than listed: {text!r}")
     return starts[0]
 
 

@@ -84,7 +84,7 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
             known = text_processing.tag_labels(self.labels)
             if not self.sentiments.model.config.auxiliary_sentence or not set(known) <= set(self.sentiments.labels):
                 raise ValueError(
-                    f"`sentiment_model` must read a term beside the text (`model_config.auxiliary_sentence`) and know {known}; "
+                    f"`sentiment_model` must read a term together with the text (`model_config.auxiliary_sentence`) and know {known}; "
                     f"{sentiment_model} knows {self.sentiments.labels}."
                 )
 
@@ -137,7 +137,7 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
     ) -> np.ndarray:
         """
         (N, C) float32 for the N words of texts, or of what `encode` returned for them, one text after the other: the probability of each
-        tag; of a word that was cut it is 1 for "O". `raw`: without the model's temperature.
+        tag; a word that was cut has 1 for "O". `raw`: without the model's temperature.
         """
         encoded = texts if isinstance(texts, EncodedTexts) else self.encode(texts)
         with progress_bar(progress, total=len(encoded.texts), unit="texts") as bar:

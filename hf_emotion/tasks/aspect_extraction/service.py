@@ -42,7 +42,7 @@ def read(request: TermsRequest) -> tuple[list[str], dict[str, Any]]:
 
 
 def compute(predictor: AspectPredictor, texts: list[str]) -> list[Found]:
-    """Of each text the terms, and what the model could not read, as `Unread.each` has it."""
+    """The terms of each text, and what the model could not read in it, as `Unread.each` has it."""
     results, unread = predictor.predict_quietly(texts)
     return list(zip(results, unread.each(), strict=True))
 

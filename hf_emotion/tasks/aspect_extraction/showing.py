@@ -11,7 +11,7 @@ from .results import AspectTerm
 
 
 COLOURS = {"positive": "green", "negative": "red", "neutral": "yellow"}
-OTHER = "cyan"  # of labels of one's own files
+OTHER = "cyan"  # of labels of your own files
 HEADER = ["term", "sentiment", "probability", "place"]
 EXAMPLES = (
     "The pizza was cold but our waiter was lovely.",
@@ -20,7 +20,7 @@ EXAMPLES = (
 
 
 def answer(predictor: AspectPredictor, lines: list[str], group: bool = False, stream: bool = False) -> Answer:
-    """A text with its terms in colour and a table of them; of several texts a line each; with `group` one table of the groups."""
+    """A text with its terms in colour and a table of them; for several texts a line each; with `group` one table of the groups."""
     if stream:
         results, unread = predictor.predict_quietly(lines)
     else:

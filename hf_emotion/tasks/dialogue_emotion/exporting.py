@@ -57,7 +57,7 @@ def dialogues_from(texts: list[str]) -> list[Turns]:
 
 def read_lines(lines: Sequence[str]) -> list[Turns]:
     """
-    Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between
+    Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or just the utterance, and an empty line between
     dialogues.
     """
     groups = itertools.groupby(lines, key=bool)
@@ -68,6 +68,6 @@ def read_lines(lines: Sequence[str]) -> list[Turns]:
 def respond(run, inputs, parameters: dict) -> list:
     """
     For a dialogue, a list of turns, a list with an entry for each turn; for a list of dialogues a list of such lists. A turn is an utterance
-    or {"speaker": ..., "utterance": ...}; a text alone is a dialogue of one turn.
+    or {"speaker": ..., "utterance": ...}; a single text is a dialogue of one turn.
     """
     return run([inputs] if isinstance(inputs, str) else inputs, **parameters)

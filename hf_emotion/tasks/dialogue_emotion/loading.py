@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog, IEMOCAP, and one's own dialogues.
+Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog, IEMOCAP, and your own dialogues.
 
 A row is a dialogue, so that no dialogue is ever in two splits. Columns: `id` (string; no other row of the split has it),
 `utterances` (list of strings, NFC, stripped), `speakers` (list of strings) and `labels` (list of `ClassLabel`, -1 for an
@@ -136,7 +136,7 @@ def load_meld(data_dir: str | Path | None = None, four_classes: bool = False) ->
     """
     MELD: 1,038 / 114 / 280 dialogues of a television series, 9,989 / 1,109 / 2,610 utterances, 7 emotions.
 
-    The ids are the numbers of the dialogues, which start anew in every split; utterances are sorted by their numbers.
+    The ids are the numbers of the dialogues, which start again in every split; utterances are sorted by their numbers.
 
     Args:
         data_dir: folder that holds `meld/{train,dev,test}_sent_emo.csv`. None: the files are downloaded from
@@ -367,7 +367,7 @@ def load_dialogue_files(
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
+    Your own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
 
     First layout: a row is an utterance. Its columns name its dialogue, the utterance, its label and, if there is such a column,
     the speaker; the rows of a dialogue are in the order of its turns. Second layout, JSONL or Parquet: a row is a dialogue. The

@@ -83,7 +83,7 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
         The most probable emotion of every turn of every dialogue.
 
         Args:
-            dialogues: lists of turns; a turn is (speaker, utterance), a dictionary with these keys, or an utterance alone.
+            dialogues: lists of turns; a turn is (speaker, utterance), a dictionary with these keys, or just an utterance.
             progress: show a progress bar.
 
         Returns:

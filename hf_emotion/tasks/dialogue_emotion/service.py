@@ -47,7 +47,7 @@ class DialogueRequest(Request):
     """Dialogues."""
 
     inputs: Annotated[list[Dialogue], Field(min_length=1, fail_fast=True)] = Field(
-        description="Dialogues; a turn has a speaker and an utterance, or is an utterance alone."
+        description="Dialogues; a turn has a speaker and an utterance, or is just an utterance."
     )
     all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds labels to a trained model, by their names alone, with thresholds. Shapes: N texts, C labels."""
+"""Adds labels to a trained model, only by their names, with thresholds. Shapes: N texts, C labels."""
 
 import copy
 from collections.abc import Callable, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads BRIGHTER: emotions, and their intensities, of texts in many languages."""
+"""Loads BRIGHTER: emotions and their intensities in texts in many languages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def load_brighter(
         data_dir: folder that holds `brighter/track_{a,b,c}/{train,dev,test}/LANGUAGE.csv`. None: from the Hub,
             `brighter-dataset/BRIGHTER-emotion-categories` and `-intensities`.
         languages: their codes, e.g. ["deu", "ptbr"]; None: all with training rows. Indonesian, Javanese, Xhosa and Zulu (ind, jav, xho,
-            zul) have a validation and a test part alone.
+            zul) have only a validation and a test part.
         track: "labels": which of six emotions a text shows, several for each. "intensities": how strongly, 0 to 3, in 11 languages.
         labels: the emotions in their order; None: those that were annotated in one of the languages.
         rows_per_language: the most training rows of a language, drawn at a fixed seed; None: all.
@@ -150,7 +150,7 @@ def _file(
     rows.source = path
     found = [(rows.line, row) for row in csv_rows(rows, decode(path.read_bytes(), path))]
     if split == "test" and found and not any(found[0][1].get(name) for name in EMOTIONS):
-        # The labels of English stand in track C alone, under other ids.
+        # The labels of English are only in track C, under other ids.
         path = folder / "track_c" / "test" / path.name
         labelled = {row["text"]: row for row in csv_rows(rows, decode(path.read_bytes(), path))}
         found = [(line, {**labelled[row["text"]], "id": row["id"]}) for line, row in found]

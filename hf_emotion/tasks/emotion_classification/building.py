@@ -39,12 +39,12 @@ def check_recipe(recipe: Recipe) -> None:
     """ValueError for fields that the model type does not read."""
     for name in ("label_texts", "max_windows"):
         if getattr(recipe, name) and recipe.model_type not in LABEL_AWARE:
-            raise ValueError(f"`{name}` is for label attention, which `model_type` {recipe.model_type!r} has not.")
+            raise ValueError(f"`{name}` needs label attention; `model_type` {recipe.model_type!r} has none.")
     check_few_shot(recipe, LABEL_AWARE)
 
 
 def over_base_model(recipe: Recipe) -> Recipe:
-    """Label-aware attention over the recipe's encoder: "label-aware-bert" becomes "label-aware" if the encoder is no BERT."""
+    """Label-aware attention over the recipe's encoder: "label-aware-bert" becomes "label-aware" if the encoder is not a BERT."""
     special, general = LABEL_AWARE
     if recipe.model_type != special:
         return recipe

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def evaluate(predictor: Predictor, of: CorpusSplit, threshold: float | None = None) -> Evaluation:
     """
     Figures of all rows, without abstentions and prediction sets; if the model has a rule for these, also `abstention` (coverage and risk,
-    see `metrics.answered`) or `prediction_sets` (see there). `threshold`: the fixed one of a multi-label model, beside the stored ones;
+    see `metrics.answered`) or `prediction_sets` (see there). `threshold`: the fixed one of a multi-label model, in addition to the stored ones;
     default: 0.3.
     """
     if threshold is not None and not predictor.multi_label:

@@ -8,7 +8,7 @@ Trains a classifier of texts on few rows. A recipe names the methods, and the va
 - "label-vectors": the encoder stays as it is; label vectors, which start from the labels' words, and the head are trained.
 - "fine-tuning": all weights are trained.
 
-The first two are label attention whose heads look at the sentence vector alone. The trained checkpoint is of the same class for all.
+The first two are label attention whose heads look only at the sentence vector. The trained checkpoint is of the same class for all.
 """
 
 import dataclasses
@@ -165,7 +165,7 @@ def _solve_head(prepared: Prepared) -> None:
     if model.config.problem_type == "single_label_classification":
         regression.fit(vectors / length, hot.argmax(axis=1))
         labels = regression.classes_
-        if len(labels) == 2:  # scikit-learn gives the second label alone; the first has the logit 0
+        if len(labels) == 2:  # scikit-learn gives only the second label; the first has the logit 0
             biases[labels[0]], labels = 0.0, labels[1:]
         weights[labels], biases[labels] = regression.coef_, regression.intercept_
     else:

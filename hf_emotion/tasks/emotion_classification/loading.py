@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads corpora of texts: GoEmotions, the six emotions, emojis of tweets, the packaged corpora, and one's own files."""
+"""Loads corpora of texts: GoEmotions, the six emotions, emojis of tweets, the packaged corpora, and your own files."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> da
 @rows_of("emotion-classification")
 def load_messages(data_dir: str | Path | None = None, votes: bool = False) -> datasets.DatasetDict:
     """
-    The packaged messages, a test part alone: GoEmotions' 28 labels, CC0; short, negated, sarcastic and other texts that `everyday` has few
+    The packaged messages, only a test part: GoEmotions' 28 labels, CC0; short, negated, sarcastic and other texts that `everyday` has few
     of. Labels and `votes` as in `load_everyday`.
     """
     return _load_packaged("messages", ["test"], votes=votes)
@@ -323,7 +323,7 @@ def load_files(
     targets: Sequence[str] | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own CSV, TSV, JSONL or Parquet files.
+    Your own CSV, TSV, JSONL or Parquet files.
 
     Args:
         data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which

@@ -199,7 +199,7 @@ class Predictor(LabelPredictor[list[Label]]):
         Args:
             texts: a list, a Series, an array of numpy or pyarrow; a single string counts as a list of one.
             top_k: the k most probable labels instead of those above their thresholds, and without an abstention.
-            progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
+            progress: show a progress bar, or a line every 30 seconds if standard error is not a terminal.
             on_bad: "skip": None, NaN and texts without a visible character get the result None and are counted in the log.
             all_scores: give for each text an `EmotionResult`, with the probability of every label and what the model could not read.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues, the packaged pairs, and one's own pairs.
+Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues, the packaged pairs, and your own pairs.
 
 A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
 (strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues the emotion of the
@@ -352,7 +352,7 @@ def load_reply_files(
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
+    Your own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
 
     Args:
         data_dir, separator: see `load_files`.

@@ -43,7 +43,7 @@ class ReplyRequest(Request):
     )
     max_new_tokens: Small | None = Field(None, description="Tokens of a reply at most.")
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = Field(
-        None, description="Seed for the sampling; such a request is computed alone."
+        None, description="Seed for sampling; such a request is computed by itself."
     )
 
 
@@ -77,7 +77,7 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tup
 def compute(
     predictor: ReplyGenerator, pairs: list[tuple[str, Any]], alone: int | None = None, **options: Any
 ) -> list[tuple[str, Readable]]:
-    """Of each context with its emotion the reply, and what the model could not read, as `Unread.each` has it."""
+    """The reply to each context in its emotion, and what the model could not read, as `Unread.each` has it."""
     contexts, emotions = (list(values) for values in zip(*pairs, strict=True))
     replies, unread = predictor.predict(contexts, emotions, **options)
     return list(zip(replies, unread.each(), strict=True))

@@ -37,7 +37,7 @@ def load_conversations(
 
     Args:
         data_dir: see the loaders of the corpora.
-        corpora: some of `CONVERSATION_LOADERS`; "reply_files" are one's own pairs.
+        corpora: some of `CONVERSATION_LOADERS`; "reply_files" are your own pairs.
     """
     unknown = [name for name in corpora if name not in CONVERSATION_LOADERS]
     if isinstance(corpora, str) or unknown or not corpora:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .remote import RemotePredictor
 
 
-# Standard deviation of the new weights of CG-BERT and QACG-BERT on one's own files. The paper's e⁻³, which the recipes and the
+# Standard deviation of the new weights of CG-BERT and QACG-BERT on your own files. The paper's e⁻³, which the recipes and the
 # configuration keep, drowns MiniLM's attention: for a long time the training only learns how frequent the labels are.
 OWN_CONTEXT_INITIALIZER_RANGE = 0.01
 
@@ -89,7 +89,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         return {"aspects": aspects, "targets": targets, "target_texts": words}
 
     def complete(self, recipe: Recipe) -> Fields:
-        """The spread of new weights for one's own files."""
+        """The spread of new weights for your own files."""
         from .. import corpus_of
 
         if recipe.model_type is None or not corpus_of(recipe.dataset).own_files:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Loads aspect sentiment corpora: SentiHood (targets and aspects), the restaurants of SemEval-2014, the packaged reviews
-(aspects), and one's own files.
+(aspects), and your own files.
 
 A row asks about one aspect (of one target) of a sentence. Columns: `id` (string: sentence id, target if any, and aspect,
 joined by "/"; no other row of the split has it), `text` (string, NFC, stripped, what the model reads), `target` (`ClassLabel`;
@@ -84,7 +84,7 @@ def replace_targets(text: str) -> str:
 
 
 def auxiliary_sentence(target: str | None, aspect: str) -> str:
-    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
+    """The second segment that tells a model what is asked: "location - 1 - price", or only the aspect without a target."""
     return text_processing.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
 
 
@@ -272,7 +272,7 @@ def load_aspect_files(
     separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
-    One's own CSV, TSV, JSONL or Parquet files. A row asks about one aspect (of one target) of its text and has one label; the result has
+    Your own CSV, TSV, JSONL or Parquet files. A row asks about one aspect (of one target) of its text and has one label; the result has
     the columns that this file lists. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
 
     Args:
@@ -282,7 +282,7 @@ def load_aspect_files(
         labels, aspects, targets: their names in their order. None: the names in the training part, sorted.
         fill_none: in every part, each text (and target) gets a row with the label "none" (in the spelling of the corpus) for every aspect
             that none of its rows names; a row that is skipped counts as one of them. For files that list only the aspects that a text
-            names: trained on these alone, a model would find an opinion on every aspect of every text.
+            names: trained only on these, a model would find an opinion on every aspect of every text.
         validation_fraction: share of the distinct training texts, with all their rows, set aside, at a fixed seed, if there is no
             validation file; 0: none. The only row with a label, or with a target and aspect, stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.

@@ -206,7 +206,7 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
 
     @property
     def wide_labels(self) -> list[str]:
-        """What `scored_items` has a column for: the aspects, of each target if the model knows targets."""
+        """What `scored_items` has a column for: the aspects, for each target if the model knows targets."""
         config = self.model.config
         return [
             "/".join(filter(None, (target, aspect)))

@@ -7,7 +7,7 @@ from ..results import Label, Readable
 
 
 class Sentiment(Label):
-    """The most probable label for an aspect, of a target where the model knows targets."""
+    """The most probable label for an aspect, and for a target if the model knows targets."""
 
     target: NotRequired[str]
     aspect: str

@@ -54,7 +54,7 @@ def read(request: SentimentRequest) -> tuple[list[str], dict[str, Any]]:
 
 
 def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[str] | None = None) -> list[Found]:
-    """Of each text the sentiments, and what the model could not read, as `Unread.each` has it."""
+    """The sentiments of each text, and what the model could not read in it, as `Unread.each` has it."""
     results, unread = predictor.predict_quietly(texts, targets)
     return list(zip(results, unread.each(), strict=True))
 

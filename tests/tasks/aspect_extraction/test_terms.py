@@ -230,7 +230,7 @@ class TestOwnFiles:
             ({}, {"labels": "ab"}, "`labels` must be a list of names, got the string 'ab'"),
             ({}, {"labels": ["good", "good"]}, "`labels` must be different names"),
             ({"train.csv": RAIN}, {}, "more than one file for the split 'train'"),
-            ({"test.csv": f"{RAIN}the sun,rain,b\n"}, {}, "line 3: the text does not hold the term 'rain'"),
+            ({"test.csv": f"{RAIN}the sun,rain,b\n"}, {}, "line 3: the term 'rain' is not at that place"),
             ({"train.conll": "the O\nsun B-a\n\nthe sun\n"}, {}, "line 4: a line must be a token and its tag"),
         ):
             folder = tmp_path / str(len(os.listdir(tmp_path)))

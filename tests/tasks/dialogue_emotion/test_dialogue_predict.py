@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from model_cases import BY_ID, make_tokenizer
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from hf_emotion.modeling import DialogueEmotionPipeline
+from model_cases import BY_ID, LABELS, make_tokenizer
 from toolkit_helpers import MELD_EMOTIONS, cells, dialogues, files_in, invoke, write_csv, write_jsonl, write_rows
 from transformers import pipeline
 
@@ -18,6 +20,7 @@ import hf_emotion.tasks.dialogue_emotion.predictor as dialogue_module
 from hf_emotion import DialoguePredictor, summarize
 from hf_emotion.inference import load_predictor
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.dialogue_emotion.predictor import speaker_and_utterance
 
 
@@ -322,3 +325,47 @@ class TestCommand:
         *found, skipped = read_rows(tmp_path / "out.jsonl")
         assert [row["predicted_scores"][0] for row in found] == pytest.approx(plain.max(axis=1), abs=1e-5)
         assert skipped["predicted_labels"] is None
+
+
+@pytest.fixture
+def speakers(tokenizer) -> DialoguePredictor:
+    return DialoguePredictor(BY_ID["dialogue-model"].build(), tokenizer)
+
+
+@pytest.mark.parametrize("names", [("Ann", "Bo", "Ann"), ("Ann", "Bo"), ("user", "user")])
+def test_turns_as_lists_are_no_dialogues(speakers, tokenizer, names):
+    turns = [[name, "I am so happy"] for name in names]  # as JSON has them
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for call in (speakers, pipeline):
+        with pytest.raises(ValueError, match=r"\(speaker, utterance\).*'utterance'"):
+            call(turns)  # each was a dialogue of two utterances, the name the first
+    assert [turn["speaker"] for turn in pipeline(list(map(tuple, turns)))] == [*names]
+
+
+def test_turns_without_a_speaker_are_said(speakers, tokenizer, caplog):
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for call in (lambda turns: speakers([turns]), pipeline):
+        caplog.clear()
+        call([("Ann", "I am so happy"), ("Bo", "fear")])
+        assert not caplog.records
+        for _ in range(1 if call is pipeline else 2):  # of a file that comes in parts it is said once
+            call([("Ann", "I am so happy"), "fear", "anger"])
+        (record,) = caplog.records
+        assert "2 of 3" in record.getMessage() and "`num_speakers`" in record.getMessage()
+
+
+def dialogue_rows(*turns: tuple[str, str]) -> DatasetDict:
+    lists = {"utterances": Value("string"), "speakers": Value("string"), "labels": ClassLabel(names=list(LABELS))}
+    features = Features(id=Value("string"), **{name: List(kind) for name, kind in lists.items()})
+    speakers, utterances = map(list, zip(*turns, strict=True))
+    rows = {"id": ["1"], "utterances": [utterances], "speakers": [speakers], "labels": [[0] * len(turns)]}
+    return DatasetDict({"train": Dataset.from_dict(rows, features=features)})
+
+
+def test_what_a_dialogue_model_in_training_does_not_see(speakers, tokenizer, caplog):
+    rows = dialogue_rows(("", "I am so happy"), ("", "fear"))
+    with pytest.raises(ValueError, match="`model_config.num_speakers`.*speaker_column"):
+        encode_dialogues(rows, speakers.model, tokenizer, 16)
+    rows = dialogue_rows(("Ann", "sun " * 20), ("Bo", "fear"))
+    encode_dialogues(rows, BY_ID["dialogue-words"].build(), tokenizer, 16)
+    assert "1 of 2 utterances are longer than 16 tokens" in caplog.text

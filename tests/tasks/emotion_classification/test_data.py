@@ -301,7 +301,7 @@ class TestExcel:
     )
     def test_what_cannot_be_read(self, tmp_path, change, message):
         path = write_xlsx(tmp_path / "a.xlsx", [["text"], ["a"], ["b"]], change)
-        with pytest.raises(ValueError, match=f"{path}, .*{message}.*save it anew in Excel") as caught:
+        with pytest.raises(ValueError, match=f"{path}, .*{message}.*save it again in Excel") as caught:
             list(read_rows(path))
         assert type(caught.value) is ValueError
 

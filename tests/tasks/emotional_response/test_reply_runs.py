@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import toolkit_helpers as kit
 import torch
+from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from model_cases import BY_ID, TINY_GPT2, asymmetric_, label_names
 from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
@@ -933,3 +934,11 @@ class TestRecipes:
         recipe = hf_emotion.load_recipe("pretrain/gpt2_small_dialogue")
         assert recipe.dataset_options == {"dedupe": True} and recipe.max_length <= recipe.model_config["n_positions"]
         assert recipe.model_config["n_embd"] % recipe.model_config["n_head"] == 0
+
+
+def test_a_mixture_in_percent(caplog):
+    config = BY_ID["gpt2-mod-ln"].make_config(num_emotions=2, emotions=["joy", "anger"])
+    assert emotion_vector({"joy": 3, "anger": -1}, config) == [3, -1] and not caplog.records
+    emotion_vector({"joy": 70, "anger": 30}, config)
+    (record,) = caplog.records
+    assert "70" in record.getMessage() and "100" in record.getMessage()
