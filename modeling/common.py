@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the model families share: tested versions, fields of configurations, shapes and masks, losses, adapters, encoders, positions, emotions. It travels
-with every checkpoint.
+What the model families share: tested versions, fields of configurations, shapes and masks, losses, adapters, encoders, positions, emotions. It
+travels with every checkpoint.
 """
 
 from __future__ import annotations

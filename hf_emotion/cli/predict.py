@@ -128,7 +128,8 @@ def predict(
     if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
         raise typer.BadParameter(
             "--engine ray goes with --input and --output, and without --dialogue-column, --speaker-column (a dialogue is a row with "
-            "`turns`), --columns, --scores, --prefix, --encoding and --overwrite; --workers goes with it. Other processes are started by torchrun or accelerate launch."
+            "`turns`), --columns, --scores, --prefix, --encoding and --overwrite; --workers goes with it. Other processes are started by torchrun or "
+            "accelerate launch."
         )
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:

@@ -68,7 +68,8 @@ def _reading(path: str) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"{path} cannot be read ({reason}): is it whole, in the format of its ending, and its text in UTF-8 (else name its `encoding`, --encoding cp1252)?"
+            f"{path} cannot be read ({reason}): is it whole, in the format of its ending, and its text in UTF-8 (else name its `encoding`, "
+            f"--encoding cp1252)?"
         ) from error
 
 

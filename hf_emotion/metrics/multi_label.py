@@ -37,9 +37,9 @@ def goemotions(
     Returns:
         `macro_f1`, `macro_precision`, `macro_recall` (over the labels that were annotated), the same for `micro` and `weighted`;
         `macro_average_precision` (mean over the labels that occur); `per_label`: {name: {precision, recall, f1, support}}, NaN and 0 for a
-        label that was annotated in no row; and the paper's error analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several, see `paper_errors`, `confusions`: the most
-        frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and `other_to_neutral`: shares of the neutral (of the other)
-        single-label rows whose argmax is another label (is neutral).
+        label that was annotated in no row; and the paper's error analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with
+        several, see `paper_errors`, `confusions`: the most frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and
+        `other_to_neutral`: shares of the neutral (of the other) single-label rows whose argmax is another label (is neutral).
     """
     labels, probabilities = _check(labels, probabilities)
     names = list(GOEMOTIONS if label_names is None else label_names)

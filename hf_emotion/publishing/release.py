@@ -266,7 +266,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
 def _check_card(folder: Path) -> None:
     card = ModelCard.load(folder / "README.md")
     problems = {
-        "no `license` in its metadata (for your own data: --license, or `data_license` or `data_terms` in the recipe beside the run)": not card.data.license,
+        "no `license` in its metadata (your own data: --license, or `data_license` or `data_terms` in the recipe beside the run)": not card.data.license,
         "no results (`model-index`) in its metadata": not card.data.eval_results,
         f"“{OWN_TERMS}”, in place of the terms of the training data": OWN_TERMS in card.text,
         "no example (```python)": "```python" not in card.text,
@@ -340,7 +340,7 @@ SECRETS = {  # what is found: how it looks
     "a signed token (JWT)": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.",
     "a password in a URL": r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@\"'<>()]+:[^\s/@\"'<>()]+@\w",
     "an Authorization header": rf"(?i)\bbearer {VALUE}{{20,}}",
-    "a key or a password": rf"(?i)(?:api_?key|secret(?:_?access)?(?:_?key)?|(?:access|auth)_?token|password|passwd)[\"']?\s*[:=]\s*[\"']?{VALUE}{{8,}}",
+    "a key or a password": rf"(?i)(?:api_?key|secret(?:_?access)?(?:_?key)?|(?:access|auth)_?token|password|passwd)[\"']?\s*[:=]\s*[\"']?{VALUE}{{8,}}",  # noqa: E501
 }
 MOST_NOTES = 100_000_000  # bytes before the weights; safetensors reads no more
 # After "//" and a host, or in "</tag>" and "../", a slash begins no path of this machine.

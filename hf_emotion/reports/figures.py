@@ -233,7 +233,8 @@ def correlation_figure(title: str, correlation: np.ndarray, linkage: np.ndarray,
     axes.set_yticks(range(len(names)), shown, fontsize=size)
     axes.yaxis.tick_right()
     axes.set(xlabel="label", ylabel="label")
-    figure.colorbar(image, label=f"correlation r (− in a cell: r ≤ {NEGATIVE})".replace("-0", "−0"), location="bottom", shrink=0.6, aspect=30)  # fmt: skip
+    label = f"correlation r (− in a cell: r ≤ {NEGATIVE})".replace("-0", "−0")
+    figure.colorbar(image, label=label, location="bottom", shrink=0.6, aspect=30)
     return figure
 
 

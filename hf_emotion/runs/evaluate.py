@@ -33,7 +33,8 @@ def evaluate(
 
     Returns:
         For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" (at the
-            `threshold`, which stands beside it) and "tuned" for multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
+            `threshold`, which stands beside it) and "tuned" for multi-label data, "argmax" for single-label data. For models of replies see
+            `evaluate_replies`.
 
     Raises:
         ValueError: no such split; the labels of corpus and model differ; a setting is for another task.

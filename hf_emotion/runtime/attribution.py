@@ -189,7 +189,10 @@ def attribute_words(
     method: str,
     merge: Merge = "sum",
 ) -> tuple[np.ndarray, float]:
-    """Scores (words,) float64 for the logit of a label (where each token has logits: of a token and a label), and how far integrated gradients are from completeness (else 0)."""
+    """
+    Scores (words,) float64 for the logit of a label (where each token has logits: of a token and a label), and how far integrated gradients are from
+    completeness (else 0).
+    """
     captum = captum_attr()
     names = [name for name in reading.inputs if name != "input_ids"]
     ids, others = reading.inputs["input_ids"], tuple(reading.inputs[name] for name in names)

@@ -19,6 +19,9 @@ else:
     text_processing = sys.modules[_NAME]
 
 # A warning of what `text_processing` does.
-WINDOWS_CHARACTERS = "%d of %d texts hold control characters that are characters of Windows-1252, such as \\x92 for an apostrophe: they are read as these"
+WINDOWS_CHARACTERS = (
+    "%d of %d texts hold control characters that are characters of Windows-1252, such as \\x92 for an apostrophe: they are "
+    "read as these"
+)
 
 __all__ = ["WINDOWS_CHARACTERS", "text_processing"]

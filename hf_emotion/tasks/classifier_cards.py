@@ -199,7 +199,8 @@ def answers(
         if rule == "abstention":
             name = "coverage" if "coverage" in wanted else "accuracy"
             paragraphs.append(
-                f"Instead of its labels the model gives `{text_processing.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the validation part for "
+                f"Instead of its labels the model gives `{text_processing.ABSTAINED}` to a text whose largest probability is below {threshold}. This "
+                f"threshold was chosen on the validation part for "
                 f"{name} {wanted[name]:g}. On {split} the model answers {found['coverage']:.1%} of the rows; their risk "
                 f"({LOSSES[multi_label]}) is {found['risk']:.4f}."
             )

@@ -148,7 +148,8 @@ def one_answer(gold: np.ndarray, decided: np.ndarray, names: list[str]) -> OneAn
 def one_answer_line(found: OneAnswer) -> str:
     """What `one_answer` found, as a sentence."""
     return (
-        f"The model gives {' and '.join(found['labels']) or 'no label'} to {found['share']:.0%} of the validation rows, and {found['gold_share']:.0%} "
+        f"The model gives {' and '.join(found['labels']) or 'no label'} to {found['share']:.0%} of the validation rows, and "
+        f"{found['gold_share']:.0%} "
         "have it: it has learned hardly anything. Train longer, with another learning rate, or with more rows."
     )
 

@@ -40,8 +40,8 @@ Term = tuple[Any, Any, str]  # start and end in the text, label
 
 def add_text(rows: Rows, line: int, text: Any, terms: Iterable[Term], row_id: str) -> None:
     """
-    Add a text, with a tag by name for each of its words, and with the `label` of each term, which is checked alone. A term that cuts a word gets all of it; a text with terms that overlap or lie
-    outside is rejected.
+    Add a text, with a tag by name for each of its words, and with the `label` of each term, which is checked alone. A term that cuts a word gets all
+    of it; a text with terms that overlap or lie outside is rejected.
     """
     if not text_processing.is_readable(text):
         return rows.reject(line, f"the text is empty or no string: {text!r}")

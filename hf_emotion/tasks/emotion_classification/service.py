@@ -30,7 +30,8 @@ class EmotionRequest(Request):
     inputs: Texts = Field(description="A text, or a list of texts.")
     top_k: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="The k most probable labels (or highest values). Default: the labels above their thresholds, the model's abstention or prediction set, or all values.",
+        description="The k most probable labels (or highest values). Default: the labels above their thresholds, the model's abstention or "
+        "prediction set, or all values.",
     )
     taxonomy: Taxonomy | None = Field(None, description="Roll the 28 GoEmotions labels up into these groups.")
     thresholds: Probability | dict[Name, Probability] | None = Field(

@@ -242,7 +242,8 @@ class NoDoctype(ElementTree.TreeBuilder):
 @rows_of("targeted-sentiment")
 def load_reviews(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
-    The packaged reviews: 3,463 / 471 / 510 texts about twelve kinds of business, CC0. Needs no `data_dir`. Every review gets one row for each of the six aspects, with the label none, positive, neutral or negative.
+    The packaged reviews: 3,463 / 471 / 510 texts about twelve kinds of business, CC0. Needs no `data_dir`. Every review gets one row for each of the
+    six aspects, with the label none, positive, neutral or negative.
     """
     splits = {}
     for split in ("train", "validation", "test"):
