@@ -266,7 +266,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
 def _check_card(folder: Path) -> None:
     card = ModelCard.load(folder / "README.md")
     problems = {
-        "no `license` in its metadata (your own data: --license, or `data_license` or `data_terms` in the recipe beside the run)": not card.data.license,
+        "no `license` in its metadata (your own data: --license, or in the recipe `data_license` or `data_terms`)": not card.data.license,
         "no results (`model-index`) in its metadata": not card.data.eval_results,
         f"“{OWN_TERMS}”, in place of the terms of the training data": OWN_TERMS in card.text,
         "no example (```python)": "```python" not in card.text,
