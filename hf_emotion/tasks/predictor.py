@@ -126,16 +126,9 @@ class LabelPredictor(AnyPredictor, Generic[Item]):
     units = "texts"
     check_top_k = staticmethod(check_top_k)
 
-    def __init__(
-        self,
-        checkpoint: Any,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        device: Any = None,
-        max_length: int | None = None,
-        dtype: str | None = None,
-    ):
+    def __init__(self, checkpoint: Any, *arguments: Any, **options: Any):
         """See `Predictor`."""
-        super().__init__(checkpoint, tokenizer, device, max_length, dtype)
+        super().__init__(checkpoint, *arguments, **options)
         self.labels = label_names(self.model.config)
 
     def __repr__(self) -> str:
