@@ -19,7 +19,7 @@ import hf_emotion.tasks.emotional_response.loading as reply
 import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
 from hf_emotion.data.splits import map_rows
-from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, task_of_columns, task_of_rows
+from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, packaged_corpus, task_of_columns, task_of_rows
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
 
@@ -57,6 +57,10 @@ def test_unknown_names_get_the_nearest_and_rows_of_no_task_their_columns():
         task_of_columns(rows.column_names)
     with pytest.raises(ValueError, match="do not say which task"):
         task_of_rows(rows)
+
+
+def test_exports_are_checked_with_the_corpus_of_emotions_in_english():
+    assert packaged_corpus() == "quickstart"
 
 
 def test_rows_on_disk_get_no_file_beside_them(tmp_path):

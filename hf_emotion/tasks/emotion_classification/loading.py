@@ -497,13 +497,6 @@ CORPORA = (
         added={"plain_copies": ("plain_sentences",)},
     ),
     Corpus(
-        name="plain_sentences",
-        loader=load_plain_sentences,
-        languages=("zh", "de", "en", "es", "fr", "it", "ja", "pl", "pt", "ru"),
-        terms="CC0 1.0; plain sentences written for hf-emotion in ten languages",
-        packaged=True,
-    ),
-    Corpus(
         name="emobank",
         loader=load_emobank,
         terms="CC BY-SA 4.0; Buechel and Hahn 2017",
@@ -532,6 +525,13 @@ CORPORA = (
         loader=load_languages,
         languages=LANGUAGES,
         terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, a test part alone",
+        packaged=True,
+    ),
+    Corpus(
+        name="plain_sentences",
+        loader=load_plain_sentences,
+        languages=("zh", "de", "en", "es", "fr", "it", "ja", "pl", "pt", "ru"),
+        terms="CC0 1.0; plain sentences written for hf-emotion in ten languages",
         packaged=True,
     ),
     Corpus(
