@@ -115,7 +115,7 @@ def public_names(kind: str) -> str:
     import hf_emotion
 
     groups: dict[str, list[str]] = {"toolkit": [], "configurations": [], "pipelines": [], "models": [], "modules": []}
-    for name in sorted(hf_emotion.__all__):
+    for name in sorted(name for name in hf_emotion.__all__ if not name.startswith("_")):
         value = getattr(hf_emotion, name)
         if inspect.ismodule(value):
             groups["modules"].append(f".. automodule:: hf_emotion.{name}\n   :members:\n   :imported-members:")
