@@ -119,18 +119,18 @@ class SeedTraining:
             raise ValueError(f"the base model {recipe.base_model!r} has an adapter beside its weights: {wanted}.")
         if recipe.adapter:
             model = with_adapter(model, recipe.adapter, auto_class_of(model.config, self.task.auto_class))
-        data = fingerprint(
-            self.splits
-        )  # takes time: the Trainer makes the folder, and soon after that the recipe lies in it
+        # Takes time: the Trainer makes the folder, and soon after that the recipe lies in it.
+        data = fingerprint(self.splits)
+        order = by_length(prepared.validation)
         trainer = EmotionTrainer(
             model=model,
             args=arguments,
             train_dataset=prepared.train,
-            eval_dataset=by_length(prepared.validation),
+            eval_dataset=prepared.validation.select(order),
             processing_class=prepared.tokenizer,
             data_collator=prepared.collate,
             compute_loss_func=loss or prepared.loss,
-            compute_metrics=partial(_measure, prepared),
+            compute_metrics=partial(_measure, prepared, order),
             preprocess_logits_for_metrics=prepared.reduce_logits,
             callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
         )
@@ -249,18 +249,13 @@ class SeedTraining:
             save_adapter(fitted.trainer.model, self.folder / ADAPTER, self.recipe.base_model)
 
 
-def by_length(rows: Dataset) -> Dataset:
-    """Rows in the order of their lengths, which saves padding."""
-    return rows.select(_order(rows))
-
-
-def _order(rows: Dataset) -> np.ndarray:
+def by_length(rows: Dataset) -> np.ndarray:
+    """(N,) numbers of rows in the order of their lengths, which saves padding."""
     return np.argsort(rows["length"], kind="stable") if "length" in rows.column_names else np.arange(len(rows))
 
 
-def _measure(prepared: Prepared, prediction: EvalPrediction) -> dict[str, float]:
-    """The figures of predictions for the validation rows, which `measure` gets in their own order."""
-    order = _order(prepared.validation)
+def _measure(prepared: Prepared, order: np.ndarray, prediction: EvalPrediction) -> dict[str, float]:
+    """The figures of predictions for the validation rows in this order; `measure` gets them in their own."""
     values, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
     if len(values) == len(order):
         values, labels = _in_order(values, order), _in_order(labels, order)
