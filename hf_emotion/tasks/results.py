@@ -53,33 +53,37 @@ class Results(list[Answer]):
     """The results of texts in their order, a list that is ready for JSON; None stands for a text that was skipped."""
 
     index: Any = None  # of the Series that the texts came in
+    of_labels = False  # each result holds labels of the text itself, and not its turns, aspects or terms
 
     @classmethod
-    def of(cls, results: Sequence[Answer], texts: Any) -> "Results[Answer]":
+    def of(cls, results: Sequence[Answer], texts: Any, of_labels: bool = False) -> "Results[Answer]":
         found, index = cls(results), getattr(texts, "index", None)
+        found.of_labels = of_labels
         if not callable(index):  # as that of a list, which finds an item
             found.index = index
         return found
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row for each text (turn, aspect, term): "labels", "scores", and with `all_scores` a column for each label."""
+        """One row for each text (turn, aspect, term): "labels", "scores", other fields of labels, and with `all_scores` a column for each label."""
         import pandas
 
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
         found: list[Any] = self
-        parts = any(isinstance(result, list) and result and set(result[0]) != {"label", "score"} for result in found)
-        for number, result in enumerate(found):
-            entries, more = result, {}
+        parts = not self.of_labels and any(isinstance(result, list) and result for result in found)
+        lists = [result["labels"] if isinstance(result, dict) else result for result in found]
+        fields = next((tuple(labels[0]) for labels in lists if labels), ("label", "score"))
+        for number, (result, labels) in enumerate(zip(found, lists, strict=True)):
+            more: dict[str, Any] = {}
             if parts:
                 rows += [{name: value for name, value in entry.items() if name != "scores"} for entry in result]
                 numbers += [number] * len(result)
                 continue
             if isinstance(result, dict):
                 more = {name: value for name, value in result.items() if name not in ("labels", "scores")}
-                entries, more = result["labels"], more | result["scores"]
-            lists = [None if entries is None else [one[name] for one in entries] for name in ("label", "score")]
-            rows.append({"labels": lists[0], "scores": lists[1]} | more)
+                more |= result["scores"]
+            own = {f"{name}s": None if labels is None else [one[name] for one in labels] for name in fields}
+            rows.append(own | more)
             numbers.append(number)
         return pandas.DataFrame(rows, index=numbers if self.index is None else self.index[numbers])
 

@@ -42,6 +42,7 @@ from hf_emotion.io.files import locking
 from hf_emotion.io.paths import shown
 from hf_emotion.runtime.ready import for_prediction
 from hf_emotion.serving import bulk
+from hf_emotion.tasks.results import Results
 
 
 pytest_plugins = ["toolkit_fixtures", "endurance.fixtures"]
@@ -531,6 +532,15 @@ class TestPython:
         assert set(found[0]) == {"labels", "scores", "truncated", "unknown", "language"}
         frame = predictor(texts, all_scores=True).to_frame()
         assert len(frame) == len(texts) and set(predictor.labels) < set(frame.columns)
+
+    def test_a_table_has_every_field_of_a_label(self):
+        labels = [{"label": "joy", "score": 0.9, "rank": 1}, {"label": "love", "score": 0.4, "rank": 2}]
+        frame = Results.of([[], labels, None], ["a", "b", "c"], of_labels=True).to_frame()
+        assert frame["labels"].tolist() == [[], ["joy", "love"], None] and frame["ranks"].tolist() == [
+            [],
+            [1, 2],
+            None,
+        ]
 
     def test_labels_of_a_taxonomy_are_not_corrected(self):
         found = summarize(["I love it", "I hate it"], load_predictor(for_prediction("goemotions"), "sentiment"))

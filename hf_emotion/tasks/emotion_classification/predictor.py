@@ -227,7 +227,7 @@ class Predictor(LabelPredictor[list[Label]]):
                 for labels, scores, own in zip(found, every, unread.each(), strict=True)
             ]
         each = iter(results)
-        return Results.of([next(each) if ok else None for ok in good], texts)
+        return Results.of([next(each) if ok else None for ok in good], texts, of_labels=True)
 
     def predict_quietly(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
