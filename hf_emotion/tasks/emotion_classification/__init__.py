@@ -28,6 +28,19 @@ if TYPE_CHECKING:
     from .remote import RemotePredictor
 
 
+# Fields of a recipe that are for labels.
+OF_LABELS = (
+    "class_weights",
+    "positive_weights",
+    "soft_labels",
+    "teachers",
+    "abstain",
+    "prediction_sets",
+    "shots",
+    "few_shot",
+)
+
+
 class EmotionClassification(ClassificationTask["Predictor"]):
     """Emotions of texts: one label or several for each, or a value for each of some names."""
 
@@ -37,21 +50,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
     columns = frozenset({"text"})
     model_types = ("label-aware-bert", "label-aware", "roberta-esa")
     headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision", "pearson", "ccc", "mae")
-    recipe_fields = frozenset(
-        {
-            "label_texts",
-            "max_windows",
-            "languages",
-            "shots",
-            "few_shot",
-            "class_weights",
-            "positive_weights",
-            "soft_labels",
-            "teachers",
-            "abstain",
-            "prediction_sets",
-        }
-    )
+    recipe_fields = frozenset({"label_texts", "max_windows", "languages", *OF_LABELS})
     stock = True
     auto_class = "AutoModelForSequenceClassification"
     predictor_class = "Predictor"

@@ -18,19 +18,7 @@ from ...io.files import filling
 from ...recipes import Recipe
 from ...run_report import SeedRun
 from ...runtime.plain import text_processing
-
-
-# Fields of a recipe that are for labels.
-OF_LABELS = (
-    "class_weights",
-    "positive_weights",
-    "soft_labels",
-    "teachers",
-    "abstain",
-    "prediction_sets",
-    "shots",
-    "few_shot",
-)
+from . import OF_LABELS
 
 
 def refuse_fields_of_labels(recipe: Recipe) -> None:
