@@ -5,12 +5,13 @@ import dataclasses
 import hashlib
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from datasets import DatasetDict
 
+from ...data.rows import packaged_rows
 from ...data.splits import UNANNOTATED, label_names
 from ...data.targets import has_targets
 from ...data.votes import COLUMN as VOTES
@@ -26,6 +27,7 @@ from ..base import MainProcessFirst, Prepared
 from ..rows import gold_of
 from ..sequence_classification import prepare_classifier
 from .few_shot import begin, check_few_shot, for_method
+from .loading import EVERYDAY
 from .predictor import Predictor
 from .values import refuse_fields_of_labels
 
@@ -74,7 +76,8 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
         gate = fit_tfidf_gate(splits["train"]["text"])
     if recipe.teachers:
         dtype = "bfloat16" if recipe.training_arguments.get("bf16") else None
-        splits = with_teachers(splits, recipe.teachers, dtype)
+        clean = {row["text"] for corpus in EVERYDAY for _, row in packaged_rows(corpus, "train")}
+        splits = with_teachers(splits, recipe.teachers, dtype, clean)
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
     prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
     for method in recipe.few_shot:  # a training has one
@@ -82,9 +85,12 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
     return prepared
 
 
-def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | None = None) -> DatasetDict:
+def with_teachers(
+    splits: DatasetDict, teachers: Sequence[str], dtype: str | None = None, clean: Container[str] = ()
+) -> DatasetDict:
     """
     The training rows with `votes`, see `teachers` of a recipe. They are kept in the cache folder, because each seed asks for them.
+    The texts in `clean` keep their own labels: a teacher that has not seen them would only blur them.
 
     Raises:
         ValueError: a teacher has other labels, or the rows have one label each.
@@ -108,8 +114,12 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
         scores.append(np.load(kept).astype(np.float32))
     soft = (gold.values + np.mean(scores, axis=0)) / 2
-    own = {split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()}
-    return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
+    own = np.array([text in clean for text in train["text"]])
+    soft[own] = gold.values[own]
+    plain = {
+        split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()
+    }
+    return DatasetDict({**plain, "train": plain["train"].add_column(VOTES, soft.tolist())})
 
 
 def fit_tfidf_gate(texts: Iterable[str]) -> text_processing.TfidfGate:
