@@ -5,13 +5,12 @@ import dataclasses
 import hashlib
 import logging
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from datasets import DatasetDict
 
-from ...data.rows import packaged_rows
 from ...data.splits import UNANNOTATED, label_names
 from ...data.targets import has_targets
 from ...data.votes import COLUMN as VOTES
@@ -76,8 +75,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
         gate = fit_tfidf_gate(splits["train"]["text"])
     if recipe.teachers:
         dtype = "bfloat16" if recipe.training_arguments.get("bf16") else None
-        clean = {row["text"] for corpus in EVERYDAY for _, row in packaged_rows(corpus, "train")}
-        splits = with_teachers(splits, recipe.teachers, dtype, clean)
+        splits = with_teachers(splits, recipe.teachers, dtype)
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
     prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
     for method in recipe.few_shot:  # a training has one
@@ -85,12 +83,10 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
     return prepared
 
 
-def with_teachers(
-    splits: DatasetDict, teachers: Sequence[str], dtype: str | None = None, clean: Container[str] = ()
-) -> DatasetDict:
+def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | None = None) -> DatasetDict:
     """
     The training rows with `votes`, see `teachers` of a recipe. They are kept in the cache folder, because each seed asks for them.
-    The texts in `clean` keep their own labels: a teacher that has not seen them would only blur them.
+    The packaged sentences that GoEmotions was given keep their own labels: a teacher that has not seen them would only blur them.
 
     Raises:
         ValueError: a teacher has other labels, or the rows have one label each.
@@ -114,12 +110,10 @@ def with_teachers(
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
         scores.append(np.load(kept).astype(np.float32))
     soft = (gold.values + np.mean(scores, axis=0)) / 2
-    own = np.array([text in clean for text in train["text"]])
-    soft[own] = gold.values[own]
-    plain = {
-        split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()
-    }
-    return DatasetDict({**plain, "train": plain["train"].add_column(VOTES, soft.tolist())})
+    packaged = np.array([id.startswith(tuple(f"{corpus}-" for corpus in EVERYDAY)) for id in train["id"]])
+    soft[packaged] = gold.values[packaged]
+    own = {split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()}
+    return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
 
 
 def fit_tfidf_gate(texts: Iterable[str]) -> text_processing.TfidfGate:
