@@ -25,6 +25,8 @@ from .predictor import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
 
 
+COMMON = {"dedupe": bool, "oversample": bool, "misspelt": float | int}  # options that every corpus has
+
 logger = logging.getLogger(__name__)
 
 
@@ -149,14 +151,14 @@ def options_for(predictor: AnyPredictor, name: str, given: Mapping[str, Any] | N
 
 def check_dataset(name: str, options: Mapping[str, Any]) -> None:
     """ValueError unless the name is known and its loader takes the options."""
-    known = [*corpus_of(name).options, "dedupe", "oversample", "misspelt"]
+    known = [*corpus_of(name).options, *COMMON]
     for option, value in options.items():
         if option not in known:
             raise ValueError(
                 f"unknown option {option!r} for {name!r}: the options are {known}.{did_you_mean(option, known)}"
             )
         parameters = inspect.signature(corpus_of(name).loader, eval_str=True).parameters
-        hint = parameters[option].annotation if option in parameters else bool
+        hint = parameters[option].annotation if option in parameters else COMMON[option]
         try:
             type_validator(option, value, hint)
         except TypeError as error:

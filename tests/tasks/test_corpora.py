@@ -278,4 +278,4 @@ def test_misspelt_training_rows():
     with pytest.raises(ValueError, match=r"`misspelt` is a share of the training rows, 0 to 1; got 3"):
         load_dataset_for("reviews", misspelt=3)
     with pytest.raises(ValueError, match="`misspelt` needs rows with one text each"):
-        load_dataset_for("replies", misspelt=0.1)
+        load_dataset_for("quickstart_replies", misspelt=0.1)
