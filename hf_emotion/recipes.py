@@ -74,7 +74,8 @@ class Recipe:
         soft_labels: train on the shares of the annotators' votes instead of the labels; the corpus needs votes (the option
             `votes` of its loader).
         teachers: emotions of texts, rows with several labels: run folders of trained models with the same labels. The training takes the
-            mean of their probabilities for its rows, half and half with the labels, as soft labels (Hinton et al. 2015).
+            mean of their probabilities for its rows, half and half with the labels, as soft labels (Hinton et al. 2015). Packaged
+            sentences keep their own labels.
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,

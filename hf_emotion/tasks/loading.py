@@ -14,6 +14,7 @@ from typing import Any
 
 from huggingface_hub.dataclasses import type_validator
 
+from ..data.misspelling import misspell_rows
 from ..data.splits import check_split, oversample_minorities
 from ..io.lazily import datasets
 from ..io.names import did_you_mean
@@ -24,11 +25,18 @@ from .predictor import AnyPredictor
 from .rows import duplicates_between_splits, remove_duplicates
 
 
+COMMON = {"dedupe": bool, "oversample": bool, "misspelt": float | int}  # options that every corpus has
+
 logger = logging.getLogger(__name__)
 
 
 def load_dataset_for(
-    name: str, data_dir: str | Path | None = None, dedupe: bool = False, oversample: bool = False, **options
+    name: str,
+    data_dir: str | Path | None = None,
+    dedupe: bool = False,
+    oversample: bool = False,
+    misspelt: float = 0.0,
+    **options,
 ) -> datasets.DatasetDict:
     """
     Load a corpus by name and report the texts that occur in more than one split.
@@ -40,6 +48,7 @@ def load_dataset_for(
             environment variable HF_EMOTION_DATA names, or else the Hub (or the addresses in the loaders' docstrings).
         dedupe: remove rows from train whose text (for replies: whose context) is in validation or test.
         oversample: repeat training rows until all classes are equally large (after `dedupe`; only in train).
+        misspelt: share of the training rows that get typing errors in 0.15 of their words, so that the model reads misspelt words.
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
@@ -60,7 +69,9 @@ def load_dataset_for(
     if given and corpus_of(name).packaged:
         logger.warning("`data_dir` %s is not read: %s comes with hf-emotion", data_dir, name)
     splits = corpus_of(name).loader(data_dir=data_dir, **options)
-    if dedupe or oversample:
+    if not 0 <= misspelt <= 1:
+        raise ValueError(f"`misspelt` is a share of the training rows, 0 to 1; got {misspelt}.")
+    if dedupe or oversample or misspelt:
         check_split(splits, "train", name)
     if dedupe:
         splits = remove_duplicates(splits)
@@ -71,6 +82,10 @@ def load_dataset_for(
     if oversample:
         splits["train"] = oversample_minorities(splits["train"])
     found = duplicates_between_splits(splits)
+    if misspelt:
+        if "text" not in splits["train"].column_names:
+            raise ValueError(f"`misspelt` needs rows with one text each, which {name} has not: leave it out.")
+        splits["train"] = misspell_rows(splits["train"], misspelt)
     if shared := [f"{pair}: {count}" for pair, count in found.items() if "&" in pair and count]:
         hint = "" if dedupe else " (dataset_options.dedupe=true removes them from train; in Python dedupe=True)"
         logger.warning("%s: distinct texts in two splits of the whole corpus: %s%s", name, ", ".join(shared), hint)
@@ -120,7 +135,11 @@ def options_for(predictor: AnyPredictor, name: str, given: Mapping[str, Any] | N
     given = given or {}
     known = predictor.loader_options(corpus_of(name))
     corpus, of_run = trained_on(predictor) or (None, {})
-    own = {option: value for option, value in of_run.items() if corpus == name and option != "oversample"}
+    own = {
+        option: value
+        for option, value in of_run.items()
+        if corpus == name and option not in ("oversample", "misspelt")
+    }
     names = {option: value for option, value in known.items() if not option.endswith("_column")}
     if used := [f"{option}={value!r}" for option, value in own.items() if option not in given and option not in names]:
         told = (
@@ -132,14 +151,14 @@ def options_for(predictor: AnyPredictor, name: str, given: Mapping[str, Any] | N
 
 def check_dataset(name: str, options: Mapping[str, Any]) -> None:
     """ValueError unless the name is known and its loader takes the options."""
-    known = [*corpus_of(name).options, "dedupe", "oversample"]
+    known = [*corpus_of(name).options, *COMMON]
     for option, value in options.items():
         if option not in known:
             raise ValueError(
                 f"unknown option {option!r} for {name!r}: the options are {known}.{did_you_mean(option, known)}"
             )
         parameters = inspect.signature(corpus_of(name).loader, eval_str=True).parameters
-        hint = parameters[option].annotation if option in parameters else bool
+        hint = parameters[option].annotation if option in parameters else COMMON[option]
         try:
             type_validator(option, value, hint)
         except TypeError as error:

@@ -255,3 +255,27 @@ def test_the_corpora_themselves(case):
         assert {label: found[label] for label in wanted} == wanted
     duplicates, report = DUPLICATES.get(case, {}), duplicates_between_splits(splits)
     assert {pair: report[pair] for pair in duplicates} == duplicates
+
+
+def test_misspelt_training_rows():
+    """A share of the training rows gets typing errors: all rows of a text the same ones, and words keep their places and tags."""
+    clean, found = (load_dataset_for("review_terms", **options) for options in ({}, {"misspelt": 0.3}))
+    pairs = [*zip(clean["train"], found["train"], strict=True)]
+    changed = [(a, b) for a, b in pairs if a["text"].lower() != b["text"].lower()]
+    assert 0.15 < len(changed) / len(pairs) < 0.3  # short texts may keep all their words
+    for before, after in changed:
+        first, second = ([row["text"][start:end].lower() for start, end in row["words"]] for row in (before, after))
+        assert [word[0] for word in first] == [word[0] for word in second] and first != second
+        assert len(before["words"]) == len(after["words"]) and before["labels"] == after["labels"]
+    assert (
+        clean["test"]["text"] == found["test"]["text"] and clean["validation"]["text"] == found["validation"]["text"]
+    )
+    assert found["train"].features == clean["train"].features
+    of_text: dict[str, set[str]] = {}
+    for row in load_dataset_for("reviews", misspelt=0.3)["train"]:
+        of_text.setdefault(row["id"].rpartition("/")[0], set()).add(row["text"])
+    assert {len(texts) for texts in of_text.values()} == {1}
+    with pytest.raises(ValueError, match=r"`misspelt` is a share of the training rows, 0 to 1; got 3"):
+        load_dataset_for("reviews", misspelt=3)
+    with pytest.raises(ValueError, match="`misspelt` needs rows with one text each"):
+        load_dataset_for("quickstart_replies", misspelt=0.1)

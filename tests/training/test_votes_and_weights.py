@@ -303,8 +303,13 @@ class TestTeachers:
         assert predictor.labels == label_names(splits["train"])
         scores = predictor.probabilities(splits["train"]["text"])
         np.testing.assert_allclose(found, (gold_of(splits["train"]).values + scores) / 2, atol=1e-3)  # kept in float16
-        again = with_teachers(splits, [str(place / "teacher")])["train"]["votes"]
+        again = list(with_teachers(splits, [str(place / "teacher")])["train"]["votes"])
         assert (np.array(again) == found).all() and list((place / "cache").rglob("*.npy")) == kept
+        # Packaged sentences keep their labels.
+        ids = ["everyday-1-1", *splits["train"]["id"][1:]]
+        splits["train"] = splits["train"].remove_columns("id").add_column("id", ids)
+        packaged = with_teachers(splits, [str(place / "teacher")])["train"]["votes"]
+        assert packaged[0] == gold_of(splits["train"]).values[0].tolist() and packaged[1:] == again[1:]
         # The student trains on them.
         losses = [report_of(place / name)["runs"][0]["history"][0]["eval_loss"] for name in ("teacher", "student")]
         assert losses[0] != losses[1]
