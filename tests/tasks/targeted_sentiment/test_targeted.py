@@ -73,12 +73,20 @@ def cg(cg_run) -> TargetedPredictor:
     return TargetedPredictor(cg_run, device="cpu")
 
 
-EACH_CORPUS = pytest.mark.parametrize("run", ["qacg_run", "pair_run", "cg_run"], indirect=True)
+EACH_CORPUS = pytest.mark.parametrize("run", ["qacg_run", "pair_run", "cg_run", "at_once_run"], indirect=True)
 
 
 def bare_text(text: str) -> str:
     """A sentence of the corpus with the targets as the model reads them; glued placeholders get their blank."""
     for name, words in zip(LOCATIONS, LOCATION_TEXTS, strict=True):
+        text = text.replace(f"in{name}", f"in {words}").replace(name, words)
+    return text
+
+
+def role_text(text: str, target: str) -> str:
+    """A sentence of the corpus as label-aware attention reads it for a target."""
+    for name in LOCATIONS:
+        words = "this one" if name == target else "another one"
         text = text.replace(f"in{name}", f"in {words}").replace(name, words)
     return text
 
@@ -100,6 +108,14 @@ def questions(run: Path, part: str = "test") -> list[Question]:
             for context, aspect in enumerate(FOOD_ASPECTS)
         ]
     texts = {str(s["id"]): s["text"] for s in kit.sentihood_sentences(*kit.SENTIHOOD_PARTS[part])}
+    if run.parent.name.startswith("at_once"):
+        return [
+            Question(
+                *(f"{number}/{target}/{aspect}", texts[number], [role_text(texts[number], target)]),
+                *(HOOD_ASPECTS.index(aspect), label),
+            )
+            for number, target, aspect, label in kit.sentihood_gold(part)
+        ]
     return [
         Question(
             *(f"{number}/{target}/{aspect}", texts[number]),
