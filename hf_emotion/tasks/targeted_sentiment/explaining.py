@@ -121,7 +121,7 @@ def _label_map(
     axes = (row_axis(questions, "label"), column_axis(merge))
     unit = "share of the attention"
     heat = HeatMap("attention of each label", unit, axes, rows, words, np.array(values), scores, "probability")
-    none = "none has no attention of its own: its row is the mean of the other labels"
+    none = "none has no attention of its own: its row is the mean of those of the aspect's labels"
     return [heat], [merge_note(merge, METHODS[0]), attention_note(questions, rows, elsewhere), none]
 
 
