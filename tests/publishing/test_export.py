@@ -168,9 +168,7 @@ class TestClassifiers:
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
 
     @pytest.mark.release
-    @pytest.mark.parametrize(
-        ("case", "rows"), [("qacg-per-head-context-gate-bias", 6), ("label-aware-aspects", 6)]
-    )
+    @pytest.mark.parametrize(("case", "rows"), [("qacg-per-head-context-gate-bias", 6), ("label-aware-aspects", 6)])
     def test_targets_and_aspects(self, root, case, rows):
         targeted = save(root / case, case)
         output = exported(targeted, texts=SEEN, quantize="uint8")

@@ -202,12 +202,13 @@ class TestAttention:
             expected[2] /= 2  # a mean over the pieces
             np.testing.assert_allclose(heat.values[0], expected, rtol=1e-5)
 
-
     def test_labels_of_aspects(self, predictor):
         predictor = predictor("label-aware-aspects", target_words=["sun", "rain"])
         text = "PLACE2 is happy"
         heat = only_map(predictor, text, labels=["none", "neutral"], aspects=["fear"])
-        found = forward(predictor, "sun is happy").label_attentions[0].double().numpy()  # (12, 5), four for each aspect
+        found = (
+            forward(predictor, "sun is happy").label_attentions[0].double().numpy()
+        )  # (12, 5), four for each aspect
         expected = np.stack([found[4:8].mean(0), found[5]])  # negative, neutral, positive, conflict
         np.testing.assert_allclose(heat.values, expected[:, 1:-1], rtol=1e-5)
         assert heat.rows == ["PLACE2 fear: none", "PLACE2 fear: neutral"] and heat.columns == ["sun", "is", "happy"]
