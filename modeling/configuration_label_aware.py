@@ -70,12 +70,17 @@ class LabelAwareFields:
     target_words: list[str] = field(default_factory=lambda: ["this one", "another one"])
 
     @property
-    def vector_names(self) -> list[str]:
-        """What the label vectors stand for: the labels, or with `aspects` each aspect with each label but "none"."""
+    def vector_names(self):
+        """Strings: what the label vectors stand for: the labels, or with `aspects` each aspect with each label but "none"."""
         names = [self.id2label[i] for i in range(self.num_labels)]
         if self.aspects is None:
             return names
-        return [f"{aspect} {name}" for aspect in self.aspects for name in names if name.casefold() != "none"]
+        return [f"{aspect} {name}" for aspect in self.aspects for i, name in enumerate(names) if i != self.none_id]
+
+    @property
+    def none_id(self):
+        """The id of the label "none", in any case; None if there is no such label."""
+        return next((i for i in range(self.num_labels) if self.id2label[i].casefold() == "none"), None)
 
     def start_problem_type(self):
         kind = "multi_label_classification" if self.aspects is None else "single_label_classification"

@@ -224,9 +224,9 @@ def logits_by_aspect(logits: torch.Tensor, config) -> torch.Tensor:
     changes no probability, and gives "none" a gradient.
     """
     logits = logits.unflatten(1, (len(config.aspects), -1))
-    none = [i for i in range(config.num_labels) if config.id2label[i].casefold() == "none"]
-    for place in none[:1]:
-        logits = torch.cat([logits[..., :place], torch.zeros_like(logits[..., :1]), logits[..., place:]], dim=-1)
+    none = config.none_id
+    if none is not None:
+        logits = torch.cat([logits[..., :none], torch.zeros_like(logits[..., :1]), logits[..., none:]], dim=-1)
     return logits - logits.mean(dim=-1, keepdim=True)
 
 

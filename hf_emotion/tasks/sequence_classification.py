@@ -109,9 +109,9 @@ def build_classifier(
                     f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"
                 ) from error
             defaults = config_class()
-            fields |= {**(contexts or {})} | (
-                {"class_counts": class_counts} if hasattr(defaults, "class_counts") else {}
-            )
+            fields.update(contexts or {})
+            if hasattr(defaults, "class_counts"):
+                fields["class_counts"] = class_counts
             # What a trained base model has for its own corpus and its own training.
             plain = {"tfidf_gating": "none", "class_balanced_beta": None, "class_balanced_normalize": False}
             fields = {name: value for name, value in plain.items() if hasattr(defaults, name)} | fields

@@ -11,7 +11,7 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ...data.splits import label_names
-from ...modeling.text_processing import model_inputs
+from ...modeling.text_processing import model_inputs, targets_in
 from ...recipes import Recipe
 from ...run_report import Contexts
 from ..base import MainProcessFirst, Part, Prepared
@@ -94,7 +94,15 @@ def all_aspects(rows: Dataset, config) -> Dataset:
         row = found.setdefault((text, target, asked[text, context]), [-100] * len(aspects))
         row[aspect] = label
         asked[text, context] += 1
-    texts = [model_inputs(config, text, targets and targets[target], aspects[0])[0] for text, target, _ in found]
+    names = targets or [None]
+    texts = [model_inputs(config, text, names[target], aspects[0])[0] for text, target, _ in found]
+    unnamed = sum(names[target] not in targets_in(config, text) for text, target, _ in found) if targets else 0
+    if unnamed and len(names) > 1:
+        logger.warning(
+            "%d of %d texts do not name their target, and label attention has no other sign of it: it may give all targets one answer; "
+            "`model_type: qacg-bert` with `model_config.auxiliary_sentence` reads the target beside the text",
+            *(unnamed, len(found)),
+        )
     return Dataset.from_dict({"text": texts, "labels": list(found.values())})
 
 

@@ -132,9 +132,10 @@ def _label_attention(predictor: TargetedPredictor, reading: Reading, label: int)
         predictor.model(**reading.inputs).label_attentions[0]
     )  # (V, L), or (1, L) if all labels share one
     if len(found) > 1:
-        aspects = len(predictor.model.config.aspects)
+        config = predictor.model.config
+        aspects = len(config.aspects)
         found = found.reshape(aspects, -1, found.shape[1])[int(reading.inputs["context_ids"]) % aspects]
-        opinions = [number for number, name in enumerate(predictor.labels) if not is_none(name)]
+        opinions = [number for number in range(config.num_labels) if number != config.none_id]
         found = found[[opinions.index(label)]] if label in opinions else found.mean(axis=0, keepdims=True)
     return found
 

@@ -817,7 +817,7 @@ class TestContextGuidance:
 class TestAllAspectsAtOnce:
     """Label-aware attention, which reads the rows of a text and target as one."""
 
-    def test_rows_of_a_text_and_target(self, tmp_path):
+    def test_rows_of_a_text_and_target(self, tmp_path, caplog):
         said = [
             *(
                 ("Ann: sun", "Ann", "food", "good"),
@@ -841,6 +841,9 @@ class TestAllAspectsAtOnce:
             {"text": "this one: sun", "labels": [-100, 2]},  # the same question again
             {"text": "rain, this one", "labels": [-100, 1]},
         ]
+        assert not caplog.records
+        all_aspects(rows.map(lambda row: {"text": row["text"].replace("Bo", "She")}), config)
+        assert "1 of 5 texts do not name their target" in caplog.text
         # Of calm: one row each is good, bad and None; of food: too.
         assert shares(rows) == [1 / 2] * 4
 
