@@ -94,7 +94,7 @@ def all_aspects(rows: Dataset, config) -> Dataset:
         row = found.setdefault((text, target, asked[text, context]), [-100] * len(aspects))
         row[aspect] = label
         asked[text, context] += 1
-    names = targets or [None]
+    names: Sequence[str | None] = targets or [None]
     texts = [model_inputs(config, text, names[target], aspects[0])[0] for text, target, _ in found]
     unnamed = sum(names[target] not in targets_in(config, text) for text, target, _ in found) if targets else 0
     if unnamed and len(names) > 1:
