@@ -40,7 +40,7 @@ class Recipe:
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
         data_license: for your own files: an SPDX id or a licence name of the Hub, for the model card; None: nobody chose one.
         data_terms: for your own files: their terms of use in plain words, for the card.
-        model_type: "label-aware-bert", "label-aware" (over any text encoder), "roberta-esa", "cg-bert", "qacg-bert",
+        model_type: "label-aware-bert", "label-aware" (over any text encoder; all aspects in one pass), "roberta-esa", "cg-bert", "qacg-bert",
             "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
             the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of
             replies as texts.

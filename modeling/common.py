@@ -95,8 +95,9 @@ def check_labels(config) -> None:
             )
     for name in ("class_counts", "thresholds", "label_texts"):
         values = getattr(config, name, None)
-        if values is not None and len(values) != config.num_labels:
-            wanted = f"one value for each of the {config.num_labels} labels"
+        count = len(config.vector_names) if name == "label_texts" and values is not None else config.num_labels
+        if values is not None and len(values) != count:
+            wanted = f"one value for each of the {count} labels"
             raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
     if config.class_counts is not None and min(config.class_counts) < 0:
         raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
@@ -104,6 +105,18 @@ def check_labels(config) -> None:
         raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
     if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
         raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
+
+
+def check_contexts(config) -> None:
+    """ValueError unless `aspects`, `targets` and `target_texts` are different names that fit each other."""
+    for name in ("aspects", "targets", "target_texts"):
+        values = getattr(config, name)
+        if values is not None and (not values or len(set(values)) != len(values)):
+            raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
+    if config.targets is not None and config.aspects is None:
+        raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
+    if config.target_texts is not None and len(config.target_texts) != len(config.targets or []):
+        raise ValueError(f"`target_texts` needs one text for each of {config.targets}, got {config.target_texts}.")
 
 
 def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
@@ -224,13 +237,13 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
 
     `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
-    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), -100 for a
-    row without a label: cross-entropy times the weight of the gold class, mean over the labelled rows. `"regression"` takes values (B, C),
-    or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
+    of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), or (B, A) for
+    logits (B, A, C), -100 for what has no label: cross-entropy times the weight of the gold class, mean over the labelled. `"regression"` takes
+    values (B, C), or (B,) of a single label, NaN for one that was not annotated: the mean of [`regression_losses`] over the others.
     """
     regression = config.problem_type == "regression"
     multi_label = regression or config.problem_type == "multi_label_classification"
-    shape = tuple(logits.shape if multi_label else logits.shape[:1])
+    shape = tuple(logits.shape if multi_label else logits.shape[:-1])
     if regression and shape[1] == 1 and labels.shape == shape[:1]:
         labels = labels[:, None]
     if tuple(labels.shape) != shape or (labels.is_floating_point() and not multi_label):
@@ -254,7 +267,8 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
         else:
             losses = F.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="none")
         return losses.masked_fill(~annotated, 0.0).sum() / annotated.sum().clamp(min=1)
-    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
+    labels = labels.flatten()
+    losses = F.cross_entropy(logits.flatten(0, -2), labels, reduction="none")  # 0 without a label
     if weights is not None:
         losses = losses * weights[labels.clamp(min=0)]
     return losses.sum() / (labels != -100).sum().clamp(min=1)

@@ -8,7 +8,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 from transformers.utils import logging
 
-from .common import BERT_TYPES, merged
+from .common import BERT_TYPES, check_contexts, merged
 
 
 logger = logging.get_logger(__name__)
@@ -82,18 +82,11 @@ class CGBertConfig(BertConfig):
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
 
     def validate_contexts(self):
-        for name in ("aspects", "targets", "target_texts"):
-            values = getattr(self, name)
-            if values is not None and (not values or len(set(values)) != len(values)):
-                raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
+        check_contexts(self)
         aspects, targets = len(self.aspects or [None]), len(self.targets or [None])
-        if self.targets is not None and self.aspects is None:
-            raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
         if self.aspects is not None and self.num_contexts != aspects * targets:
             found = f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects"
             raise ValueError(f"{found}: leave it unset, or pass `num_contexts=None`, to have it counted.")
-        if self.target_texts is not None and len(self.target_texts) != len(self.targets or []):
-            raise ValueError(f"`target_texts` needs one text for each of {self.targets}, got {self.target_texts}.")
 
 
 @strict

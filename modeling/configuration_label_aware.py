@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations of label-aware attention (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, BertConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .common import BERT_TYPES, check_labels, merged, nested_config
+from .common import BERT_TYPES, check_contexts, check_labels, merged, nested_config
 
 
 logger = logging.get_logger(__name__)
@@ -34,10 +34,15 @@ class LabelAwareFields:
         class_balanced_normalize: rescale the weights to mean 1, so that β changes the balance and not the learning rate.
         class_counts: number of training rows of each label; needed by the class-balanced loss.
         thresholds: decision threshold of each label: a label is predicted if its probability is greater.
-        problem_type: `"multi_label_classification"` (default), `"single_label_classification"`, or `"regression"`: a value for each label.
+        problem_type: `"multi_label_classification"` (default), `"single_label_classification"` (with `aspects`), or `"regression"`: a
+            value for each label.
         value_range: the lowest and the highest value of the data that a regression learnt.
         regression_loss: `"mse"` (default): squared errors; `"ordinal"`: cumulative logits, for whole numbers (`regression_losses`).
         ordinal_slope: slope of the cumulative logits.
+        aspects: names of A aspects, for each of which a text has one label. A label vector then stands for an aspect and a label ("price
+            positive"); the label "none", for an aspect that the text does not name, has no vector: its logit is the constant 0.
+        targets, target_texts: as in [`CGBertConfig`].
+        target_words: what the model reads for the target that is asked about, and for every other one.
     """
 
     # Evaluation gathers every output of every row unless told otherwise; (N, C, L) would fill the memory.
@@ -59,6 +64,35 @@ class LabelAwareFields:
     value_range: list[float | int] | None = None
     regression_loss: Literal["mse", "ordinal"] = "mse"
     ordinal_slope: float | int = 3.0
+    aspects: list[str] | None = None
+    targets: list[str] | None = None
+    target_texts: list[str] | None = None
+    target_words: list[str] = field(default_factory=lambda: ["this one", "another one"])
+
+    @property
+    def vector_names(self):
+        """Strings: what the label vectors stand for: the labels, or with `aspects` each aspect with each label but "none"."""
+        names = [self.id2label[i] for i in range(self.num_labels)]
+        if self.aspects is None:
+            return names
+        return [f"{aspect} {name}" for aspect in self.aspects for i, name in enumerate(names) if i != self.none_id]
+
+    @property
+    def none_id(self):
+        """The id of the label "none", in any case; None if there is no such label."""
+        return next((i for i in range(self.num_labels) if self.id2label[i].casefold() == "none"), None)
+
+    def start_problem_type(self):
+        kind = "multi_label_classification" if self.aspects is None else "single_label_classification"
+        self.problem_type = self.problem_type or kind
+
+    def validate_aspects(self):
+        check_contexts(self)
+        if self.aspects is not None and self.problem_type != "single_label_classification":
+            wanted = "must be 'single_label_classification' with `aspects`, each of which has one label"
+            raise ValueError(f"`problem_type` {wanted}; got {self.problem_type!r}.")
+        if len(self.target_words) != 2:
+            raise ValueError(f"`target_words` needs two texts, got {self.target_words}.")
 
     def validate_sizes(self):
         for name in ("label_embedding_size", "head_hidden_size"):
@@ -116,7 +150,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
             if self.label_embedding_init == "words" and self.label_attention != "leam":
                 for name in ("input_embedding_size", "embedding_size"):
                     self.label_embedding_size = getattr(self.encoder_config, name, None) or self.label_embedding_size
-        self.problem_type = self.problem_type or "multi_label_classification"
+        self.start_problem_type()
         super().__post_init__(**kwargs)
         # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
         self.auto_map = {
@@ -176,7 +210,7 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     def __post_init__(self, **kwargs):
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
-        self.problem_type = self.problem_type or "multi_label_classification"
+        self.start_problem_type()
         super().__post_init__(**kwargs)
         self.auto_map = {  # as in LabelAwareConfig
             "AutoConfig": "configuration_label_aware.LabelAwareBertConfig",

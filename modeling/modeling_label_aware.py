@@ -70,7 +70,10 @@ class LabelAwareModelOutput(ModelOutput):
 
 @dataclass
 class LabelAwareClassifierOutput(ModelOutput):
-    """The mean loss, if `labels` are given; logits (B, C), before the sigmoid; the others as in [`LabelAwareModelOutput`]."""
+    """
+    The mean loss, if `labels` are given; logits (B, C), before the sigmoid, or (B, A, C) with aspects, before the softmax; the others as in
+    [`LabelAwareModelOutput`], where C then counts label vectors.
+    """
 
     loss: torch.FloatTensor | None = None
     logits: torch.FloatTensor | None = None
@@ -118,7 +121,7 @@ class LabelAwarePooling(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
+        self.label_embeddings = nn.Parameter(torch.empty(len(config.vector_names), config.label_embedding_size))
         self.weight = nn.Parameter(torch.empty(config.hidden_size, config.label_embedding_size))
 
     def forward(self, hidden_states, token_mask):
@@ -147,7 +150,7 @@ class LeamPooling(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
+        self.label_embeddings = nn.Parameter(torch.empty(len(config.vector_names), config.label_embedding_size))
         self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # width of the convolution
         self.bias = nn.Parameter(torch.empty(1))
         self.scale = nn.Parameter(torch.empty(1))  # Linear(1→1): its bias would cancel in the softmax
@@ -197,7 +200,7 @@ class LabelAwareHead(nn.Module):
 
     def __init__(self, config, dropout: float):
         super().__init__()
-        linear = nn.Linear if config.tie_head else partial(LabelWiseLinear, config.num_labels)
+        linear = nn.Linear if config.tie_head else partial(LabelWiseLinear, len(config.vector_names))
         self.dropout = nn.Dropout(dropout)
         size = 2 * config.hidden_size
         self.dense = None
@@ -213,6 +216,18 @@ class LabelAwareHead(nn.Module):
         if self.dense is not None:
             hidden = self.activation(self.dense(hidden))
         return self.out_proj(hidden).squeeze(-1)
+
+
+def logits_by_aspect(logits: torch.Tensor, config) -> torch.Tensor:
+    """
+    Logits of the label vectors (B, V) -> (B, A, C) for `config.aspects`: 0 for the label "none", if there is one, less the mean over C, which
+    changes no probability, and gives "none" a gradient.
+    """
+    logits = logits.unflatten(1, (len(config.aspects), -1))
+    none = config.none_id
+    if none is not None:
+        logits = torch.cat([logits[..., :none], torch.zeros_like(logits[..., :1]), logits[..., none:]], dim=-1)
+    return logits - logits.mean(dim=-1, keepdim=True)
 
 
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
@@ -326,7 +341,7 @@ class LabelAwareBase(PreTrainedModel):
 
     def _names_and_texts(self, label_texts=None) -> tuple[list[str], list[str]]:
         """The names of the labels, and the texts that their vectors start from; ValueError for labels without either."""
-        names = [self.config.id2label[i] for i in range(self.config.num_labels)]
+        names = self.config.vector_names
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
             raise ValueError("The labels have no names to start from: set `id2label`, or give `label_texts`.")
         return names, texts_of(names, label_texts)
@@ -570,7 +585,9 @@ class LabelAwareClassifier(LabelAwareBase):
         setattr(self, self.base_model_prefix, self.base_class(config))
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         if config.label_attention == "leam":  # one linear layer from z (B, d) to the logits (B, C)
-            self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
+            self.classifier = nn.Sequential(
+                nn.Dropout(dropout), nn.Linear(config.hidden_size, len(config.vector_names))
+            )
         else:
             self.classifier = LabelAwareHead(config, dropout)
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
@@ -586,6 +603,7 @@ class LabelAwareClassifier(LabelAwareBase):
         inputs_embeds: torch.FloatTensor | None = None,
         pooling_mask: torch.Tensor | None = None,
         document_ids: torch.LongTensor | None = None,
+        context_ids: torch.LongTensor | None = None,
         labels: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> LabelAwareClassifierOutput:
@@ -593,8 +611,9 @@ class LabelAwareClassifier(LabelAwareBase):
         Args:
             document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
                 labels are then per document, see [`join_windows`]. Default: every row is a document.
-            labels: (B, C) of 0 and 1, (B,) class ids, or (B, C) values, see [`classification_loss`]. The other arguments: see the base
-                model.
+            context_ids: (B,), for a model of `aspects`: give the logits (B, C) of one aspect of each row, of id modulo A. Default: (B, A, C).
+            labels: (B, C) of 0 and 1, (B,) or (B, A) class ids, or (B, C) values, see [`classification_loss`]. The other arguments: see
+                the base model.
         """
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, pooling_mask)
         outputs = self.base_model(*inputs, return_dict=True, **kwargs)
@@ -604,6 +623,11 @@ class LabelAwareClassifier(LabelAwareBase):
                 raise ValueError(f"`document_ids` must have shape ({len(logits)},), got {tuple(document_ids.shape)}.")
             documents = document_ids.max().item() + 1  # `int` would fix the number in an exported program
             logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
+        if self.config.aspects is not None:
+            logits = logits_by_aspect(logits, self.config)
+            if context_ids is not None:
+                rows = torch.arange(len(logits), device=logits.device)
+                logits = logits[rows, context_ids.to(logits.device) % logits.shape[1]]
         loss = None if labels is None else classification_loss(logits, labels, self.config)
         seen = (outputs.label_attentions, outputs.label_attention_lse, outputs.hidden_states, outputs.attentions)
         return LabelAwareClassifierOutput(loss, logits, *seen)
@@ -616,8 +640,9 @@ class LabelAwareClassifier(LabelAwareBase):
         at the log odds of their mean.
         """
         shares = torch.as_tensor(frequencies, dtype=torch.float64)
-        if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
-            wanted = f"{self.config.num_labels} shares in [0, 1], one for each label"
+        count = len(self.config.vector_names)
+        if shares.shape != (count,) or not ((shares >= 0) & (shares <= 1)).all():
+            wanted = f"{count} shares in [0, 1], one for each label"
             raise ValueError(f"`frequencies` must be {wanted}, got {frequencies}.")
         last = self.classifier[-1] if isinstance(self.classifier, nn.Sequential) else self.classifier.out_proj
         if last.bias.numel() == 1:
@@ -637,12 +662,14 @@ class LabelAwareClassifier(LabelAwareBase):
         which were chosen only for the old labels, are dropped.
 
         Raises:
-            ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be untrained; see
+            ValueError: a name is taken or repeated; the model has aspects, untied heads or LEAM, so that new outputs would be untrained; see
                 `init_label_embeddings`.
         """
         config = self.config
         if isinstance(names, str):
             raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
+        if config.aspects is not None:
+            raise ValueError("A model of aspects takes no new labels: train it on rows that have them.")
         if config.label_attention == "leam" or not config.tie_head:
             raise ValueError("With `label_attention='leam'` or `tie_head=False` a new label needs weights of its own.")
         old_names = [config.id2label[i] for i in range(config.num_labels)]

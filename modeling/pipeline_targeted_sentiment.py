@@ -4,6 +4,7 @@
 from transformers import AutoModelForSequenceClassification, Pipeline
 
 from .text_processing import (
+    all_aspects_at_once,
     check_finite,
     check_text,
     model_inputs,
@@ -32,9 +33,10 @@ class TargetedSentimentPipeline(Pipeline):
 
     def save_pretrained(self, save_directory, **kwargs):
         own = self._registered_impl
-        stock = not hasattr(self.model.config, "num_contexts")
-        if stock and getattr(self.model.config, "auxiliary_sentence", False):
-            # The stock pipelines of a stock model would answer without any aspect; an entry under their names keeps them from it.
+        config = self.model.config
+        stock = not hasattr(config, "num_contexts") and getattr(config, "auxiliary_sentence", False)
+        if stock or all_aspects_at_once(config):
+            # The stock pipelines would answer without any aspect, or fail; an entry under their names keeps them from it.
             names = ("text-classification", "sentiment-analysis")
             self._registered_impl = own | dict.fromkeys(names, own["targeted-sentiment"])
         super().save_pretrained(save_directory, **kwargs)
@@ -62,16 +64,20 @@ class TargetedSentimentPipeline(Pipeline):
         if not targets:
             names = f"the text names none of the model's targets {config.targets}"
             raise ValueError(f"{names}: write one of them, or pass `targets`. The text: {inputs!r}")
+        pairwise = bool(getattr(config, "auxiliary_sentence", False))
         pairs = [(target, aspect) for target in targets for aspect in aspects or config.aspects]
-        texts, auxiliaries, context_ids = zip(*(model_inputs(config, inputs, *pair) for pair in pairs), strict=True)
+        read = [model_inputs(config, inputs, *pair) for pair in pairs]
+        if all_aspects_at_once(config):  # a row for each target
+            read = read[:: len(read) // len(targets)]
+        texts, auxiliaries, context_ids = zip(*read, strict=True)
         encoded = self.tokenizer(
             list(texts),
-            list(auxiliaries) if config.auxiliary_sentence else None,
+            list(auxiliaries) if pairwise else None,
             truncation="only_first",
             max_length=min(self.tokenizer.model_max_length, usable_positions(config)),
             padding=True,
             # As in training: a model that takes them reads other numbers without them, and some tokenizers leave them out.
-            return_token_type_ids=bool(config.auxiliary_sentence),
+            return_token_type_ids=pairwise,
             return_tensors="pt",
         )
         if hasattr(config, "num_contexts"):
@@ -80,7 +86,11 @@ class TargetedSentimentPipeline(Pipeline):
 
     def _forward(self, model_inputs):
         logits = self.model(**model_inputs["encoded"], return_dict=True).logits
-        return {"pairs": model_inputs["pairs"], "logits": logits}
+        pairs = model_inputs["pairs"]
+        if logits.dim() == 3:  # (targets, A, C)
+            asked = [self.model.config.aspects.index(aspect) for _, aspect in pairs]
+            logits = logits[:, asked[: len(pairs) // len(logits)]].flatten(0, 1)
+        return {"pairs": pairs, "logits": logits}
 
     def postprocess(self, model_outputs):
         check_finite(bool(model_outputs["logits"].isfinite().all()))

@@ -11,7 +11,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -220,22 +220,26 @@ def targets_in(config, text: str) -> list[str]:
     The model's targets that occur in a text, by name or by the text that the model reads for them. A placeholder, for which
     the model reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
     """
+    found = {name for *_, name in _target_places(config, composed(text))}
+    return [name for name in config.targets if name in found]
+
+
+def _target_places(config, text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and name of each target in a composed text."""
     texts = _target_texts(config)
-    text = composed(text)
     names = {composed(words): name for name, words in texts.items()} | {composed(name): name for name in texts}
     placeholders = {composed(name) for name, words in texts.items() if words != name}
     forms = sorted(names, key=len, reverse=True)
-    found, free = set(), 0  # where the last match ends
+    free = 0  # where the last match ends
     for place in re.finditer(f"(?={'|'.join(map(re.escape, forms))})", text):
         start = place.start()
         # A name that is not a whole word here leaves its place to a shorter one: "iPhone 11" contains "iPhone", but not "iPhone 1".
         for form in forms if start >= free else ():
             end = start + len(form)
             if text.startswith(form, start) and (form in placeholders or _is_word(text, start, end)):
-                found.add(names[form])
+                yield start, end, names[form]
                 free = end
                 break
-    return [name for name in config.targets if name in found]
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
@@ -252,7 +256,8 @@ def _target_texts(config) -> dict[str, str]:
 def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
     """
     The model's input for one of its aspects and one of its targets (None if it has none): the text in which each target is replaced by
-    its own text, the auxiliary sentence (None for models without), the context id. ValueError for an unknown target or aspect.
+    its own text, or by `config.target_words`; the auxiliary sentence (None for models without), the context id. ValueError for an
+    unknown target or aspect.
     """
     if aspect not in config.aspects:
         raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
@@ -264,7 +269,15 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
         context_id += config.targets.index(target) * len(config.aspects)
         auxiliary = auxiliary_sentence(texts[target], aspect)
         text = mark_targets(text, texts)
-    return text, auxiliary if config.auxiliary_sentence else None, context_id
+        if all_aspects_at_once(config):
+            for start, end, name in reversed([*_target_places(config, text)]):
+                text = text[:start] + config.target_words[name != target] + text[end:]
+    return text, auxiliary if getattr(config, "auxiliary_sentence", False) else None, context_id
+
+
+def all_aspects_at_once(config) -> bool:
+    """Whether the model gives logits (B, A, C), those of all its aspects, for a text and a target."""
+    return hasattr(config, "label_attention") and getattr(config, "aspects", None) is not None
 
 
 def check_target(config, target: str | None) -> None:

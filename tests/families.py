@@ -134,6 +134,7 @@ FAMILIES: dict[str, Family] = {
     "cg": targeted(target=False, model_type="cg-bert", model_config=GUIDED),
     "qacg": targeted(model_type="qacg-bert", model_config={**GUIDED, "auxiliary_sentence": True}, exported=True),
     "qacg-per-head": targeted(model_type="qacg-bert", model_config={**GUIDED, "context_heads": "per_head", "gate_bias": True}),
+    "label-aware-places": targeted(**LABEL_AWARE, model_config=WIDE, exported=True),
     "gpt2-mod-ln": generator(**GPT2),
     "gpt2-emotion-tokens": generator(**GPT2, model_config={"modulate_encoder": False, "modulate_decoder": False}, emotion_tokens=True),
     "bert-mod-ln": generator(model_type="bert-mod-ln", model_config={"modulation": "replace"}, exported=True),

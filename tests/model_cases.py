@@ -5,7 +5,7 @@ import ast
 import copy
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -284,6 +284,13 @@ def dialogue_inputs(batch: int, length: int, seed: int, utterances: str = "vecto
     return {**inputs, "labels": labels.masked_fill(mask == 0, -100)}
 
 
+def aspect_inputs(batch: int, length: int, seed: int) -> dict[str, torch.Tensor]:
+    """Encoder inputs, and labels (batch, aspects), class ids."""
+    generator = torch.Generator().manual_seed(seed + 2500)
+    labels = torch.randint(len(SENTIMENTS), (batch, len(ASPECTS)), generator=generator)
+    return {**encoder_inputs(batch, length, seed), "labels": labels}
+
+
 def label_aware_case(id: str, starts: dict[str, Start], multi_label: bool = True, **config) -> ModelCase:
     return ModelCase(
         id=id,
@@ -534,6 +541,16 @@ CASES: tuple[ModelCase, ...] = (
         problem_type="single_label_classification",
         **BALANCED,
     ),
+    replace(
+        label_aware_case(
+            "label-aware-aspects",
+            LABEL_AWARE_STARTS,
+            **{**SENTIMENT_NAMES, "problem_type": "single_label_classification", "aspects": list(ASPECTS), **PLACES},
+        ),
+        make_inputs=aspect_inputs,
+        task="targeted-sentiment",
+        texts=TARGETED_TEXTS,
+    ),
     any_encoder_case(
         "any-modernbert",
         transformers.ModernBertConfig(
@@ -690,7 +707,14 @@ BAD_LEAM_CONFIGS: Rows = (
     ({"num_labels": 3, "label_texts": ["glad", "cross"]}, "`label_texts` needs .* 3 labels, got 2"),
 )
 NOT_OF_LEAM = "`sentence_representation` must stay at its default: LEAM"
+ONE_SENTIMENT = {"aspects": ["price"], "problem_type": "single_label_classification"}
+BAD_ASPECT_CONFIGS: Rows = (
+    ({"aspects": ["price"], "problem_type": "multi_label_classification"}, "`problem_type` .* with `aspects`"),
+    ({**ONE_SENTIMENT, "target_words": ["this"]}, r"`target_words` needs two texts, got \['this'\]"),
+    ({**ONE_SENTIMENT, "aspects": ["price", "price"]}, "`aspects` must be different names"),
+)
 BAD_LABEL_AWARE_CONFIGS: Rows = (
+    *BAD_ASPECT_CONFIGS,
     *(*BAD_CLASSIFIER_CONFIGS, *BAD_LEAM_CONFIGS),
     ({"label_attention": "leam", "sentence_representation": "pooler"}, NOT_OF_LEAM),
 )

@@ -135,6 +135,10 @@ pair_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="pai
 ASPECTS = {"dataset": "semeval2014", "model_type": "cg-bert", "model_config": GUIDED}
 cg_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="cg", **ASPECTS)
 
+# A finished run folder of label-aware attention, which reads all aspects of a target at once, over SentiHood.
+AT_ONCE = {"model_type": "label-aware-bert", "model_config": {"initializer_range": 1.0}}
+at_once_run = trained_run("aspect_bert", targeted_recipe, data="corpora", name="at_once", **AT_ONCE)
+
 # A finished run folder over one's own CSV files with targets and aspects.
 OWN = {"dataset": "aspect_files", "dataset_options": {"target_column": "target"}}
 places_run = trained_run("aspect_bert", targeted_recipe, data="places", name="places", **OWN)

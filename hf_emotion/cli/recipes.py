@@ -31,9 +31,10 @@ def recipes(
     lines: dict[str, list[tuple[str, str]]] = {task.name: [] for task in TASKS}
     for name, text in texts.items():
         values = yaml.safe_load(text)
-        task = task_of_type(values.get("model_type")) or next(
-            task for task in TASKS if values["dataset"] in [corpus.name for corpus in task.corpora]
-        )
+        model_type = values.get("model_type")
+        task = next(task for task in TASKS if values["dataset"] in [corpus.name for corpus in task.corpora])
+        if model_type not in (None, *task.model_types):
+            task = task_of_type(model_type) or task
         if word is None or word.lower() in f"{name}\n{task.name}\n{text}".lower():
             lines[task.name].append((name, values["description"]))
     if not any(lines.values()):

@@ -10,6 +10,7 @@ import numpy as np
 from ..io.progress import progress_bar
 from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_rows, token_budget_batches
 from .checkpoints import model_logits, scores_of, window_logits
+from .plain import text_processing
 from .sharing import check_characters, check_windows, pause, use_tokens
 from .unread import Unread
 from .windows import Windowing, is_whole, join_windows
@@ -80,17 +81,26 @@ def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None, raw
 
 
 def encoded_logits(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
-    """(N, C) float32, before the temperature and the sigmoid or the softmax."""
+    """(N, C) or (N, A, C) float32, see `logits_shape`, before the temperature and the sigmoid or the softmax."""
     if predictor.model.training:
         predictor.model.eval()
     if encoded.documents is not None:
         return _document_logits(predictor, encoded, encoded.documents, bar)
-    output = np.empty((len(encoded), predictor.model.config.num_labels), dtype=np.float32)
+    shape = logits_shape(predictor.model.config)
+    if "context_ids" in encoded.inputs:  # each row asks for one aspect
+        shape = shape[-1:]
+    output = np.empty((len(encoded), *shape), dtype=np.float32)
     for rows, inputs in _batches(predictor, encoded):
         output[rows] = model_logits(predictor.model, inputs)
         if bar is not None:
             bar.update(len(rows))
     return output
+
+
+def logits_shape(config: Any) -> tuple[int, ...]:
+    """(C,), or (A, C) of a model that answers for A aspects at once: the shape of its logits for one row without a context id."""
+    aspects = (len(config.aspects),) if text_processing.all_aspects_at_once(config) else ()
+    return *aspects, config.num_labels
 
 
 def _batches(predictor: Any, encoded: Encoded) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
@@ -117,9 +127,12 @@ def _document_logits(predictor: Any, encoded: Encoded, documents: np.ndarray, ba
 def row_probabilities(
     predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None, raw: bool = False
 ) -> tuple[np.ndarray, Unread]:
-    """Probabilities (N, C) float32, `raw`: without the temperature, and what the model cannot read of the rows."""
+    """
+    Probabilities, float32, of the shape that `logits_shape` gives for each of N rows, `raw`: without the temperature; and what the model cannot
+    read of the rows.
+    """
     unread = Unread.nothing(len(rows))
-    output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
+    output = np.empty((len(rows), *logits_shape(predictor.model.config)), dtype=np.float32)
     with progress_bar(progress, total=len(rows), unit="texts") as bar:
         for part in chunks(rows.texts):
             encoded = encode_rows(predictor, rows[part], windows)

@@ -75,7 +75,8 @@ def build_classifier(
         multi_label: whether a row may have several labels; regression does not ask.
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names mean nothing to the tokenizer.
-        frequencies: share of the training rows with each label, or the mean of each value; the head's bias may start from it.
+        frequencies: share of the training rows with each label (for each label vector of aspects: among the rows with it or "none"), or the
+            mean of each value; the head's bias may start from it.
     """
     names = dict(enumerate(label_names))
     fields = {
@@ -107,10 +108,12 @@ def build_classifier(
                 raise ValueError(
                     f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"
                 ) from error
-            fields |= {"class_counts": class_counts} if contexts is None else contexts
+            defaults = config_class()
+            fields.update(contexts or {})
+            if hasattr(defaults, "class_counts"):
+                fields["class_counts"] = class_counts
             # What a trained base model has for its own corpus and its own training.
             plain = {"tfidf_gating": "none", "class_balanced_beta": None, "class_balanced_normalize": False}
-            defaults = config_class()
             fields = {name: value for name, value in plain.items() if hasattr(defaults, name)} | fields
             if any_encoder:
                 model = read_model(
@@ -124,7 +127,7 @@ def build_classifier(
                 config = read_config(path, config_class, **fields)
                 model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     if hasattr(model, "init_label_embeddings") and base.model_type != model_type:
-        _start_labels(model, tokenizer, label_names, label_texts or {}, frequencies)
+        _start_labels(model, tokenizer, label_texts or {}, frequencies)
     _start_values(model, base, frequencies)
     return model
 
@@ -149,17 +152,17 @@ def _start_values(model: PreTrainedModel, base: PreTrainedConfig, means: Sequenc
 def _start_labels(
     model: Any,
     tokenizer: PreTrainedTokenizerBase,
-    label_names: list[str],
     label_texts: Mapping[str, str],
     frequencies: Sequence[float] | None,
 ) -> None:
     """Set the start of the label vectors and of the head's bias, as the model's configuration says."""
-    unknown = sorted(set(label_texts) - set(label_names))
+    config = model.config
+    names = config.vector_names
+    unknown = sorted(set(label_texts) - set(names))
     if unknown:
         raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
-    config = model.config
     if config.label_embedding_size == model.label_start_size:
-        model.init_label_embeddings(tokenizer, [label_texts.get(name, name) for name in label_names])
+        model.init_label_embeddings(tokenizer, [label_texts.get(name, name) for name in names])
     else:
         logger.warning(
             "the label vectors start at random: `label_embedding_size` is %d, and words (states) have %d dimensions",
@@ -261,8 +264,8 @@ def make_collator(
 ) -> Callable[[list[dict]], dict]:
     """
     A collator that pads to the longest row of the batch and makes `labels`: (B, C) float32 of 0 and 1, or of values, NaN for what was not
-    annotated; or (B,) int64 for single-label data. Rows with votes also give `votes` (B, C) float32, which are for the loss and not for
-    the model. Rows in windows become rows of windows, with `document_ids`.
+    annotated; or (B,) int64 for single-label data, (B, A) for the labels of A aspects. Rows with votes also give `votes` (B, C) float32, which
+    are for the loss and not for the model. Rows in windows become rows of windows, with `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
@@ -301,6 +304,8 @@ def prepare_classifier(
     alone: bool = False,
     check: Callable[..., None] = lambda *arguments: None,
     windows: Windowing | None = None,
+    joined: Callable[[Dataset, PreTrainedConfig], Dataset] | None = None,
+    frequencies: Sequence[float] | None = None,
 ) -> Prepared:
     """
     What the training of a classifier needs.
@@ -309,6 +314,8 @@ def prepare_classifier(
         alone: whether the rows belong to a single context, for which the metrics of the corpus are not defined.
         check: (tokenizer, configuration, max_length); raises ValueError if they do not fit.
         windows: how texts that are longer than `max_length` are trained on; None: they are cut.
+        joined: (rows, configuration) -> the rows that the model reads, each with the labels of several, -100 for none.
+        frequencies: see `build_classifier`; default: those of rows with several labels.
     """
     names, gold = label_names(splits["train"]), gold_of(splits["train"])
     tokenizer = base_tokenizer(recipe)
@@ -322,7 +329,7 @@ def prepare_classifier(
         list(class_counts(splits["train"]).values()),
         recipe.label_texts,
         contexts,
-        None if gold.single_label else _means(gold),
+        _means(gold) if frequencies is None and not gold.single_label else frequencies,
     )
     set_languages(model.config, recipe.languages)
     text_config = model.config.get_text_config()
@@ -330,6 +337,8 @@ def prepare_classifier(
         text_config.pad_token_id = tokenizer.pad_token_id
     check_length(recipe, usable_positions(model.config))
     check(tokenizer, model.config, recipe.max_length)
+    if joined is not None:
+        splits = DatasetDict({split: joined(splits[split], model.config) for split in ("train", "validation")})
     dev_votes = votes_of(splits["validation"])
     if not recipe.soft_labels and dev_votes is not None:
         splits = DatasetDict({split: splits[split].remove_columns(VOTES) for split in ("train", "validation")})
@@ -342,6 +351,8 @@ def prepare_classifier(
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         if gold.regression:
             return metrics.regression(labels, values_of(logits, model.config), names)
+        if joined is not None:
+            logits, labels = logits[labels != -100], labels[labels != -100]
         values = torch.from_numpy(logits).float()
         scores = (values.sigmoid() if gold.multi_label else values.softmax(-1)).numpy()
         if alone:

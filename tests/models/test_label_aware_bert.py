@@ -441,3 +441,31 @@ def test_emotion_pipeline_gives_the_most_probable_of_single_labels(tokenizer):
         scores = scores_of(model, tokenizer, text)
         best = max(scores, key=scores.get)
         assert as_pairs(items) == pytest.approx({best: scores[best]}, rel=1e-5)
+
+
+def test_each_aspect_has_a_softmax_of_its_own(tokenizer):
+    """Over its sentiments and "none", whose logit is 0: the equations, the loss of what is asked about, one aspect by its context, the names."""
+    case = BY_ID["label-aware-aspects"]
+    model, inputs = case.build().double(), case.make_inputs(3, 9, 5)
+    labels = inputs.pop("labels")
+    labels[2, 1] = -100
+    outputs, losses = model(**inputs, labels=labels), []
+    states = stock_hidden_states(model, inputs)
+    for row, real in enumerate(inputs["attention_mask"].bool()):
+        h = states[row][real]
+        naive, *_ = naive_label_aware(model.state_dict(), "bert", model.config, h, h[0])
+        for aspect in range(3):
+            own = torch.cat([torch.zeros(1), naive[4 * aspect : 4 * aspect + 4]])  # "none" is the first label
+            assert_close(outputs.logits[row, aspect].softmax(-1), own.exp() / own.exp().sum(), rtol=1e-9, atol=1e-9)
+            if labels[row, aspect] != -100:
+                losses.append(own.exp().sum().log() - own[labels[row, aspect]])
+    assert_close(outputs.loss, torch.stack(losses).mean(), rtol=1e-9, atol=1e-9)
+    one = model(**inputs, context_ids=torch.tensor([0, 4, 2])).logits  # of two targets with three aspects
+    assert_close(one, outputs.logits[[0, 1, 2], [0, 1, 2]])
+    assert model.config.vector_names[3:5] == ["joy conflict", "fear negative"]
+    names = model.config.vector_names
+    started = model.init_label_embeddings(tokenizer, [name.split()[0] for name in names]).bert.score.label_embeddings
+    words = model.get_input_embeddings().weight
+    assert_close(started[4], words[tokenizer.convert_tokens_to_ids("fear")])
+    with pytest.raises(ValueError, match="takes no new labels"):
+        model.add_labels(["rage"], tokenizer)

@@ -99,6 +99,25 @@ def test_results_are_the_model_s_own_numbers(tokenizer, name, config, targets, w
     assert_entries(sentiment_pipeline(model, tokenizer)(TEXT), expected)
 
 
+def test_a_pass_for_each_target_answers_for_all_aspects(tokenizer):
+    """The target that is asked about and the others have their own words; names within words stay."""
+    model, read = build("label-aware-aspects", target_words=["sun", "rain"]), []
+    expected = []
+    for target, first, second in (("PLACE1", "sun", "rain"), ("PLACE2", "rain", "sun")):
+        words = f"i am so happy , {second} is not rain [UNK] sun ! {first}"
+        expected += [(target, a, scores_of(model, words, None, number)) for number, a in enumerate(ASPECTS)]
+    model.register_forward_pre_hook(lambda _, args, kwargs: read.append(len(kwargs["input_ids"])), with_kwargs=True)
+    classify = sentiment_pipeline(model, tokenizer)
+    assert_entries(classify(TEXT), expected)
+    assert_entries(classify(TEXT, targets=["PLACE2"], aspects=["calm", "joy"]), [expected[5], expected[3]])
+    assert read == [2, 1]
+    config = SimpleNamespace(label_attention="bilinear", aspects=["price"], targets=["Ann", "Bo"], target_texts=None)
+    config.target_words = ["this one", "another one"]
+    assert model_inputs(config, "Ann's annual fee, Bob, not Bo", "Bo", "price")[0] == (
+        "another one's annual fee, Bob, not this one"
+    )
+
+
 @pytest.fixture
 def classify(tokenizer):
     return sentiment_pipeline(build(PER_HEAD), tokenizer)

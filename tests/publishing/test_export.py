@@ -168,8 +168,9 @@ class TestClassifiers:
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
 
     @pytest.mark.release
-    def test_targets_and_aspects(self, root):
-        targeted = save(root / "targeted", "qacg-per-head-context-gate-bias")
+    @pytest.mark.parametrize(("case", "rows"), [("qacg-per-head-context-gate-bias", 6), ("label-aware-aspects", 6)])
+    def test_targets_and_aspects(self, root, case, rows):
+        targeted = save(root / case, case)
         output = exported(targeted, texts=SEEN, quantize="uint8")
         predictor = load_predictor(output)
         assert type(predictor) is TargetedPredictor
@@ -177,7 +178,7 @@ class TestClassifiers:
         for ours, theirs in zip(sum(expected, []), sum(found, []), strict=True):
             assert [theirs[name] for name in ("target", "aspect")] == [ours[name] for name in ("target", "aspect")]
             assert theirs["scores"] == pytest.approx(ours["scores"], abs=0.1)
-        assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * 6 * len(SEEN)
+        assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * rows * len(SEEN)
 
     @pytest.mark.release
     def test_dialogues(self, dialogue):

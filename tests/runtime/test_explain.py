@@ -51,7 +51,7 @@ LABELS = ("anger", "joy", "neutral")
 @pytest.fixture
 def predictor(tokenizer):
     """Of a case: predictor(id, **config)."""
-    kinds = {"qacg": TargetedPredictor, "cg": TargetedPredictor}
+    kinds = dict.fromkeys(("qacg", "cg", "label-aware-aspects"), TargetedPredictor)
     kinds |= {"gpt2-mod-ln": ReplyGenerator, "bert-mod-ln": ReplyGenerator}
 
     def make(case: str, **config):
@@ -201,6 +201,23 @@ class TestAttention:
             expected = by_word(gate)
             expected[2] /= 2  # a mean over the pieces
             np.testing.assert_allclose(heat.values[0], expected, rtol=1e-5)
+
+    def test_labels_of_aspects(self, predictor):
+        predictor = predictor("label-aware-aspects", target_words=["sun", "rain"])
+        text = "PLACE2 is happy"
+        heat = only_map(predictor, text, labels=["none", "neutral"], aspects=["fear"])
+        found = (
+            forward(predictor, "sun is happy").label_attentions[0].double().numpy()
+        )  # (12, 5), four for each aspect
+        expected = np.stack([found[4:8].mean(0), found[5]])  # negative, neutral, positive, conflict
+        np.testing.assert_allclose(heat.values, expected[:, 1:-1], rtol=1e-5)
+        assert heat.rows == ["PLACE2 fear: none", "PLACE2 fear: neutral"] and heat.columns == ["sun", "is", "happy"]
+        scores = predictor(text)[0][1]["scores"]
+        np.testing.assert_allclose(heat.scores, [scores["none"], scores["neutral"]], rtol=1e-5)
+        context = {"context_ids": torch.tensor([4])}
+        best = only_map(predictor, text, aspects=["fear"], labels=["none"], method="gradient").values[0]
+        norms = squared_gradients(predictor.model, {**tokens(predictor.tokenizer, "sun is happy"), **context}, 0)[1:-1]
+        np.testing.assert_allclose(best, norms / norms.max(), rtol=1e-4)
 
 
 class TestGradients:
@@ -514,6 +531,9 @@ class TestFaithfulness:
         more = {"rows": 5, "random_rankings": 2, "options": {"target_column": "target"}}
         result = faithfulness(predictor("qacg"), "aspect_files", path, **more)
         assert result["rows"] == 2  # those with an opinion
+        places = {"targets": ["sun", "rain"], "target_texts": None}
+        other = faithfulness(predictor("label-aware-aspects", **places), "aspect_files", path, **more)
+        assert other["rows"] == 2 and np.isfinite(other["methods"]["attention"]["comprehensiveness"])
         assert set(result["methods"]) == {*METHODS, "random"}
 
     def test_errors(self, predictor, tokenizer, corpus):

@@ -67,8 +67,8 @@ class TestPackaged:
 
     @pytest.mark.parametrize("corpus", ["sentihood", "semeval2014"])
     def test_targeted_sentiment(self, corpus):
-        terms = {f"{corpus}/terms", f"{corpus}/term_pairs"}
-        assert {name for name in NAMES if name.startswith(corpus)} - terms == {f"{corpus}/{name}" for name in ROWS}
+        others = {f"{corpus}/{name}" for name in ("terms", "term_pairs", "label_aware")}
+        assert {name for name in NAMES if name.startswith(corpus)} - others == {f"{corpus}/{name}" for name in ROWS}
         for name in ROWS:
             recipe = dataclasses.asdict(load_recipe(f"{corpus}/{name}"))
             assert {key: recipe[key] for key in CONTEXT_GUIDED} == CONTEXT_GUIDED

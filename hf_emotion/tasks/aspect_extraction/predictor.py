@@ -82,7 +82,8 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
 
             self.sentiments = TargetedPredictor(sentiment_model, device=device, dtype=dtype)
             known = text_processing.tag_labels(self.labels)
-            if not self.sentiments.model.config.auxiliary_sentence or not set(known) <= set(self.sentiments.labels):
+            pairwise = getattr(self.sentiments.model.config, "auxiliary_sentence", False)
+            if not pairwise or not set(known) <= set(self.sentiments.labels):
                 raise ValueError(
                     f"`sentiment_model` must read a term together with the text (`model_config.auxiliary_sentence`) and know {known}; "
                     f"{sentiment_model} knows {self.sentiments.labels}."

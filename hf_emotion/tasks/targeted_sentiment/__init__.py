@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Standard deviation of the new weights of CG-BERT and QACG-BERT on your own files. The paper's e⁻³, which the recipes and the
 # configuration keep, drowns MiniLM's attention: for a long time the training only learns how frequent the labels are.
 OWN_CONTEXT_INITIALIZER_RANGE = 0.01
+GUIDED, LABEL_AWARE = ("cg-bert", "qacg-bert"), ("label-aware-bert", "label-aware")
 
 
 class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
@@ -38,7 +39,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
     reads = "texts with aspects"
     corpora = CORPORA
     columns = frozenset({"text", "aspect", "auxiliary", "context_id"})
-    model_types = ("cg-bert", "qacg-bert")
+    model_types = (*GUIDED, *LABEL_AWARE)
     headline = (
         "aspect_macro_f1",
         "sentiment_accuracy",
@@ -92,7 +93,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         """The spread of new weights for your own files."""
         from .. import corpus_of
 
-        if recipe.model_type is None or not corpus_of(recipe.dataset).own_files:
+        if recipe.model_type not in GUIDED or not corpus_of(recipe.dataset).own_files:
             return {}
         return {"context_initializer_range": OWN_CONTEXT_INITIALIZER_RANGE}
 

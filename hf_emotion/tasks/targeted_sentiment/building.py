@@ -3,16 +3,20 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from datasets import Dataset, DatasetDict
 
+from ...data.splits import label_names
+from ...modeling.text_processing import model_inputs, targets_in
 from ...recipes import Recipe
 from ...run_report import Contexts
 from ..base import MainProcessFirst, Part, Prepared
 from ..sequence_classification import prepare_classifier
-from . import TASK
+from . import LABEL_AWARE, TASK
 from .loading import auxiliary_sentence, context_names, none_label
 from .predictor import check_room
 
@@ -67,11 +71,49 @@ def warn(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
-    return prepare_classifier(
-        recipe,
-        splits,
-        first,
-        contexts=part or TASK.contexts(splits["train"]),
-        alone=part is not None,
-        check=check_room,
-    )
+    own = partial(prepare_classifier, recipe, splits, first, contexts=part or TASK.contexts(splits["train"]))
+    if recipe.model_type not in LABEL_AWARE:
+        return own(alone=part is not None, check=check_room)
+    if recipe.inverse_frequency_sampling:
+        raise ValueError(
+            "`inverse_frequency_sampling` draws rows by their label, and label attention reads all aspects of a text at once."
+        )
+    return own(joined=all_aspects, frequencies=shares(splits["train"]))
+
+
+def all_aspects(rows: Dataset, config) -> Dataset:
+    """
+    The rows of a text and target as one: the text as a model of label attention reads it, and `labels` (A,), -100 for an aspect that no row
+    asks about. A question that is asked again begins another row.
+    """
+    targets, aspects = context_names(rows)
+    asked: Counter[tuple[str, int]] = Counter()
+    found: dict[tuple[str, int, int], list[int]] = {}
+    for text, context, label in zip(rows["text"], rows["context_id"], rows["labels"], strict=True):
+        target, aspect = divmod(context, len(aspects))
+        row = found.setdefault((text, target, asked[text, context]), [-100] * len(aspects))
+        row[aspect] = label
+        asked[text, context] += 1
+    names: Sequence[str | None] = targets or [None]
+    texts = [model_inputs(config, text, names[target], aspects[0])[0] for text, target, _ in found]
+    unnamed = sum(names[target] not in targets_in(config, text) for text, target, _ in found) if targets else 0
+    if unnamed and len(names) > 1:
+        logger.warning(
+            "%d of %d texts do not name their target, and label attention has no other sign of it: it may give all targets one answer; "
+            "`model_type: qacg-bert` with `model_config.auxiliary_sentence` reads the target beside the text",
+            *(unnamed, len(found)),
+        )
+    return Dataset.from_dict({"text": texts, "labels": list(found.values())})
+
+
+def shares(rows: Dataset) -> list[float]:
+    """For each aspect and each label but "none": its share among the rows with this label or "none"; without "none" among all."""
+    names, (_, aspects) = label_names(rows), context_names(rows)
+    counts = np.zeros((len(aspects), len(names)))
+    np.add.at(counts, (rows["aspect"][:], rows["labels"][:]), 1)
+    name = none_label(names)
+    if name is None:
+        return (counts / counts.sum(axis=1, keepdims=True).clip(1)).ravel().tolist()
+    none = names.index(name)
+    own = np.delete(counts, none, axis=1)
+    return (own / (own + counts[:, [none]]).clip(1)).ravel().tolist()

@@ -8,12 +8,19 @@ from ...run_report import RunReport, SeedRun
 from .. import corpus_of
 from ..cards import MODEL, Card, base_names, code, configuration, plain
 from ..classifier_cards import CORPUS_SHOWN, INDEXED, classifier_card
+from . import LABEL_AWARE
 
 
 ABOUT = {
     "cg-bert": "A context, the target and the aspect, guides the queries and keys of every layer: q̂ = (1−λ_Q) q + λ_Q ĉ_Q, and k̂ "
     "likewise; ĉ_Q is a projection of C = W_c [E_c ‖ X] + b + E_c, with the context's vector E_c and the layer's input X, and "
     "λ_Q = g(v_q·q + v_c·ĉ_Q).",
+    **dict.fromkeys(
+        LABEL_AWARE,
+        "Each aspect with each label (but none) has a vector e that attends to the tokens H of the encoder, α = softmax(e W Hᵀ); its "
+        "logit is FFN([α H ‖ s]), with one FFN for all and the sentence s. The labels of an aspect share a softmax, in which none has "
+        "the logit 0. One pass over a text answers for all aspects of a target.",
+    ),
     "qacg-bert": "A context, the target and the aspect, adds a quasi-attention that can subtract to the attention of every "
     "layer: Â = softmax(q kᵀ/√d_h) + λ_A σ(c_Q c_Kᵀ/√d_h), with λ_A = 1 − (λ_Q + λ_K) in [−1, 1]; c_Q and c_K are projections of "
     "C = W_c [E_c ‖ X] + b + E_c, with the context's vector E_c and the layer's input X.",

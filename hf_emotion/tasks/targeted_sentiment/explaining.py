@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Shows what a model of targeted sentiment looked at. CG-BERT and QACG-BERT: attention and gates of a layer and a head. Other models:
-the attention of the token that the classifier reads.
+Shows what a model of targeted sentiment looked at. CG-BERT and QACG-BERT: attention and gates of a layer and a head. Label-aware attention:
+that of the label of each aspect. Other models: the attention of the token that the classifier reads.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
 
 from ...data.splits import label_names
-from ...modeling.text_processing import model_inputs
+from ...modeling.text_processing import all_aspects_at_once, model_inputs
 from ...runtime.attribution import (
     Explained,
     HeatMap,
@@ -28,6 +29,8 @@ from ...runtime.attribution import (
 from ...runtime.names import METHODS
 from ..text_explaining import (
     Question,
+    attention_note,
+    chosen_labels,
     left_out,
     probabilities_of,
     read_texts,
@@ -62,6 +65,8 @@ def explain(
     readings = read_texts(predictor, questions, merge)
     if method != METHODS[0]:
         maps, notes = score_map(predictor, questions, readings, labels, 1, method, merge)
+    elif all_aspects_at_once(predictor.model.config):
+        maps, notes = _label_map(predictor, questions, readings, labels, merge)
     else:
         refuse_labels(predictor.model, labels)
         if guided:
@@ -92,7 +97,47 @@ def _asked(
 def _question(config: Any, text: str, target: str | None, aspect: str) -> Question:
     text, auxiliary, context_id = model_inputs(config, text, target, aspect)
     name = aspect if target is None else f"{target} {aspect}"
-    return Question(text, name, auxiliary, context_id if hasattr(config, "num_contexts") else None)
+    takes = hasattr(config, "num_contexts") or all_aspects_at_once(config)
+    return Question(text, name, auxiliary, context_id if takes else None)
+
+
+def _label_map(
+    predictor: TargetedPredictor,
+    questions: Sequence[Question],
+    readings: Sequence[Reading],
+    labels: Sequence[str] | None,
+    merge: Merge,
+) -> tuple[list[HeatMap], list[str]]:
+    """Heat map of label-aware attention, with a row for the most probable label of each context, or for the named labels."""
+    words, rows, values, scores, elsewhere = shared_words(readings), [], [], [], []
+    for question, reading in zip(questions, readings, strict=True):
+        probabilities = probabilities_of(predictor, reading)
+        for label in chosen_labels(predictor, probabilities, labels, 1):
+            found = _label_attention(predictor, reading, label)
+            rows.append(f"{question.name}: {predictor.labels[label]}")
+            values.append(reading.merged(found, merge)[0, : len(words)])
+            scores.append(float(probabilities[label]))
+            elsewhere += list(reading.elsewhere(found))
+    axes = (row_axis(questions, "label"), column_axis(merge))
+    unit = "share of the attention"
+    heat = HeatMap("attention of each label", unit, axes, rows, words, np.array(values), scores, "probability")
+    none = "none has no attention of its own: its row is the mean of those of the aspect's labels"
+    return [heat], [merge_note(merge, METHODS[0]), attention_note(questions, rows, elsewhere), none]
+
+
+@torch.no_grad()
+def _label_attention(predictor: TargetedPredictor, reading: Reading, label: int) -> np.ndarray:
+    """(1, L): the attention of a label for the aspect of the reading; for "none" the mean over the aspect's labels."""
+    found = to_numpy(
+        predictor.model(**reading.inputs).label_attentions[0]
+    )  # (V, L), or (1, L) if all labels share one
+    if len(found) > 1:
+        config = predictor.model.config
+        aspects = len(config.aspects)
+        found = found.reshape(aspects, -1, found.shape[1])[int(reading.inputs["context_ids"]) % aspects]
+        opinions = [number for number in range(config.num_labels) if number != config.none_id]
+        found = found[[opinions.index(label)]] if label in opinions else found.mean(axis=0, keepdims=True)
+    return found
 
 
 def _guided_maps(
@@ -175,10 +220,12 @@ def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]
 def word_scores(predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
     """
     (words,) float64. "attention" means the attention of the token that the classifier reads, in the last layer, mean over heads;
-    for QACG-BERT the combined one.
+    for QACG-BERT the combined one, for label-aware attention that of the label.
     """
     model = predictor.model
     if method != METHODS[0]:
         return attribute_words(model, predictor.tokenizer, reading, label, method)[0]
+    if all_aspects_at_once(model.config):
+        return reading.merged(_label_attention(predictor, reading, label), "sum")[0]
     _, found = read_token_attention(model, reading, "combined_attentions", "attentions")
     return reading.merged(found.mean(axis=0), "sum")

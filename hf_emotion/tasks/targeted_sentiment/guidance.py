@@ -18,12 +18,12 @@ from ...modeling.text_processing import model_inputs
 from ...run_report import RunReport
 from ..base import Guidance
 from ..loading import load_split
+from . import GUIDED
 from .loading import context_names, is_none
 from .predictor import TargetedPredictor
 
 
 BINS = 50  # bins of a histogram
-GUIDED = ("cg-bert", "qacg-bert")
 
 
 def of_run(report: RunReport) -> Guidance | None:

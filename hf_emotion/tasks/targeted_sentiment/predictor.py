@@ -97,7 +97,7 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
     ) -> tuple[list[list[Sentiment]], Unread]:
         texts = as_texts(texts)
         pairs = self.pairs(texts, targets)
-        probabilities, found = row_probabilities(self, self._rows(texts, pairs), progress)
+        probabilities, found = self._of_pairs(texts, pairs, progress)
         return self.present(probabilities, pairs, len(texts)), _by_text(found, pairs, len(texts))
 
     def pairs(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Pair]:
@@ -135,7 +135,7 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
     def encode(self, texts: Sequence[str] | str, targets: Sequence[str] | None = None) -> Encoded:
         """The pairs of texts as the model reads them, in the order of `pairs`."""
         texts = as_texts(texts)
-        return encode_rows(self, self._rows(texts, self.pairs(texts, targets)))
+        return encode_rows(self, self._rows(texts, self._inputs(self.pairs(texts, targets))))
 
     def probabilities(
         self,
@@ -149,10 +149,9 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         model's temperature.
         """
         if isinstance(texts, Encoded):
-            return encoded_probabilities(self, texts, raw=raw)
+            return encoded_probabilities(self, texts, raw=raw).reshape(-1, len(self.labels))
         texts = as_texts(texts)
-        rows = self._rows(texts, self.pairs(texts, targets))
-        probabilities, unread = row_probabilities(self, rows, progress, raw=raw)
+        probabilities, unread = self._of_pairs(texts, self.pairs(texts, targets), progress, raw=raw)
         self.warn_unread(unread.counts)
         return probabilities
 
@@ -169,10 +168,17 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
         pairs = list(zip(range(len(rows)), of, names, strict=True))
-        asked = self._rows(list(rows["text"]), pairs)
-        if asked.auxiliaries is not None:  # of terms, which are all one aspect, each row has its own
-            asked = replace(asked, auxiliaries=list(rows["auxiliary"]))
-        probabilities, unread = row_probabilities(self, asked, progress)
+        texts = list(rows["text"])
+        if getattr(
+            self.model.config, "auxiliary_sentence", False
+        ):  # of terms, which are all one aspect, each row has its own
+            asked = replace(self._rows(texts, pairs), auxiliaries=list(rows["auxiliary"]))
+            probabilities, unread = row_probabilities(self, asked, progress)
+        else:
+            known = list(dict.fromkeys(texts))
+            numbers = {text: number for number, text in enumerate(known)}
+            pairs = [(numbers[texts[row]], target, aspect) for row, target, aspect in pairs]
+            probabilities, unread = self._of_pairs(known, pairs, progress)
         self.warn_unread(unread.counts)
         return probabilities
 
@@ -193,7 +199,7 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
         pairs = self._all(
             [[None] if config.targets is None else text_processing.targets_in(config, text) for text in texts]
         )
-        probabilities, found = row_probabilities(self, self._rows(texts, pairs))
+        probabilities, found = self._of_pairs(texts, pairs)
         present = self.present(probabilities, pairs, len(texts))
         number_of = {name: number for number, name in enumerate(self.wide_labels)}
         shape = len(texts), len(number_of)
@@ -252,6 +258,28 @@ class TargetedPredictor(LabelPredictor[list[Sentiment]]):
 
         return service(self)
 
+    def _inputs(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """The pairs that the model reads: of one that answers for all aspects at once, each text and target with its first aspect."""
+        if not text_processing.all_aspects_at_once(self.model.config):
+            return list(pairs)
+        first: dict[tuple, Pair] = {}
+        for pair in pairs:
+            first.setdefault(pair[:2], pair)
+        return list(first.values())
+
+    def _of_pairs(
+        self, texts: Sequence[str], pairs: Sequence[Pair], progress: bool = False, raw: bool = False
+    ) -> tuple[np.ndarray, Unread]:
+        """(N, C) float32, and what the model cannot read, for each of N pairs."""
+        read = self._inputs(pairs)
+        probabilities, found = row_probabilities(self, self._rows(texts, read), progress, raw=raw)
+        if probabilities.ndim == 2:
+            return probabilities, found
+        places = {pair[:2]: place for place, pair in enumerate(read)}
+        rows = np.array([places[pair[:2]] for pair in pairs], dtype=int)
+        aspects = self.model.config.aspects
+        return probabilities[rows, [aspects.index(aspect) for *_, aspect in pairs]], found.take(rows)
+
     def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
         config = self.model.config
         inputs = [
@@ -288,7 +316,7 @@ def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:
 
 def check_room(tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> None:
     """ValueError unless `max_length` leaves room for the longest auxiliary sentence and a word of the text."""
-    if not config.auxiliary_sentence:
+    if not getattr(config, "auxiliary_sentence", False):
         return
     words = config.target_texts or config.targets or [None]
     sentences = [text_processing.auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]

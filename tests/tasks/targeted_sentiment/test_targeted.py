@@ -27,6 +27,7 @@ from transformers import (
 
 from hf_emotion import (
     CGBertForSequenceClassification,
+    LabelAwareBertConfig,
     QACGBertForSequenceClassification,
     TargetedPredictor,
     load_dataset_for,
@@ -41,6 +42,8 @@ from hf_emotion.run_report import RunReport
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
+from hf_emotion.tasks.targeted_sentiment import TASK
+from hf_emotion.tasks.targeted_sentiment.building import all_aspects, shares
 from hf_emotion.tasks.targeted_sentiment.guidance import collect, describe
 from hf_emotion.training.seeds import EmotionTrainer, Fitted, SeedTraining
 
@@ -73,12 +76,20 @@ def cg(cg_run) -> TargetedPredictor:
     return TargetedPredictor(cg_run, device="cpu")
 
 
-EACH_CORPUS = pytest.mark.parametrize("run", ["qacg_run", "pair_run", "cg_run"], indirect=True)
+EACH_CORPUS = pytest.mark.parametrize("run", ["qacg_run", "pair_run", "cg_run", "at_once_run"], indirect=True)
 
 
 def bare_text(text: str) -> str:
     """A sentence of the corpus with the targets as the model reads them; glued placeholders get their blank."""
     for name, words in zip(LOCATIONS, LOCATION_TEXTS, strict=True):
+        text = text.replace(f"in{name}", f"in {words}").replace(name, words)
+    return text
+
+
+def role_text(text: str, target: str) -> str:
+    """A sentence of the corpus as label-aware attention reads it for a target."""
+    for name in LOCATIONS:
+        words = "this one" if name == target else "another one"
         text = text.replace(f"in{name}", f"in {words}").replace(name, words)
     return text
 
@@ -100,6 +111,14 @@ def questions(run: Path, part: str = "test") -> list[Question]:
             for context, aspect in enumerate(FOOD_ASPECTS)
         ]
     texts = {str(s["id"]): s["text"] for s in kit.sentihood_sentences(*kit.SENTIHOOD_PARTS[part])}
+    if run.parent.name.startswith("at_once"):
+        return [
+            Question(
+                *(f"{number}/{target}/{aspect}", texts[number], [role_text(texts[number], target)]),
+                *(HOOD_ASPECTS.index(aspect), label),
+            )
+            for number, target, aspect, label in kit.sentihood_gold(part)
+        ]
     return [
         Question(
             *(f"{number}/{target}/{aspect}", texts[number]),
@@ -793,3 +812,62 @@ class TestContextGuidance:
         (tmp_path / "sentihood" / "sentihood-test.json").write_text(json.dumps(sentences))
         with pytest.raises(ValueError, match="sentihood test has no row with an opinion"):
             context_guidance(qacg_run, "sentihood", tmp_path)
+
+
+class TestAllAspectsAtOnce:
+    """Label-aware attention, which reads the rows of a text and target as one."""
+
+    def test_rows_of_a_text_and_target(self, tmp_path, caplog):
+        said = [
+            *(
+                ("Ann: sun", "Ann", "food", "good"),
+                ("Bo and Ann", "Ann", "calm", "bad"),
+                ("Ann: sun", "Ann", "calm", "None"),
+            ),
+            *(
+                ("Bo and Ann", "Bo", "calm", "good"),
+                ("Ann: sun", "Ann", "food", "bad"),
+                ("rain, Ann", "Ann", "food", "None"),
+            ),
+        ]
+        kit.write_csv(tmp_path / "train.csv", ["text", "target", "aspect", "label"], said)
+        options = {"target_column": "target", "labels": ["good", "None", "bad"], "validation_fraction": 0}
+        rows = load_dataset_for("aspect_files", tmp_path, **options)["train"]  # the aspects: calm, food
+        config = LabelAwareBertConfig(**TASK.contexts(rows), problem_type="single_label_classification")
+        assert all_aspects(rows, config).to_list() == [
+            {"text": "this one: sun", "labels": [1, 0]},
+            {"text": "another one and this one", "labels": [2, -100]},
+            {"text": "this one and another one", "labels": [0, -100]},
+            {"text": "this one: sun", "labels": [-100, 2]},  # the same question again
+            {"text": "rain, this one", "labels": [-100, 1]},
+        ]
+        assert not caplog.records
+        all_aspects(rows.map(lambda row: {"text": row["text"].replace("Bo", "She")}), config)
+        assert "1 of 5 texts do not name their target" in caplog.text
+        # Of calm: one row each is good, bad and None; of food: too.
+        assert shares(rows) == [1 / 2] * 4
+
+    def test_a_text_and_target_is_read_once(self, at_once_run, monkeypatch):
+        predictor = TargetedPredictor(at_once_run, device="cpu")
+        texts = ["LOCATION1 is cheap", "LOCATION2 is far from LOCATION1"]
+        read, forward = [], predictor.model.forward
+        monkeypatch.setattr(
+            predictor.model, "forward", lambda **inputs: read.append(len(inputs["input_ids"])) or forward(**inputs)
+        )
+        found = predictor(texts)
+        assert sum(read) == 3 and [len(items) for items in found] == [4, 8]
+        scores = [list(item["scores"].values()) for items in found for item in items]
+        np.testing.assert_allclose(np.sum(scores, axis=1), 1, atol=1e-5)
+        np.testing.assert_allclose(predictor.probabilities(predictor.encode(texts)), scores, atol=1e-5)
+        assert predictor.of_items(["no place", texts[0]])[0][0] == []
+        classify = pipeline("targeted-sentiment", model=predictor.model, tokenizer=predictor.tokenizer, device="cpu")
+        for ours, theirs in zip(found[1], classify(texts[1]), strict=True):
+            assert theirs["scores"] == pytest.approx(ours["scores"], abs=1e-5)
+
+    def test_rows_have_no_single_label_to_draw_them_by(self, tmp_path, aspect_bert, places, no_plots):
+        recipe = make_recipe(
+            {**FILES, "name": "drawn", "base_model": str(aspect_bert), "model_type": "label-aware-bert"}
+            | {"inverse_frequency_sampling": True}
+        )
+        with pytest.raises(ValueError, match="`inverse_frequency_sampling` draws rows by their label"):
+            train(recipe, tmp_path / "run", places)
