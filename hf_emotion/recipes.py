@@ -75,6 +75,8 @@ class Recipe:
             `votes` of its loader).
         teachers: emotions of texts, rows with several labels: run folders of trained models with the same labels. The training takes the
             mean of their probabilities for its rows, half and half with the labels, as soft labels (Hinton et al. 2015).
+        augmentation: texts, aspects and terms: {"misspelt_texts": 0.3, "misspelt_words": 0.2}: in each epoch another 30 % of the
+            training texts get typing errors, in 20 % of their words. The other texts stay clean.
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
@@ -116,6 +118,7 @@ class Recipe:
     positive_weights: str | dict[str, float | int] | None = None
     soft_labels: bool = False
     teachers: list[str] = dataclasses.field(default_factory=list)
+    augmentation: dict[str, float | int] = dataclasses.field(default_factory=dict)
     one_model_per_context: bool = False
     emotion_tokens: bool = False
     adapter: Fields = dataclasses.field(default_factory=dict)
@@ -148,6 +151,14 @@ class Recipe:
             if value is not None:
                 check_range(key, value)
         check_answers(self.abstain, self.prediction_sets)
+        if self.augmentation and set(self.augmentation) != {"misspelt_texts", "misspelt_words"}:
+            raise ValueError(f"`augmentation` takes misspelt_texts and misspelt_words, got {self.augmentation}.")
+        for name, share in self.augmentation.items():
+            check_range(f"augmentation.{name}", share)
+        if self.augmentation and self.training_arguments.get("train_sampling_strategy") == "batch_rebalance":
+            raise ValueError(
+                "`augmentation` does not go with batch_rebalance, which orders rows itself: leave one out."
+            )
         if self.early_stopping_patience is not None and self.training_arguments.get("eval_strategy") == "no":
             raise ValueError("`early_stopping_patience` counts evaluations, and `eval_strategy` is no: leave one out.")
         smoothing = ["label_smoothing_factor"] if self.training_arguments.get("label_smoothing_factor") else []
@@ -206,6 +217,8 @@ RANGES: dict[str, tuple[str, typing.Callable[[Any], bool]]] = {
     "threshold": ("lie in [0, 1]", lambda value: 0 <= value <= 1),
     "class_weights": _WEIGHTS,
     "positive_weights": _WEIGHTS,
+    "augmentation.misspelt_texts": _SHARE,
+    "augmentation.misspelt_words": _SHARE,
     "abstain.coverage": _SHARE,
     "abstain.accuracy": _SHARE,
     "prediction_sets": ("be a coverage and lie in (0, 1)", lambda value: 0 < value < 1),

@@ -42,6 +42,7 @@ from ..runtime.unread import Unread, warn_unread
 from ..runtime.windows import Windowing
 from .base import MainProcessFirst, Prepared
 from .corpus_metrics import single_label
+from .misspelling import copies_for_epochs
 from .rows import class_counts, gold_of
 
 
@@ -334,9 +335,12 @@ def prepare_classifier(
     if not recipe.soft_labels and dev_votes is not None:
         splits = DatasetDict({split: splits[split].remove_columns(VOTES) for split in ("train", "validation")})
     with first(desc="tokenization"):
+        parts = {split: splits[split] for split in ("train", "validation")}
+        if recipe.augmentation:
+            parts["train"] = copies_for_epochs(recipe, splits["train"])
         encoded = {
-            split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate, windows)
-            for split in ("train", "validation")
+            split: tokenize(rows, tokenizer, recipe.max_length, model.config, gate, windows)
+            for split, rows in parts.items()
         }
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -135,6 +135,7 @@ class SeedTraining:
             callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
         )
         trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
+        trainer.copies = len(prepared.train) // len(train) if recipe.augmentation else 1
         say_less(trainer, self.folder, self.method)
         before = (time.perf_counter() - start) / 60
         with run_of_its_own(trainer):

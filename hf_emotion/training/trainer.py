@@ -19,10 +19,13 @@ from .survive import diverged
 
 
 class EpochOrder(Sampler[int]):
-    """The order that `sampler` draws; it depends only on the seed and the number of the epoch."""
+    """
+    The order that `sampler` draws; it depends only on the seed and the number of the epoch. With several copies of the rows, one after the
+    other, each epoch reads the next one.
+    """
 
-    def __init__(self, sampler: Sampler[int], seed: int):
-        self.sampler, self.seed, self.epoch = sampler, seed, 0
+    def __init__(self, sampler: Sampler[int], seed: int, copies: int = 1):
+        self.sampler, self.seed, self.copies, self.epoch = sampler, seed, copies, 0
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -33,7 +36,8 @@ class EpochOrder(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         # The factor keeps epoch 1 of a seed apart from epoch 0 of the next seed.
         self.sampler.generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)
-        return iter(self.sampler)
+        first = self.epoch % self.copies * len(self.sampler)
+        return (first + row for row in self.sampler)
 
 
 class SharedBatches(BatchSampler):
@@ -87,16 +91,18 @@ class EmotionTrainer(Trainer):
     """
 
     inverse_frequency_sampling = False
+    copies = 1  # of the training rows, for `augmentation`
 
     def get_train_dataloader(self) -> DataLoader:
         args, processes = self.args, self.args.world_size
         if args.train_sampling_strategy == "batch_rebalance":  # this strategy itself orders rows over all processes
             return super().get_train_dataloader()
-        sampler = self._get_train_sampler(self.train_dataset)
+        rows = self.train_dataset
+        sampler = self._get_train_sampler(rows.select(range(len(rows) // self.copies)) if self.copies > 1 else rows)
         if isinstance(sampler, LengthGroupedSampler):
             sampler.batch_size *= processes
-        if hasattr(sampler, "generator"):
-            sampler = EpochOrder(sampler, args.seed)
+        if hasattr(sampler, "generator") or self.copies > 1:
+            sampler = EpochOrder(sampler, args.seed, self.copies)
         return DataLoaderShard(
             self.train_dataset,
             device=self.accelerator.device,

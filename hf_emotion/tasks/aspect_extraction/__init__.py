@@ -35,7 +35,7 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
     corpora = CORPORA
     columns = frozenset({"text", "words"})
     headline = ("pair_f1", "term_f1", "polarity_accuracy")
-    recipe_fields = frozenset({"languages"})
+    recipe_fields = frozenset({"languages", "augmentation"})
     stock = True
     auto_class = "AutoModelForTokenClassification"
     predictor_class = "AspectPredictor"

@@ -15,6 +15,7 @@ from ...runtime.languages import set_languages
 from ...runtime.loading import read_config, read_model
 from ...runtime.plain import text_processing
 from ..base import Prepared
+from ..misspelling import copies_for_epochs
 from ..sequence_classification import base_tokenizer, check_length
 from .evaluating import term_figures
 from .predictor import AspectPredictor
@@ -47,6 +48,7 @@ def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
     set_languages(model.config, recipe.languages)
     check_length(recipe, text_processing.usable_positions(model.config))
     predictor = AspectPredictor(model, tokenizer, max_length=recipe.max_length)
+    train = copies_for_epochs(recipe, splits["train"]) if recipe.augmentation else splits["train"]
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         batch = pad_rows(tokenizer, {"input_ids": [row["input_ids"] for row in rows]}, "right")
@@ -63,7 +65,7 @@ def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
     return Prepared(
         model=model,
         tokenizer=tokenizer,
-        train=encode(predictor, splits["train"]),
+        train=encode(predictor, train),
         validation=encode(predictor, splits["validation"]),
         collate=collate,
         measure=measure,

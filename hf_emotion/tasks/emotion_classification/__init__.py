@@ -48,6 +48,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
             "positive_weights",
             "soft_labels",
             "teachers",
+            "augmentation",
             "abstain",
             "prediction_sets",
         }

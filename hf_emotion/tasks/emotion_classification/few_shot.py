@@ -35,7 +35,15 @@ ARGUMENTS: dict[str, Fields] = {  # of the methods that the Trainer trains; thos
 }
 # Fields of a recipe that train other weights, or set a loss, a sampling or a head; the methods have their own.
 UNFIT = (
-    *("adapter", "max_windows", "class_weights", "positive_weights", "soft_labels", "inverse_frequency_sampling"),
+    *(
+        "adapter",
+        "augmentation",
+        "max_windows",
+        "class_weights",
+        "positive_weights",
+        "soft_labels",
+        "inverse_frequency_sampling",
+    ),
     *("model_config.class_balanced_beta", "model_config.head_hidden_size"),
     "training_arguments.label_smoothing_factor",
 )

@@ -49,7 +49,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         "accuracy",
         "weighted_f1",
     )
-    recipe_fields = frozenset({"one_model_per_context", "class_weights", "languages"})
+    recipe_fields = frozenset({"one_model_per_context", "class_weights", "languages", "augmentation"})
     stock = True
     auto_class = "AutoModelForSequenceClassification"
     predictor_class = "TargetedPredictor"
