@@ -261,20 +261,28 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
 
 
 # What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
-NEW_MODULES = ("score", "classifier", "pooler")
+NEW_MODULES = ("score", "classifier", "pooler", "context", "context_embeddings", "guidance", "emotion_attention")
+
+
+def new_modules(model: nn.Module, names: Sequence[str] = NEW_MODULES) -> dict[str, list[nn.Module]]:
+    """Modules that no checkpoint gave (`is_new`), by the one of `names` that they are or lie in."""
+    found: dict[str, list[nn.Module]] = {}
+    for path, module in model.named_modules():
+        if "original_module" not in path and getattr(module, "is_new", False):
+            for name in {*names}.intersection(path.split(".")):
+                found.setdefault(name, []).append(module)
+    return found
 
 
 def refuse_untrained(model: nn.Module, names: Sequence[str] = NEW_MODULES) -> None:
-    """ValueError if PEFT freezes modules of these names that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
+    """ValueError if PEFT freezes modules of these names that no checkpoint gave. It does not save them: each loading starts them again."""
     if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
         return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in names and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
+    lacking = [
+        name
+        for name, modules in new_modules(model, names).items()
+        if not all(parameter.requires_grad for module in modules for parameter in module.parameters(recurse=False))
+    ]
     if lacking:
         wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
         before = "load the model again (if these weights are trained by now, save it before)"

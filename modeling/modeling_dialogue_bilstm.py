@@ -254,7 +254,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             self.utterance_encoder = build_encoder(config.encoder_config)
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
-        self.score = DialogueContext(config)
+        self.context = DialogueContext(config)
         self.supports_gradient_checkpointing = getattr(
             self.utterance_encoder, "supports_gradient_checkpointing", False
         )
@@ -370,7 +370,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             encode = self.encode_utterances if whole else self._encode_real_utterances
             vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1))
             utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
-        states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
+        states = self.context(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
 
 

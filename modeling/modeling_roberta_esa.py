@@ -121,7 +121,7 @@ class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
-    _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
+    _no_weight_decay_parameters = ("emotion_attention.scale", "emotion_attention.position_embeddings")
     _can_record_outputs = {"hidden_states": roberta.RobertaLayer, "attentions": roberta.RobertaSelfAttention}
 
     @torch.no_grad()
@@ -149,7 +149,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         warn_if_untested()
         self.embeddings = roberta.RobertaEmbeddings(config)
         self.encoder = roberta.RobertaEncoder(config)
-        self.score = EmotionSpecificAttention(config)
+        self.emotion_attention = EmotionSpecificAttention(config)
         self.post_init()
 
     @merge_with_config_defaults
@@ -203,7 +203,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         if explicit:
             padded = None if attention_mask is None else (attention_mask == 0)[:, None, None].to(states)
             mask = None if padded is None else padded * torch.finfo(states.dtype).min  # (B, 1, 1, L)
-        states, attention, scale = self.score(states, mask, positions, explicit, **kwargs)
+        states, attention, scale = self.emotion_attention(states, mask, positions, explicit, **kwargs)
         return RobertaESAModelOutput(
             pooled_output=self.pool(states, attention_mask),
             last_hidden_state=states,
