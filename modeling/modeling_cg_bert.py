@@ -8,7 +8,7 @@ is the embedding of a row's context, and C the context matrix (B, L, d).
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,12 +25,12 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
+    AdaptedModel,
     additive_mask,
     first_real,
     input_shape,
     positions_from_first_real,
     real_tokens,
-    refuse_untrained,
     warn_if_untested,
 )
 from .configuration_cg_bert import CGBertConfig, QACGBertConfig
@@ -305,7 +305,7 @@ class CGBertEncoder(nn.Module):
 # Models
 
 
-class CGBertPreTrainedModel(bert.BertPreTrainedModel):
+class CGBertPreTrainedModel(AdaptedModel, bert.BertPreTrainedModel):
     config: CGBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
@@ -325,11 +325,6 @@ class CGBertPreTrainedModel(bert.BertPreTrainedModel):
                     init.zeros_(parameter)
                 else:
                     init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
 
 
 class CGBertModel(CGBertPreTrainedModel):

@@ -11,7 +11,6 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.modeling_utils import EmbeddingAccessMixin
@@ -21,12 +20,12 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .common import (
+    AdaptedModel,
     build_encoder,
     masked_mean,
     over_encoder,
     real_first,
     real_positions,
-    refuse_untrained,
     reordered,
     sinusoidal_encoding,
 )
@@ -189,7 +188,7 @@ class DialogueContext(nn.Module):
         return self.attention(states, mask, **kwargs)[0]
 
 
-class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
+class DialogueBiLSTMPreTrainedModel(AdaptedModel):
     config: DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
     main_input_name = "utterance_embeds"  # of models over vectors
@@ -237,11 +236,6 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
         model = over_encoder(cls, encoder, dtype, arguments)
         model.base_model.freeze_encoder()
         return model
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
 
 
 class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):

@@ -5,7 +5,6 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import nn
@@ -21,12 +20,12 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
+    AdaptedModel,
     classification_loss,
     first_real,
     input_shape,
     masked_mean,
     real_positions,
-    refuse_untrained,
     sinusoidal_encoding,
     warn_if_untested,
 )
@@ -116,7 +115,7 @@ class EmotionSpecificAttention(nn.Module):
 # Models
 
 
-class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
+class RobertaESAPreTrainedModel(AdaptedModel, roberta.RobertaPreTrainedModel):
     config: RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
@@ -132,11 +131,6 @@ class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
             init.ones_(module.scale)
             if module.position_embeddings is not None:
                 init.normal_(module.position_embeddings, mean=0.0, std=0.02)
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
 
 
 class RobertaWithESA(RobertaESAPreTrainedModel):
