@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 import transformers
@@ -274,25 +274,41 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     return losses.sum() / (labels != -100).sum().clamp(min=1)
 
 
-# What a pretrained encoder may lack. PEFT trains modules of the first two names without being asked.
-NEW_MODULES = ("score", "classifier", "pooler")
+# What a pretrained checkpoint may lack. PEFT trains modules of the first two names without being asked.
+NEW_MODULES = {
+    *("score", "classifier", "pooler", "context", "context_embeddings", "guidance", "emotion_attention"),
+    *("emotion_modulation", "modulation", "ln_cross_attn", "crossattention", "transform"),
+}
 
 
-def refuse_untrained(model: nn.Module, names: Sequence[str] = NEW_MODULES) -> None:
-    """ValueError if PEFT freezes modules of these names that no checkpoint gave (`is_new`). It does not save them: each loading starts them again."""
-    if not getattr(model, "peft_config", None) or not any(p.requires_grad for p in model.parameters()):
-        return
-    lacking = {
-        part
-        for name, module in model.named_modules()
-        for part in name.split(".")
-        if part in names and "original_module" not in name and getattr(module, "is_new", False)
-        if not all(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    }
-    if lacking:
-        wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
-        before = "load the model again (if these weights are trained by now, save it before)"
-        raise ValueError(f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}.")
+def new_modules(model: nn.Module) -> dict[str, list[nn.Module]]:
+    """Modules that no checkpoint gave (`is_new`), by the one of `NEW_MODULES` that they are or lie in."""
+    found: dict[str, list[nn.Module]] = {}
+    for path, module in model.named_modules():
+        if "original_module" not in path and getattr(module, "is_new", False):
+            for name in NEW_MODULES.intersection(path.split(".")):
+                found.setdefault(name, []).append(module)
+    return found
+
+
+class AdaptedModel(PreTrainedModel):
+    """A base of all families. PEFT calls nothing of a model that gets an adapter, so that the check stands where a training begins."""
+
+    def train(self, mode: bool = True) -> Self:
+        """As in torch; ValueError if PEFT freezes `new_modules`. It does not save them: each loading starts them again."""
+        if mode and getattr(self, "peft_config", None) and any(p.requires_grad for p in self.parameters()):
+            lacking = [
+                name
+                for name, modules in new_modules(self).items()
+                if not all(p.requires_grad for module in modules for p in module.parameters(recurse=False))
+            ]
+            if lacking:
+                wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+                before = "load the model again (if these weights are trained by now, save it before)"
+                raise ValueError(
+                    f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}."
+                )
+        return super().train(mode)
 
 
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:

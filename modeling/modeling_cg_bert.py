@@ -8,7 +8,7 @@ is the embedding of a row's context, and C the context matrix (B, L, d).
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,12 +25,12 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
+    AdaptedModel,
     additive_mask,
     first_real,
     input_shape,
     positions_from_first_real,
     real_tokens,
-    refuse_untrained,
     warn_if_untested,
 )
 from .configuration_cg_bert import CGBertConfig, QACGBertConfig
@@ -154,7 +154,7 @@ class CGBertSelfAttention(bert.BertSelfAttention):
 
     def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
-        self.score = ContextGuidance(config, self.attention_head_size, self.attention_head_size)
+        self.guidance = ContextGuidance(config, self.attention_head_size, self.attention_head_size)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
@@ -163,7 +163,7 @@ class CGBertSelfAttention(bert.BertSelfAttention):
         """
         shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
         query, key, value = (part(hidden_states).view(shape) for part in (self.query, self.key, self.value))
-        context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
+        context_query, context_key, query_gate, key_gate = self.guidance(hidden_states, query, key, context_embeds)
         query = torch.lerp(query, context_query, query_gate[..., None])  # (B, L, h, d_h), like all here
         key = torch.lerp(key, context_key, key_gate[..., None])
 
@@ -215,13 +215,13 @@ class QACGBertSelfAttention(bert.BertSelfAttention):
     def __init__(self, config: QACGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
         self.shared = config.context_heads == "shared"
-        self.score = QuasiContextGuidance(config)
+        self.guidance = QuasiContextGuidance(config)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """The arguments are those of [`CGBertSelfAttention`]; the list receives (A_self, A_quasi, λ_A, Â), before dropout."""
         shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
         query, key, value = (part(hidden_states).view(shape) for part in (self.query, self.key, self.value))
-        context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
+        context_query, context_key, query_gate, key_gate = self.guidance(hidden_states, query, key, context_embeds)
         gate = 1 - (self.config.quasi_beta * query_gate + self.config.quasi_gamma * key_gate)  # λ_A (B, L, h), eq. 8
         dropout = self.dropout.p if self.training else 0.0
 
@@ -305,14 +305,14 @@ class CGBertEncoder(nn.Module):
 # Models
 
 
-class CGBertPreTrainedModel(bert.BertPreTrainedModel):
+class CGBertPreTrainedModel(AdaptedModel, bert.BertPreTrainedModel):
     config: CGBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
     _skip_keys_device_placement = ["maps"]  # a list that layers fill; a copy of it would be lost
     _can_record_outputs = {"hidden_states": CGBertLayer}
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
-    _no_weight_decay_parameters = ("score.weight", "query_gate", "key_gate")
+    _no_weight_decay_parameters = ("context_embeddings.weight", "query_gate", "key_gate")
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -325,11 +325,6 @@ class CGBertPreTrainedModel(bert.BertPreTrainedModel):
                     init.zeros_(parameter)
                 else:
                     init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
 
 
 class CGBertModel(CGBertPreTrainedModel):
@@ -344,7 +339,7 @@ class CGBertModel(CGBertPreTrainedModel):
         super().__init__(config)
         warn_if_untested()
         self.embeddings = bert.BertEmbeddings(config)
-        self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)  # E_c, in `NEW_MODULES` by this name
+        self.context_embeddings = ContextEmbeddings(config.num_contexts, config.hidden_size)  # E_c
         self.encoder = CGBertEncoder(config, self.attention_class)
         self.pooler = bert.BertPooler(config) if config.use_pooler else None
         self.post_init()
@@ -393,7 +388,7 @@ class CGBertModel(CGBertPreTrainedModel):
             output_attentions = self.config.output_attentions
         maps: Any = [] if output_attentions else None  # each layer adds a tuple
         states = self.encoder(
-            states, self.score(context_ids), attention_mask=mask, key_bias=key_bias, maps=maps, **kwargs
+            states, self.context_embeddings(context_ids), attention_mask=mask, key_bias=key_bias, maps=maps, **kwargs
         )
         sentence = first_real(states, token_mask)  # (B, d)
         outputs = self.output_class(states, sentence if self.pooler is None else self.pooler(sentence[:, None]))

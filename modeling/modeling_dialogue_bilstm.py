@@ -11,7 +11,6 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.modeling_utils import EmbeddingAccessMixin
@@ -21,12 +20,12 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .common import (
+    AdaptedModel,
     build_encoder,
     masked_mean,
     over_encoder,
     real_first,
     real_positions,
-    refuse_untrained,
     reordered,
     sinusoidal_encoding,
 )
@@ -189,7 +188,7 @@ class DialogueContext(nn.Module):
         return self.attention(states, mask, **kwargs)[0]
 
 
-class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
+class DialogueBiLSTMPreTrainedModel(AdaptedModel):
     config: DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
     main_input_name = "utterance_embeds"  # of models over vectors
@@ -238,11 +237,6 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
         model.base_model.freeze_encoder()
         return model
 
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
-
 
 class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
     """Utterances of a dialogue in the context of the others. Returns a [`DialogueBiLSTMModelOutput`]."""
@@ -254,7 +248,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             self.utterance_encoder = build_encoder(config.encoder_config)
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
-        self.score = DialogueContext(config)
+        self.context = DialogueContext(config)
         self.supports_gradient_checkpointing = getattr(
             self.utterance_encoder, "supports_gradient_checkpointing", False
         )
@@ -370,7 +364,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             encode = self.encode_utterances if whole else self._encode_real_utterances
             vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1))
             utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
-        states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
+        states = self.context(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
 
 

@@ -24,12 +24,11 @@ from transformers.models.auto import modeling_auto
 from transformers.utils import cached_file
 from transformers.utils.generic import can_return_tuple
 
-from .common import check_emotions, in_every_emotion, refuse_untrained, warn_if_untested
+from .common import AdaptedModel, check_emotions, in_every_emotion, warn_if_untested
 from .configuration_emotion_modulated import EmotionModulatedConfig
 
 
 EMOTION_ARGUMENTS = ("emotion_ids", "emotion_weights", "emotion_modulation")
-NEW_MODULES = ("emotion_modulation",)  # children with weights that a pretrained checkpoint lacks
 # What language models override in `generate`: their inputs, their cache, and whether drafts can be taken back.
 GENERATION_HOOKS = (
     "_can_compile_fullgraph",
@@ -63,7 +62,7 @@ class EmotionModulation(nn.Module):
 
     @property
     def is_new(self) -> bool:
-        """Whether it has learnt nothing yet, see `refuse_untrained`."""
+        """Whether it has learnt nothing yet, see `new_modules`."""
         return not self.output_weight.is_meta and not self.output_weight.any()
 
     @torch.no_grad()
@@ -127,7 +126,7 @@ class RunningPass(threading.local):
         return function(run, *inputs, *(modulation if reentrant else ()), **kwargs)
 
 
-class EmotionModulatedModel(PreTrainedModel):
+class EmotionModulatedModel(AdaptedModel):
     """The decoder of a language model, `language_model`, and its modulators, `emotion_modulation`. Returns what the decoder returns."""
 
     config_class = EmotionModulatedConfig
@@ -207,13 +206,12 @@ class EmotionModulatedModel(PreTrainedModel):
         super()._set_gradient_checkpointing(enable, **kwargs)
 
     def train(self, mode: bool = True) -> Self:
-        """As in every model; ValueError if an adapter of PEFT would leave new modulators untrained."""
-        if mode:
-            refuse_untrained(self, NEW_MODULES)
-            # Noted here, because the language model may be frozen again before it is saved; a sample does not see a few trained rows.
-            if any(parameter.requires_grad for parameter in self.language_model.parameters()):
-                self.config.forget_base_model()
-        return super().train(mode)
+        """As in every model of this library."""
+        super().train(mode)
+        # Noted here, because the language model may be frozen again before it is saved; a sample does not see a few trained rows.
+        if mode and any(parameter.requires_grad for parameter in self.language_model.parameters()):
+            self.config.forget_base_model()
+        return self
 
     def save_pretrained(self, *args, **kwargs):
         """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""

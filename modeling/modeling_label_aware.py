@@ -17,7 +17,6 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.masking_utils import create_bidirectional_mask
@@ -28,6 +27,7 @@ from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_w
 from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
+    AdaptedModel,
     additive_mask,
     build_encoder,
     class_balanced_weights,
@@ -39,7 +39,6 @@ from .common import (
     positions_from_first_real,
     real_first,
     real_tokens,
-    refuse_untrained,
     reordered,
     warn_if_untested,
 )
@@ -268,7 +267,7 @@ def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str
     return list(label_texts)
 
 
-class LabelAwareBase(PreTrainedModel):
+class LabelAwareBase(AdaptedModel):
     """The models of this file, over any encoder or over BERT, with a head or without: how their new weights start."""
 
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
@@ -277,7 +276,7 @@ class LabelAwareBase(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        module.is_new = True  # called for modules with weights that no checkpoint gave, see `refuse_untrained`
+        module.is_new = True  # called for modules with weights that no checkpoint gave, see `new_modules`
         std = self.config.initializer_range
         if isinstance(module, LabelWiseLinear):
             init.normal_(module.weight, mean=0.0, std=std)
@@ -296,11 +295,6 @@ class LabelAwareBase(PreTrainedModel):
             init.constant_(module.weight, 1 / module.weight.numel())
             init.zeros_(module.bias)
             init.ones_(module.scale)
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
 
     @torch.no_grad()
     def init_label_embeddings(

@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator
 from functools import wraps
-from typing import Any, Self
+from typing import Any
 
 import torch
 import transformers
@@ -28,12 +28,8 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .common import check_emotions, in_every_emotion, input_shape, refuse_untrained, warn_if_untested
+from .common import AdaptedModel, check_emotions, in_every_emotion, input_shape, warn_if_untested
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
-
-
-# Children with weights that a plain checkpoint lacks. `transform` belongs to BERT's LM head.
-NEW_MODULES = ("modulation", "ln_cross_attn", "crossattention", "transform")
 
 
 class Modulators(nn.Module):
@@ -85,7 +81,7 @@ class Modulators(nn.Module):
 
     @property
     def is_new(self) -> bool:
-        """Whether it has learnt nothing yet, see `refuse_untrained`: it says the same of all emotions, as at the start."""
+        """Whether it has learnt nothing yet, see `new_modules`: it says the same of all emotions, as at the start."""
         weights = [*self.of("scale_out"), *self.of("shift_out")]
         here = all(weight.dim() == 2 and not weight.is_meta for weight in weights)  # not sharded
         return self._anew or (here and not any(weight[:, int(self.replace) :].any() for weight in weights))
@@ -145,7 +141,7 @@ def cache_among(values: Iterable[Any]) -> Any:
     return next((value for value in values if isinstance(value, Cache)), None)
 
 
-class ModLNPreTrainedModel(transformers.PreTrainedModel):
+class ModLNPreTrainedModel(AdaptedModel):
     """A base of all models, to name before that of GPT-2 or BERT."""
 
     base_model_prefix = "model"
@@ -161,11 +157,6 @@ class ModLNPreTrainedModel(transformers.PreTrainedModel):
             module._anew = True
         else:
             module.is_new = True
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self, NEW_MODULES)
-        return super().train(mode)
 
     def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True):
         """Resize the embeddings of both sides, and of the head if there is one."""

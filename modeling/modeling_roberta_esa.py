@@ -5,7 +5,6 @@ Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labe
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import nn
@@ -21,12 +20,12 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
+    AdaptedModel,
     classification_loss,
     first_real,
     input_shape,
     masked_mean,
     real_positions,
-    refuse_untrained,
     sinusoidal_encoding,
     warn_if_untested,
 )
@@ -116,12 +115,12 @@ class EmotionSpecificAttention(nn.Module):
 # Models
 
 
-class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
+class RobertaESAPreTrainedModel(AdaptedModel, roberta.RobertaPreTrainedModel):
     config: RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters for which 0 has no meaning: weight decay must not pull them there.
-    _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
+    _no_weight_decay_parameters = ("emotion_attention.scale", "emotion_attention.position_embeddings")
     _can_record_outputs = {"hidden_states": roberta.RobertaLayer, "attentions": roberta.RobertaSelfAttention}
 
     @torch.no_grad()
@@ -132,11 +131,6 @@ class RobertaESAPreTrainedModel(roberta.RobertaPreTrainedModel):
             init.ones_(module.scale)
             if module.position_embeddings is not None:
                 init.normal_(module.position_embeddings, mean=0.0, std=0.02)
-
-    def train(self, mode: bool = True) -> Self:
-        if mode:
-            refuse_untrained(self)
-        return super().train(mode)
 
 
 class RobertaWithESA(RobertaESAPreTrainedModel):
@@ -149,7 +143,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         warn_if_untested()
         self.embeddings = roberta.RobertaEmbeddings(config)
         self.encoder = roberta.RobertaEncoder(config)
-        self.score = EmotionSpecificAttention(config)
+        self.emotion_attention = EmotionSpecificAttention(config)
         self.post_init()
 
     @merge_with_config_defaults
@@ -203,7 +197,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         if explicit:
             padded = None if attention_mask is None else (attention_mask == 0)[:, None, None].to(states)
             mask = None if padded is None else padded * torch.finfo(states.dtype).min  # (B, 1, 1, L)
-        states, attention, scale = self.score(states, mask, positions, explicit, **kwargs)
+        states, attention, scale = self.emotion_attention(states, mask, positions, explicit, **kwargs)
         return RobertaESAModelOutput(
             pooled_output=self.pool(states, attention_mask),
             last_hidden_state=states,

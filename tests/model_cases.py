@@ -142,7 +142,7 @@ class ModelCase:
     starts: dict[str, Start] = field(default_factory=dict)
     unused_weights: frozenset[str] = frozenset()  # of the checkpoint, for which this model has no place
     no_decay: frozenset[str] = frozenset()  # parameters without weight decay, beside norms and biases
-    # Modules that LoRA trains in full; PEFT's own default where they are "classifier" and "score".
+    # Modules that LoRA trains in full; PEFT adds "classifier" and "score" without being asked.
     peft_modules_to_save: tuple[str, ...] = ("classifier", "score")
     base_outputs: tuple[str, ...]  # their names, in the order of the tuple
     head_outputs: tuple[str, ...] = ("loss", "logits")  # the head is called with labels
@@ -331,13 +331,13 @@ def any_encoder_case(id: str, encoder, targets=("query", "value"), multi_label: 
 def context_starts(config: dict[str, Any]) -> dict[str, Start]:
     """The new weights of a context-guided model and how they start."""
     starts: dict[str, Start] = {"classifier.weight": "initializer_range", "classifier.bias": 0.0}
-    starts["bert.score.weight"] = "context_initializer_range"
+    starts["bert.context_embeddings.weight"] = "context_initializer_range"
     for layer in range(TINY_BERT["num_hidden_layers"]):
-        score = f"bert.encoder.layer.{layer}.attention.self.score"
+        guidance = f"bert.encoder.layer.{layer}.attention.self.guidance"
         for name in ("context", "hidden", "query", "key", *GATES, "query_gate_context", "key_gate_context"):
-            starts[f"{score}.{name}_weight"] = "context_initializer_range"
+            starts[f"{guidance}.{name}_weight"] = "context_initializer_range"
         for name in ("context", "query", "key", *(GATES if config.get("gate_bias") else ())):
-            starts[f"{score}.{name}_bias"] = 0.0
+            starts[f"{guidance}.{name}_bias"] = 0.0
     return starts
 
 
@@ -354,8 +354,11 @@ def context_guided_case(id: str, classes: tuple[type, type, type], **config) -> 
         plain_config=BertConfig(**TINY_BERT),
         starts=starts,
         unused_weights=frozenset() if config.get("use_pooler", True) else POOLER,
-        no_decay=frozenset(name for name in starts if any(part in name for part in ("score.weight", *GATES))),
+        no_decay=frozenset(
+            name for name in starts if any(part in name for part in ("context_embeddings.weight", *GATES))
+        ),
         base_outputs=("last_hidden_state", "pooler_output"),
+        peft_modules_to_save=("classifier", "context_embeddings", "guidance"),
         task="targeted-sentiment",
         texts=TARGETED_TEXTS,
     )
@@ -364,11 +367,11 @@ def context_guided_case(id: str, classes: tuple[type, type, type], **config) -> 
 def esa_case(id: str, multi_label: bool = False, **config) -> ModelCase:
     # The ids of the vocabulary above are BERT's: its padding is 0 and not RoBERTa's 1.
     tiny = {**TINY_BERT, "pad_token_id": 0, "type_vocab_size": 2}
-    starts: dict[str, Start] = {"roberta.score.scale": 1.0}
+    starts: dict[str, Start] = {"roberta.emotion_attention.scale": 1.0}
     if config.get("esa_position_embedding", "learned") == "learned":
-        starts["roberta.score.position_embeddings"] = ("normal", 0.02)
+        starts["roberta.emotion_attention.position_embeddings"] = ("normal", 0.02)
     projections = ["query", "key", "value"] + (["out_proj"] if config.get("esa_output_projection", True) else [])
-    layers = [f"roberta.score.{name}" for name in projections]
+    layers = [f"roberta.emotion_attention.{name}" for name in projections]
     head = ["classifier.1"] + (["classifier.4"] if config.get("head_hidden_size") else [])
     for name in (*layers, *head):
         starts[f"{name}.weight"] = "initializer_range"
@@ -384,7 +387,10 @@ def esa_case(id: str, multi_label: bool = False, **config) -> ModelCase:
         plain_config=transformers.RobertaConfig(**tiny),
         starts=starts,
         unused_weights=POOLER,
-        no_decay=frozenset({"roberta.score.scale", "roberta.score.position_embeddings"} & set(starts)),
+        no_decay=frozenset(
+            {"roberta.emotion_attention.scale", "roberta.emotion_attention.position_embeddings"} & set(starts)
+        ),
+        peft_modules_to_save=("classifier", "emotion_attention"),
         base_outputs=("pooled_output", "last_hidden_state"),
         hidden_states_end_with_output=False,  # they are the encoder's
     )
@@ -409,6 +415,7 @@ def dialogue_case(id: str, stacks: int = 1, **config) -> ModelCase:
         attention_maps=1,
         stacks=stacks,
         peft_task="TOKEN_CLS",
+        peft_modules_to_save=("classifier", "context"),
     )
 
 

@@ -75,8 +75,8 @@ def naive_label_aware(w: dict, base: str, config, states: torch.Tensor, sentence
 # Context-guided BERT and its quasi-attention sister
 def naive_context(w: dict, name: str, x: torch.Tensor, e_c: torch.Tensor) -> torch.Tensor:
     """Section 3.6: C = W_c [E_c ‖ X] + b, with a residual connection on E_c, at every position."""
-    w_c = torch.cat([w[f"{name}.score.context_weight"], w[f"{name}.score.hidden_weight"]], dim=1)  # (d, 2d)
-    return torch.cat([e_c.expand_as(x), x], dim=1) @ w_c.T + w[f"{name}.score.context_bias"] + e_c
+    w_c = torch.cat([w[f"{name}.guidance.context_weight"], w[f"{name}.guidance.hidden_weight"]], dim=1)  # (d, 2d)
+    return torch.cat([e_c.expand_as(x), x], dim=1) @ w_c.T + w[f"{name}.guidance.context_bias"] + e_c
 
 
 def naive_gate(w: dict, config, name: str, head: int, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
@@ -96,8 +96,8 @@ def naive_cg_attention(w: dict, config, name: str, x: torch.Tensor, e_c: torch.T
         part, mixed, lambdas = slice(head * size, (head + 1) * size), [], []
         for role in ("query", "key"):
             plain = linear(w, f"{name}.{role}", x)[:, part]
-            of_context = linear(w, f"{name}.score.{role}", context[:, part], "_")  # U C^h
-            lambdas.append(naive_gate(w, config, f"{name}.score.{role}_gate", head, plain, of_context))
+            of_context = linear(w, f"{name}.guidance.{role}", context[:, part], "_")  # U C^h
+            lambdas.append(naive_gate(w, config, f"{name}.guidance.{role}_gate", head, plain, of_context))
             mixed.append((1 - lambdas[-1]) * plain + lambdas[-1] * of_context)  # eq. 2
         attentions.append(masked_softmax(mixed[0] @ mixed[1].T / math.sqrt(size), real))
         outputs.append(attentions[-1] @ linear(w, f"{name}.value", x)[:, part])
@@ -113,12 +113,13 @@ def naive_qacg_attention(w: dict, config, name: str, x: torch.Tensor, e_c: torch
         part = slice(head * size, (head + 1) * size)
         q, k, v = (linear(w, f"{name}.{role}", x)[:, part] for role in ("query", "key", "value"))
         of_head = slice(None) if config.context_heads == "shared" else part
-        c_q, c_k = (linear(w, f"{name}.score.{role}", context, "_")[:, of_head] for role in ("query", "key"))  # eq. 5
+        # eq. 5
+        c_q, c_k = (linear(w, f"{name}.guidance.{role}", context, "_")[:, of_head] for role in ("query", "key"))
         attention = masked_softmax(q @ k.T / math.sqrt(size), real)
         similarity = c_q @ c_k.T if config.quasi_similarity == "dot" else -(c_q[:, None] - c_k).abs().sum(dim=2)
         quasi = torch.sigmoid(similarity / math.sqrt(size)) * real  # eq. 6
-        lambda_q = naive_gate(w, config, f"{name}.score.query_gate", head, q, c_q)  # eq. 7
-        lambda_k = naive_gate(w, config, f"{name}.score.key_gate", head, k, c_k)
+        lambda_q = naive_gate(w, config, f"{name}.guidance.query_gate", head, q, c_q)  # eq. 7
+        lambda_k = naive_gate(w, config, f"{name}.guidance.key_gate", head, k, c_k)
         gate = 1 - (config.quasi_beta * lambda_q + config.quasi_gamma * lambda_k)  # eq. 8
         combined = attention + gate * config.quasi_alpha * quasi  # eq. 4
         outputs.append(combined @ v)
@@ -134,7 +135,7 @@ def naive_model(family: str, w: dict, config, word_vectors: torch.Tensor, inputs
     rows, eps, prefix = [], config.layer_norm_eps, "bert.embeddings"
     for b, words in enumerate(word_vectors):
         real = inputs["attention_mask"][b].bool()
-        first, e_c = int(real.int().argmax()), w["bert.score.weight"][inputs["context_ids"][b]]
+        first, e_c = int(real.int().argmax()), w["bert.context_embeddings.weight"][inputs["context_ids"][b]]
         positions = (torch.arange(len(real)) - first).clamp(min=0)  # counted from the first real token
         x = words + w[f"{prefix}.position_embeddings.weight"][positions]
         x = x + w[f"{prefix}.token_type_embeddings.weight"][inputs["token_type_ids"][b]]

@@ -45,23 +45,22 @@ TRANSPOSED = Reading(lambda shape: shape[::-1], torch.t)
 # (our parameter, the authors' tensors, how to read them); a parameter without a row has the same name and shape there.
 Table = tuple[tuple[str, tuple[str, ...], Reading], ...]
 
-CONTEXT_LAYER = r"bert\.encoder\.layer\.(\d+)\.attention\.self\.score"
+CONTEXT_LAYER = r"bert\.encoder\.layer\.(\d+)\.attention\.self\.guidance"
 QUASI_ATTENTION: Table = (
     (r"(.*)\.LayerNorm\.weight", (r"\1.LayerNorm.gamma",), SAME),
     (r"(.*)\.LayerNorm\.bias", (r"\1.LayerNorm.beta",), SAME),
-    (r"bert\.score\.weight", ("bert.context_embeddings.weight",), SAME),
     # W_c = [W_e | W_x] (d, 2d) acts on [E_c ‖ X].
     (rf"{CONTEXT_LAYER}\.context_weight", (r"bert.encoder.context_layer.\1.weight",), LEFT),
     (rf"{CONTEXT_LAYER}\.hidden_weight", (r"bert.encoder.context_layer.\1.weight",), RIGHT),
     (rf"{CONTEXT_LAYER}\.context_bias", (r"bert.encoder.context_layer.\1.bias",), SAME),
-    (r"(.*)\.score\.query_(weight|bias)", (r"\1.context_for_q.\2",), SAME),
-    (r"(.*)\.score\.key_(weight|bias)", (r"\1.context_for_k.\2",), SAME),
-    (r"(.*)\.score\.query_gate_weight", (r"\1.lambda_q_query_layer.weight",), ROW),
-    (r"(.*)\.score\.query_gate_context_weight", (r"\1.lambda_q_context_layer.weight",), ROW),
-    (r"(.*)\.score\.query_gate_bias", (r"\1.lambda_q_query_layer.bias", r"\1.lambda_q_context_layer.bias"), SUM),
-    (r"(.*)\.score\.key_gate_weight", (r"\1.lambda_k_key_layer.weight",), ROW),
-    (r"(.*)\.score\.key_gate_context_weight", (r"\1.lambda_k_context_layer.weight",), ROW),
-    (r"(.*)\.score\.key_gate_bias", (r"\1.lambda_k_key_layer.bias", r"\1.lambda_k_context_layer.bias"), SUM),
+    (r"(.*)\.guidance\.query_(weight|bias)", (r"\1.context_for_q.\2",), SAME),
+    (r"(.*)\.guidance\.key_(weight|bias)", (r"\1.context_for_k.\2",), SAME),
+    (r"(.*)\.guidance\.query_gate_weight", (r"\1.lambda_q_query_layer.weight",), ROW),
+    (r"(.*)\.guidance\.query_gate_context_weight", (r"\1.lambda_q_context_layer.weight",), ROW),
+    (r"(.*)\.guidance\.query_gate_bias", (r"\1.lambda_q_query_layer.bias", r"\1.lambda_q_context_layer.bias"), SUM),
+    (r"(.*)\.guidance\.key_gate_weight", (r"\1.lambda_k_key_layer.weight",), ROW),
+    (r"(.*)\.guidance\.key_gate_context_weight", (r"\1.lambda_k_context_layer.weight",), ROW),
+    (r"(.*)\.guidance\.key_gate_bias", (r"\1.lambda_k_key_layer.bias", r"\1.lambda_k_context_layer.bias"), SUM),
 )
 LABEL_AWARE: Table = (
     (r"bert\.score\.label_embeddings", ("label_embds",), SAME),

@@ -15,6 +15,7 @@ from transformers.utils.versions import require_version
 
 from ..io.extras import require
 from ..io.files import creating, write_json
+from ..modeling.common import new_modules
 from ..recipes import check_key
 from ..runtime.loading import read_model
 from ..runtime.ready import HUB_IDS
@@ -35,7 +36,8 @@ def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: 
 
     Args:
         fields: the fields of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are
-            named. Also `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
+            named, and new modules are trained in full. Also `start_from`: a run folder that a training of all weights of the same
+            model wrote, see `start_from`.
         auto_class: the class of transformers that loads the model.
     """
     require("peft", "`adapter` in a recipe", "peft")
@@ -49,6 +51,8 @@ def with_adapter(model: PreTrainedModel, fields: Mapping[str, Any], auto_class: 
         check_key(name, known, "adapter.")
     if not {"target_modules", "target_parameters"} & fields.keys():
         fields["target_modules"] = "all-linear"
+    if new := new_modules(model).keys() - {"classifier", "score"}:  # these PEFT adds itself
+        fields["modules_to_save"] = sorted({*(fields.get("modules_to_save") or ()), *new})
     try:
         adapted = peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[auto_class], **fields))
     except (ValueError, TypeError) as error:

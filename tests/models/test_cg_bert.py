@@ -3,6 +3,7 @@
 
 import itertools
 import math
+import re
 
 import pytest
 import torch
@@ -194,9 +195,10 @@ def test_an_adapter_trains_a_pooler_that_the_checkpoint_lacks(family, tmp_path):
         model = BY_ID[family].model_class.from_pretrained(tmp_path, num_contexts=CONTEXTS, **SENTIMENT_NAMES)
         return get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["query"], **fields))
 
-    with pytest.raises(ValueError, match=r"save it before\), and name \['pooler'\] in the `modules_to_save`"):
+    new = ["context_embeddings", "guidance", "pooler"]
+    with pytest.raises(ValueError, match=re.escape(f"save it before), and name {new} in the `modules_to_save`")):
         adapted().train()
-    model = adapted(modules_to_save=["pooler"]).train()  # PEFT adds "classifier" and "score"
+    model = adapted(modules_to_save=new).train()  # PEFT adds "classifier"
     model(**inputs).loss.backward()
     assert all(p.grad is not None for name, p in model.named_parameters() if "modules_to_save" in name)
 
@@ -206,7 +208,7 @@ def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path)
     build(family).save_pretrained(tmp_path)
     arguments = {"aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"], "num_contexts": None}
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments, ignore_mismatched_sizes=True)
-    assert model.config.num_contexts == len(model.bert.score.weight) == 4
+    assert model.config.num_contexts == len(model.bert.context_embeddings.weight) == 4
 
 
 def attention_of(family: str, implementation: str, p: float, **config):
@@ -218,7 +220,7 @@ def attention_of(family: str, implementation: str, p: float, **config):
     key_bias = torch.zeros(1, 1, 5, dtype=torch.float64).masked_fill(~real, torch.finfo(torch.float64).min)
     arguments = {
         "hidden_states": hidden_states,
-        "context_embeds": model.bert.score.weight[2:3].detach(),
+        "context_embeds": model.bert.context_embeddings.weight[2:3].detach(),
         "attention_mask": key_bias[:, None] if implementation == "eager" else real[None, None, None],
         "key_bias": key_bias,
     }
@@ -240,8 +242,8 @@ def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(fa
     if family == "qacg":
         # With context_heads="per_head" the contexts have a dropout of their own: not what is measured here.
         shape = (1, 5, 2, TINY_BERT["hidden_size"] // 2)
-        contexts = attention.score.project(arguments["hidden_states"], arguments["context_embeds"], shape)
-        attention.score.project = lambda *_: tuple(c.expand(rows, -1, -1, -1) for c in contexts)
+        contexts = attention.guidance.project(arguments["hidden_states"], arguments["context_embeds"], shape)
+        attention.guidance.project = lambda *_: tuple(c.expand(rows, -1, -1, -1) for c in contexts)
     many, maps = {name: value.expand(rows, *value.shape[1:]) for name, value in arguments.items()}, []
     expected, _ = attention(**(many if family == "qacg" else arguments))
     attention(**(many if family == "qacg" else arguments), maps=maps)
@@ -278,9 +280,9 @@ def test_contexts_have_their_own_dropout_with_heads_of_their_own_only():
     for context_heads, p in itertools.product(("shared", "per_head"), (0.0, 0.5)):
         attention, arguments = attention_of("qacg", "sdpa", p, context_heads=context_heads)
         arguments = arguments["hidden_states"], arguments["context_embeds"], (1, 5, 2, TINY_BERT["hidden_size"] // 2)
-        expected = torch.cat(attention.score.project(*arguments))
+        expected = torch.cat(attention.guidance.project(*arguments))
         torch.manual_seed(0)
-        found = torch.cat(attention.train().score.project(*arguments))
+        found = torch.cat(attention.train().guidance.project(*arguments))
         if context_heads == "shared" or p == 0:
             assert_close(found, expected)
         else:

@@ -84,16 +84,16 @@ def in_our_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The authors' tensors as `naive_model` takes them."""
     ours: dict[str, torch.Tensor] = {}
     for name, value in weights.items():
-        name = name.replace("gamma", "weight").replace("beta", "bias").replace("context_embeddings", "score")
+        name = name.replace("gamma", "weight").replace("beta", "bias")
         if match := re.fullmatch(r"bert\.encoder\.context_layer\.(\d)\.(\w+)", name):  # W_c [E_c ‖ X]
-            score = f"bert.encoder.layer.{match[1]}.attention.self.score"
-            ours[f"{score}.context_{match[2]}"] = value[..., :HIDDEN]
+            guidance = f"bert.encoder.layer.{match[1]}.attention.self.guidance"
+            ours[f"{guidance}.context_{match[2]}"] = value[..., :HIDDEN]
             if match[2] == "weight":
-                ours[f"{score}.hidden_weight"] = value[:, HIDDEN:]
+                ours[f"{guidance}.hidden_weight"] = value[:, HIDDEN:]
         elif match := re.fullmatch(r"(.*self)\.context_for_(q|k)\.(\w+)", name):
-            ours[f"{match[1]}.score.{ROLES[match[2]]}_{match[3]}"] = value
+            ours[f"{match[1]}.guidance.{ROLES[match[2]]}_{match[3]}"] = value
         elif match := re.fullmatch(r"(.*self)\.lambda_(q|k)_(\w+)_layer\.(\w+)", name):
-            gate = f"{match[1]}.score.{ROLES[match[2]]}_gate"
+            gate = f"{match[1]}.guidance.{ROLES[match[2]]}_gate"
             if match[4] == "bias":  # of both terms
                 ours[f"{gate}_bias"] = ours.get(f"{gate}_bias", 0) + value
             else:

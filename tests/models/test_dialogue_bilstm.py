@@ -73,7 +73,7 @@ def naive_lstm(w: dict, name: str, x: torch.Tensor, causal: bool = False) -> tor
 
 def naive_self_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Eqs. 4-6 for one row without padding, (U, S) -> (U, S), attention (heads, U, U)."""
-    name, seen = "dialogue.score.attention", torch.ones(len(x), len(x)).bool()
+    name, seen = "dialogue.context.attention", torch.ones(len(x), len(x)).bool()
     q, k, v = (linear(w, f"{name}.{part}", x, "_") for part in ("query", "key", "value"))
     y, maps = naive_attention(q, k, v, config.num_attention_heads, seen.tril() if config.causal else seen)
     y = linear(w, f"{name}.out_proj", y, "_")
@@ -106,12 +106,12 @@ def naive_dialogue(model, inputs: dict, row: int) -> tuple[torch.Tensor, torch.T
     else:
         x = naive_utterances(model, w, inputs["input_ids"], inputs["attention_mask"])
     if config.num_speakers:
-        x = x + w["dialogue.score.speaker_embeddings.weight"][inputs["speaker_ids"]]
+        x = x + w["dialogue.context.speaker_embeddings.weight"][inputs["speaker_ids"]]
     encoded_at = config.positional_encoding_at if config.positional_encoding == "sinusoidal" else None
     if encoded_at == "input":
         x = x + naive_positions(*x.shape)
     for layer in range(config.num_hidden_layers):
-        x = naive_lstm(w, f"dialogue.score.layers.{layer}", x, config.causal)
+        x = naive_lstm(w, f"dialogue.context.layers.{layer}", x, config.causal)
     maps = None
     if config.num_attention_heads:
         if encoded_at == "attention":
@@ -144,7 +144,7 @@ def test_model_equals_the_equations(form):
 def test_hidden_states_on_request(form):
     model = build(**FORMS[form])
     inputs, seen = make_inputs(model), []
-    for layer in model.dialogue.score.layers:
+    for layer in model.dialogue.context.layers:
         layer.register_forward_hook(lambda _, given, output: seen.extend([given[0], output]))
     found = model(**inputs, output_hidden_states=True).hidden_states
     expected = [*seen[:1], *seen[1::2][:-1], *[model.dialogue(**inputs).last_hidden_state][: len(seen)]]
@@ -370,7 +370,8 @@ def test_model_without_an_encoder_says_that_it_has_no_embeddings_and_nothing_to_
 
 @OLD_CHECKPOINTING_NAMES
 def test_lora_in_a_frozen_encoder_is_trained_also_with_gradient_checkpointing():
-    lora = LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"], init_lora_weights=False)
+    modules = {"target_modules": ["query", "value"], "modules_to_save": ["context"]}
+    lora = LoraConfig(task_type="TOKEN_CLS", r=2, init_lora_weights=False, **modules)
     plain = build(**MODEL, freeze_encoder=True)
     model = get_peft_model(plain, lora).train()
     encoder, inputs, calls = plain.dialogue.utterance_encoder, make_inputs(plain, labels=True), []

@@ -655,9 +655,10 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
 def test_adapter_that_leaves_new_weights_untrained_is_refused(case: ModelCase, attached, tmp_path):
     model, inputs = case.build(), case.make_inputs(4, 9, 15)
     model.save_pretrained(tmp_path)
-    plain, new = {"r": 2, "target_modules": list(case.lora_targets)}, ["classifier", "score"]
+    plain, new = {"r": 2, "target_modules": list(case.lora_targets)}, [*case.peft_modules_to_save]
     if any(name.endswith("pooler.dense.weight") for name in model.state_dict()):
-        new.insert(1, "pooler")  # new, too, without a checkpoint
+        new.append("pooler")  # new, too, without a checkpoint
+    new.sort()
     if attached == "natively":
         model.add_adapter(LoraConfig(**plain))
     else:
@@ -680,7 +681,9 @@ def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(case: ModelCa
     case.save_plain_checkpoint(tmp_path / "plain")
     base, inputs = case.start(tmp_path / "plain", 0), case.make_inputs(4, 9, 15)
     new = set(case.starts) or {name for name, _ in base.named_parameters() if "encoder." not in name}
-    model = get_peft_model(base, LoraConfig(task_type=case.peft_task, r=2, target_modules="all-linear"))
+    own = [name for name in case.peft_modules_to_save if name not in ("classifier", "score")] or None
+    lora = LoraConfig(task_type=case.peft_task, r=2, target_modules="all-linear", modules_to_save=own)
+    model = get_peft_model(base, lora)
     trained = {
         name.removeprefix("base_model.model.").replace(".modules_to_save.default", "").replace(".base_layer", "")
         for name in trained_names(model)

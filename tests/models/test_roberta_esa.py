@@ -44,18 +44,22 @@ def esa_positions(w: dict, config, length: int) -> torch.Tensor:
     if config.esa_position_embedding == "sinusoidal":
         return naive_positions(length, config.hidden_size)
     learned = config.esa_position_embedding == "learned"
-    return w["roberta.score.position_embeddings"][:length] if learned else torch.zeros(length, config.hidden_size)
+    return (
+        w["roberta.emotion_attention.position_embeddings"][:length]
+        if learned
+        else torch.zeros(length, config.hidden_size)
+    )
 
 
 def naive_esa(w: dict, config, e: torch.Tensor, real: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """E (L, d) of one row -> Z_final (L, d), attention (h, L, L)."""
     # The position of a token counts the real ones before it.
     p = esa_positions(w, config, len(e))[(real.cumsum(dim=0) - 1).clamp(min=0)]
-    q, k, v = (linear(w, f"roberta.score.{name}", e + p) for name in ("query", "key", "value"))
+    q, k, v = (linear(w, f"roberta.emotion_attention.{name}", e + p) for name in ("query", "key", "value"))
     z, attention = naive_attention(q, k, v, config.esa_num_attention_heads, real)
     if config.esa_output_projection:
-        z = linear(w, "roberta.score.out_proj", z)
-    return z * w["roberta.score.scale"] + p, attention
+        z = linear(w, "roberta.emotion_attention.out_proj", z)
+    return z * w["roberta.emotion_attention.scale"] + p, attention
 
 
 def naive_pool(config, z: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
@@ -93,7 +97,7 @@ def test_model_equals_the_formulas(form, head):
             inputs["output_attentions"] = output_attentions
             found = {**model.roberta(**inputs), **model(**inputs)}
             assert ("esa_attentions" in found) == ("esa_scale" in found) == output_attentions
-            assert not output_attentions or found["esa_scale"] is model.roberta.score.scale
+            assert not output_attentions or found["esa_scale"] is model.roberta.emotion_attention.scale
             for name in set(expected) & set(found):
                 assert_close(found[name], expected[name], rtol=tolerance, atol=tolerance)
 
@@ -142,7 +146,7 @@ def test_checkpoints_of_robertas_kin_fit(kin, saved, tmp_path):
     stock.save_pretrained(tmp_path / "stock")
     fields = {**LABEL_NAMES, "output_loading_info": True}
     model, info = RobertaWithESAForSequenceClassification.from_pretrained(tmp_path / "stock", **fields)
-    assert all(name.startswith(("roberta.score.", "classifier.")) for name in info["missing_keys"])
+    assert all(name.startswith(("roberta.emotion_attention.", "classifier.")) for name in info["missing_keys"])
     assert len(info["missing_keys"]) == 12
     assert model.config.pad_token_id == 1 and model.config.num_labels == 5
     inputs = {"input_ids": torch.randint(5, 40, (2, 7), generator=torch.Generator().manual_seed(1))}

@@ -144,7 +144,7 @@ class TestAttention:
         of = {"mean": maps.mean(1), "cls": maps[:, 0], "cls_mean": (maps.mean(1) + maps[:, 0]) / 2}[pooling]
         assert attention.rows == ["mean of heads", "head 0", "head 1"]
         np.testing.assert_allclose(attention.values, by_word(np.concatenate([of.mean(0)[None], of])), rtol=1e-5)
-        scale = predictor.model.roberta.score.scale.detach().numpy() - 1
+        scale = predictor.model.roberta.emotion_attention.scale.detach().numpy() - 1
         assert scaled.columns == [str(i) for i in sorted(range(16), key=lambda i: -abs(scale[i]))[:10]]
         np.testing.assert_allclose(scaled.values[0], [scale[int(i)] for i in scaled.columns], rtol=1e-5)
 

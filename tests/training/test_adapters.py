@@ -7,11 +7,13 @@ import tomllib
 import numpy as np
 import pytest
 import torch
+from model_cases import BY_ID
 from safetensors.torch import load_file
 from toolkit_helpers import ROOT, files_in, recipe_for, write_csv
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion import train
+from hf_emotion.training.adapters import with_adapter
 from hf_emotion.training.seeds import EmotionTrainer
 
 
@@ -121,6 +123,15 @@ def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
     train(recipe, tmp_path / "contexts", data_dir=tmp_path / "data")
     for aspect in ("food", "room"):
         check_adapter(base_bert, tmp_path / "contexts" / aspect)
+
+
+@pytest.mark.parametrize("id", ["qacg", "esa", "dialogue-model-trained"])
+def test_an_adapter_trains_the_new_parts_beside_those_that_a_recipe_names(id):
+    case = BY_ID[id]
+    model = with_adapter(case.build(), {"r": 2, "modules_to_save": ["LayerNorm"]}, case.auto_class.__name__).train()
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    for part in ("LayerNorm", *case.peft_modules_to_save):
+        assert any(f".{part}." in name for name in trained), part
 
 
 def test_the_adapter_of_the_best_seed(base_bert, tmp_path):

@@ -115,7 +115,7 @@ def _esa_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
 
 def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
     """Heat map of the entries of the scaling vector S that lie farthest from their start, 1."""
-    scale = to_numpy(model.base_model.score.scale.detach()) - 1
+    scale = to_numpy(model.base_model.emotion_attention.scale.detach()) - 1
     strongest = np.argsort(-np.abs(scale), kind="stable")[:DIMENSIONS_SHOWN]
     return HeatMap(
         f"the {len(strongest)} of {len(scale)} dimensions that are scaled most",
