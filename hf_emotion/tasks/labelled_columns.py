@@ -10,7 +10,10 @@ from ..io.names import did_you_mean
 from .predicted_columns import CSV_SEPARATOR, NO, YES
 
 
-NUMBER, WEIGHT = "row", "weight"  # the row's number in the table that it was drawn from, from 0; 1 / the probability of that
+NUMBER, WEIGHT = (
+    "row",
+    "weight",
+)  # the row's number in the table that it was drawn from, from 0; 1 / the probability of that
 LABEL, EACH = "label", "label:"  # one column with the labels, or one with 0 or 1 for each label
 CHOICES = "choices"  # beside LABEL: the labels to choose from
 CANNOT_TELL, NONE = "?", "none"
@@ -22,7 +25,9 @@ def check_labels(labels: Sequence[str]) -> None:
     check_different("labels", labels)
     for name in labels:
         if name in ("", CANNOT_TELL) or CSV_SEPARATOR in name:
-            raise ValueError(f"no label can be called {name!r}: `{CSV_SEPARATOR}` stands between labels, `?` for cannot tell.")
+            raise ValueError(
+                f"no label can be called {name!r}: `{CSV_SEPARATOR}` stands between labels, `?` for cannot tell."
+            )
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _check_texts(table: "pandas.DataFrame", rows: Rows, text_column: str | None,
         return
     name = usual[0] if usual else max(both, key=lambda one: table[one].astype(str).str.len().mean())
     given, own = (
-        values.fillna("").astype(str).str.split().str.join(" ")
+        values.fillna("").astype(str).str.removeprefix("'").str.split().str.join(" ")  # of --escape-formulas
         for values in (table[name], rows.table.loc[table.index, name])
     )
     if (other := given != own).any():
