@@ -4,9 +4,9 @@ How well shares of labels fit, by four methods: error, coverage and width of the
 
     python -m benchmarks.labelled_shares --data-dir DATA --output benchmarks/labelled_shares.json
 
-The rows of a test part are the table whose shares are asked for; the labels are those that the corpus and `goemotions` both name. Each row lies in
-one of four groups, drawn once so that a label multiplies the odds of each group by e^(0.7 z), z normal: their shares differ. In each of 200 draws n rows,
-equally many of each group, are labelled with the corpus's own labels, as `hf-emotion sample --by` draws them.
+The rows of a test part are the table whose shares are asked for; the labels are those that the corpus and `goemotions` both name. Each row
+lies in one of four groups, drawn once so that a label multiplies the odds of each group by e^(0.7 z), z normal: their shares differ. In each of
+200 draws n rows, equally many of each group, are labelled with the corpus's own labels, as `hf-emotion sample --by` draws them.
 
 plain: classify and count. model: what `summarize --model` shows. labelled: the labelled rows alone, with Wilson's interval. powered: what
 `summarize --labelled` shows, from probabilities; powered_decisions: the same from decisions alone.
@@ -75,7 +75,11 @@ def figures(found: Found, truth: np.ndarray) -> dict[str, np.ndarray]:
     """Of each label (means over groups)."""
     share, low, high = found
     inside = (low <= truth + 1e-9) & (truth <= high + 1e-9)
-    return {"error": abs(share - truth).mean(axis=0), "coverage": inside.mean(axis=0), "width": (high - low).mean(axis=0)}
+    return {
+        "error": abs(share - truth).mean(axis=0),
+        "coverage": inside.mean(axis=0),
+        "width": (high - low).mean(axis=0),
+    }
 
 
 def over_draws(draws: list[dict[str, np.ndarray]]) -> dict[str, float]:
@@ -86,7 +90,9 @@ def over_draws(draws: list[dict[str, np.ndarray]]) -> dict[str, float]:
 
 def measure(kept: dict[str, np.ndarray], counts: ValidationCounts) -> dict[str, Any]:
     names, generator = list(kept["all_labels"]), np.random.default_rng(0)
-    own, order = ([list(where).index(label) for label in of] for where, of in ((names, kept["labels"]), (names, counts.labels)))
+    own, order = (
+        [list(where).index(label) for label in of] for where, of in ((names, kept["labels"]), (names, counts.labels))
+    )
     gold, scores, chosen = kept["gold"].astype(float), kept["probabilities"].astype(float), kept["decisions"]
     groups = in_groups(gold, generator)
     tables = [np.ones(len(gold), bool), *(groups == group for group in range(GROUPS))]
@@ -117,21 +123,30 @@ def measure(kept: dict[str, np.ndarray], counts: ValidationCounts) -> dict[str, 
             weights = np.repeat([len(m) / k for m, k in zip(members, counts_of, strict=True)], counts_of)
             shares = weights / weights.sum()
             alone = np.array([shares @ gold[picked], *(gold[some].mean(axis=0) for some in drawn)])
-            methods = {**fixed, "labelled": wilson(alone, np.array([[1 / (shares @ shares)], *([k] for k in counts_of)]))}
+            methods = {
+                **fixed,
+                "labelled": wilson(alone, np.array([[1 / (shares @ shares)], *([k] for k in counts_of)])),
+            }
             for name, values, decisions in (("powered", scores, False), ("powered_decisions", chosen, True)):
                 seen = [observed(table, own, decisions) for table in tables]
                 power = PredictionPowered(gold[picked], values[picked][:, own].astype(float), weights, place, seen[0])
                 both = (power.whole, power.of(seen[1:], place, power.whole))
-                methods[name] = tuple(np.vstack([getattr(one, key) for one in both]) for key in ("share", "low", "high"))
+                methods[name] = tuple(
+                    np.vstack([getattr(one, key) for one in both]) for key in ("share", "low", "high")
+                )
             for name, estimated in methods.items():
                 for part, which in parts.items():
                     cut = tuple(values[which] for values in estimated)
                     found.setdefault((part, name), []).append(figures(cut, truth[which]))
-        result[str(rows)] = {
-            part: {name: over_draws(found[part, name]) for name in methods} for part in parts
-        }
+        result[str(rows)] = {part: {name: over_draws(found[part, name]) for name in methods} for part in parts}
     spread = float(truth[1:].std(axis=0).mean())
-    return {"rows": len(gold), "labels": len(own), "share": float(truth[0].mean()), "spread": spread, "labelled": result}
+    return {
+        "rows": len(gold),
+        "labels": len(own),
+        "share": float(truth[0].mean()),
+        "spread": spread,
+        "labelled": result,
+    }
 
 
 def main(

@@ -91,7 +91,9 @@ def predict(
     ] = None,
     thresholds: Annotated[
         Path | None,
-        typer.Option(help="Thresholds of some labels, as `summarize --write-thresholds` writes them; --threshold goes before."),
+        typer.Option(
+            help="Thresholds of some labels, as `summarize --write-thresholds` writes them; --threshold goes before."
+        ),
     ] = None,
     escape_formulas: Annotated[
         bool,

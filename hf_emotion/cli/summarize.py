@@ -93,7 +93,9 @@ def summarize(
     given = [Path(source).resolve() for source in (file, reference, labelled) if source is not None]
     if write_thresholds is not None:
         if labelled is None:
-            raise typer.BadParameter("--write-thresholds tunes them on labelled rows: name these, --labelled to_label.csv.")
+            raise typer.BadParameter(
+                "--write-thresholds tunes them on labelled rows: name these, --labelled to_label.csv."
+            )
         _check_free([write_thresholds], write_thresholds, given, overwrite)
     beside: list[Path] = []
     if output is not None:

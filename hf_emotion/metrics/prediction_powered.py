@@ -107,7 +107,9 @@ class PredictionPowered:
             few = borrowed[:, None]
             share, variance = np.where(few, lent, share), np.where(few, lent_error, variance)
             level, least = np.where(few, base + moved, level), np.where(few, len(self.weights), least)
-        low, high, variance = bounds(share, variance, np.maximum(least, 1), sizes)
+        low, high, variance = bounds(
+            share, variance, np.maximum(least, 1), sizes, np.where(borrowed, effective, 0)[:, None]
+        )
         return Estimated(share, low, high, variance, level, labelled, borrowed)
 
     def expected_widths(self, rows: int, everything: Observed) -> np.ndarray:
@@ -116,7 +118,7 @@ class PredictionPowered:
         fixed = self.tuning**2 * variance / everything.rows
         _, error, effective = self._residual(np.ones(len(self.weights), bool))
         times = rows / len(self.weights)
-        low, high, _ = bounds(self.whole.share, error / times + fixed, max(effective * times, 1), everything.rows)
+        low, high, _ = bounds(self.whole.share, error / times + fixed, max(effective * times, 1), np.inf)
         return (high - low)[0]
 
     def _spread(self) -> np.ndarray:
@@ -138,18 +140,24 @@ class PredictionPowered:
 
 
 def bounds(
-    share: np.ndarray, variance: np.ndarray, rows: np.ndarray | float, sizes: np.ndarray | float
+    share: np.ndarray,
+    variance: np.ndarray,
+    rows: np.ndarray | float,
+    sizes: np.ndarray | float,
+    own: np.ndarray | float = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     The bounds of 95 % intervals of shares with a variance, and the variance that they use: those of Jeffreys for as many rows as have this
     variance. Where it comes near 0, they are those of the labelled `rows`, so that a share of 0 or 1 is as unsure as these few make it. A
-    share of `sizes` texts is a whole number of them.
+    share of `sizes` texts is a whole number of them. They are never less sure than `own` rows.
     """
     variance = variance + 1 / rows**2
-    counted = (share * (1 - share) + 1 / rows) / variance
+    counted = np.maximum((share * (1 - share) + 1 / rows) / variance, own)
     having, lacking = share * counted + 0.5, (1 - share) * counted + 0.5
     low, high = np.fmin(betaincinv(having, lacking, 0.025), share), np.fmax(betaincinv(having, lacking, 0.975), share)
-    return np.floor(low * sizes + 1e-9) / sizes, np.ceil(high * sizes - 1e-9) / sizes, variance
+    if np.isfinite(sizes).all():
+        low, high = np.floor(low * sizes + 1e-9) / sizes, np.ceil(high * sizes - 1e-9) / sizes
+    return low, high, (share * (1 - share) + 1 / rows) / counted
 
 
 def _moments(seen: Observed) -> tuple[np.ndarray, np.ndarray]:

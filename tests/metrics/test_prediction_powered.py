@@ -37,7 +37,9 @@ def test_weights_of_strata_by_hand():
 
 def test_shares_of_0_and_1_are_unsure():
     predicted = np.tile([[0.001, 0.999]], (5000, 1))
-    power = PredictionPowered(np.tile([[0, 1]], (100, 1)), predicted[:100], np.ones(100), np.zeros(100), seen(predicted))
+    power = PredictionPowered(
+        np.tile([[0, 1]], (100, 1)), predicted[:100], np.ones(100), np.zeros(100), seen(predicted)
+    )
     (share,), (low,), (high,) = power.whole.share, power.whole.low, power.whole.high
     assert share == pytest.approx([0, 1], abs=0.002)
     assert low[0] == 0 and 0.02 < high[0] < 0.04 and high[1] == 1 and 0.96 < low[1] < 0.98  # the rule of three: 3 %
@@ -56,7 +58,9 @@ def test_covers_the_truth_whatever_the_model(rows):
         gold = generator.random((4000, 10)) < share[groups]
         score = gold * np.linspace(0, 4, 10) + generator.normal(0, 1, gold.shape) + generator.normal(-2, 2, 10)
         predicted = 1 / (1 + np.exp(-score))
-        drawn = np.concatenate([generator.choice(np.flatnonzero(groups == g), rows // 4, replace=False) for g in range(4)])
+        drawn = np.concatenate(
+            [generator.choice(np.flatnonzero(groups == g), rows // 4, replace=False) for g in range(4)]
+        )
         weights = np.bincount(groups)[groups[drawn]]
         power = PredictionPowered(gold[drawn].astype(float), predicted[drawn], weights, groups[drawn], seen(predicted))
         found = power.of([seen(predicted[groups == g]) for g in range(4)], groups[drawn], power.whole)

@@ -20,12 +20,19 @@ def world() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     joy, fear = generator.random(1000) < share, generator.random(1000) < 0.1
     scores = {"joy": 0.4 * joy + generator.beta(3, 5, 1000) / 1.7, "fear": 0.6 * fear + generator.beta(2, 8, 1000) / 3}
     table = pd.DataFrame({"comment": [f"comment number {i}" for i in range(1000)], "shop": shop})
-    table["day"] = pd.Series(pd.date_range("2026-11-02", periods=28)).sample(1000, replace=True, random_state=0).dt.date.astype(str).tolist()
+    table["day"] = (
+        pd.Series(pd.date_range("2026-11-02", periods=28))
+        .sample(1000, replace=True, random_state=0)
+        .dt.date.astype(str)
+        .tolist()
+    )
     predicted = table.assign(**{f"probability_{name}": own for name, own in scores.items()}, truncated=False)
     predicted = predicted.assign(decision_joy=scores["joy"] > 0.3, decision_fear=scores["fear"] > 0.3)
     truth = table.assign(joy=joy, fear=fear)
     drawn = truth.groupby("shop").sample(60, random_state=0)
-    labelled = drawn[["comment", "shop", "day"]].assign(row=drawn.index, weight=drawn.shop.map(truth.shop.value_counts()) / 60)
+    labelled = drawn[["comment", "shop", "day"]].assign(
+        row=drawn.index, weight=drawn.shop.map(truth.shop.value_counts()) / 60
+    )
     names = ["|".join(["joy"] * j + ["Fear "] * f) or "none" for j, f in zip(drawn.joy, drawn.fear, strict=True)]
     return predicted, truth, labelled.assign(label=names).sample(frac=1, random_state=0)
 
@@ -34,7 +41,7 @@ def test_intervals_hold_the_truth_where_the_plain_count_does_not(world):
     predicted, truth, labelled = world
     found = summarize(predicted, labelled=labelled, by="shop", time="day")
     assert found.method == "prediction-powered" and found.checked["rows"] == 240
-    whole, off, missed = {one["label"]: one for one in found.over_groups}, [], 0
+    whole, off = {one["label"]: one for one in found.over_groups}, []
     assert abs(whole["joy"]["share"] - truth.joy.mean()) < 0.04 < abs(whole["joy"]["plain"] - truth.joy.mean())
     truth = truth.assign(week=pd.to_datetime(truth.day).dt.to_period("W").dt.start_time.dt.strftime("%Y-%m-%d"))
     for one in [*found.shares, *found.overall, *found.checked["shares"]]:
@@ -54,7 +61,9 @@ def test_intervals_hold_the_truth_where_the_plain_count_does_not(world):
 def test_quality_by_hand():
     predicted = pd.DataFrame({"probability_joy": [0.9] * 6 + [0.1] * 6, "decision_joy": [True] * 6 + [False] * 6})
     weights = [1] * 9 + [4] * 3
-    labelled = pd.DataFrame({"row": range(12), "weight": weights, "label:joy": [1, 1, 1, 1, 0, "?", 0, 0, 0, 0, 1, ""]})
+    labelled = pd.DataFrame(
+        {"row": range(12), "weight": weights, "label:joy": [1, 1, 1, 1, 0, "?", 0, 0, 0, 0, 1, ""]}
+    )
     checked = summarize(predicted, labelled=labelled).checked
     (joy,) = checked["quality"]
     assert checked["rows"] == 10 and checked["left"] == 2
@@ -93,7 +102,9 @@ def test_command_writes_estimates_and_thresholds(world, tmp_path):
     assert {one["group"] for one in written["shares"]} == set("abcd")
     assert written["checked"]["widths"]["joy"]["100"] > written["checked"]["widths"]["joy"]["400"]
     assert "240 labelled rows</h2>" in (tmp_path / "out.html").read_text()
-    answer = invoke("predict", "goemotions", "I am so happy", "--thresholds", tmp_path / "best.json", "--threshold", "joy=0.999")
+    answer = invoke(
+        "predict", "goemotions", "I am so happy", "--thresholds", tmp_path / "best.json", "--threshold", "joy=0.999"
+    )
     assert "joy" not in answer
     shown = invoke(*arguments)
     assert "The model on the 240 labelled rows" in shown and "prediction-powered" in shown

@@ -107,8 +107,8 @@ class Summary:
     @property
     def over_groups(self) -> list[Share]:
         """The shares over all groups and periods, the largest first; none without labelled rows."""
-        found = [one | {"group": "all"} for one in self.checked["shares"] if not one["period"]] if self.checked else []
-        return sorted(cast(list[Share], found), key=lambda one: -one["share"])
+        whole = [one for one in self.checked["shares"] if not one["period"]] if self.checked else []
+        return sorted((cast(Share, one | {"group": "all"}) for one in whole), key=lambda one: -one["share"])
 
     def quality(self) -> list[list[str]]:
         """The label, the number of labelled rows with it, precision, recall and F1 with their intervals; of labels that rows have."""

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict, cast
 import numpy as np
 
 from ...io.names import did_you_mean
-from ...metrics.prediction_powered import FEWEST, Estimated, PredictionPowered
+from ...metrics.prediction_powered import Estimated, PredictionPowered
 from ...metrics.quantification import Observed, ValidationCounts, estimates, interval
 from ...run_report import RunReport
 from ...runtime.names import METRICS
@@ -22,12 +22,8 @@ MOST_CELLS = 2_000  # groups and periods
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 FEW = 30  # texts of a group or period
 POWERED = "prediction-powered"
-LABEL_SOME = (
-    "For shares that hold for these texts whatever the model, label 200 of them: `hf-emotion sample`, then `summarize --labelled`."
-)
-ASSUMED = (
-    "The correction assumes that these texts differ from the model's validation texts only in how frequent the labels are."
-)
+LABEL_SOME = "For shares that hold for these texts whatever the model, label 200 of them: `hf-emotion sample`, then `summarize --labelled`."
+ASSUMED = "The correction assumes that these texts differ from the model's validation texts only in how frequent the labels are."
 
 
 class Share(TypedDict):
@@ -130,7 +126,9 @@ class Counting:
     def _power(self, rows: Rows, labelled: Labelled, names: list[str], time: str | None) -> None:
         """Estimate all shares from the labelled rows."""
         if unasked := sorted(set(self.wanted) - set(labelled.gold)):
-            raise ValueError(f"nobody was asked for the labels {unasked}; the labelled table has {list(labelled.gold)}.")
+            raise ValueError(
+                f"nobody was asked for the labels {unasked}; the labelled table has {list(labelled.gold)}."
+            )
         self.notes += labelled.notes
         self.methods.append(POWERED)
         gold = labelled.gold.reindex(columns=names, fill_value=False).to_numpy(float)
@@ -219,7 +217,9 @@ class Counting:
         """Those of all rows, then of each period, over all groups."""
         periods = self.cells.get_level_values("period")
         every = sorted(set(periods) - {""})
-        return [one for period in ("", *every) for one in self._measured("", period, (periods == period) | (not period))]
+        return [
+            one for period in ("", *every) for one in self._measured("", period, (periods == period) | (not period))
+        ]
 
     def widths(self, rows: int) -> np.ndarray:
         """(W,) of the wanted labels, the width of the interval over all rows to expect from so many labelled rows."""
@@ -266,9 +266,7 @@ class Counting:
             tested = "z-test of the prediction-powered shares, two-sided: whether they are the same"
         tested += f", with Holm's correction (tests: {len(found):,})."
         if not self.powered:
-            tested += (
-                " Both are judged by one model: where it errs more in one of them, the test sees that, too."
-            )
+            tested += " Both are judged by one model: where it errs more in one of them, the test sees that, too."
         return found, tested
 
     def _apart(self, first: str, second: str, cells: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -323,7 +321,8 @@ def _methods(rows: Rows, model: Any, notes: list[str]) -> tuple[list[str], Valid
     elif counts is not None and set(getattr(model, "labels", counts.labels)) != set(counts.labels):
         why = "the model keeps its errors for its own labels, and gives others (a taxonomy, added labels)"
     if counts is None or why:
-        notes.append(f"The shares are plain counts: {why}. {LABEL_SOME}")
+        remedy = "" if any("/" in label for label in labels) else f" {LABEL_SOME}"
+        notes.append(f"The shares are plain counts: {why}.{remedy}")
         return ["plain"], None
     here, there = (sorted(set(a) - set(b)) for a, b in ((labels, counts.labels), (counts.labels, labels)))
     if here or (rows.scores is not None and there):

@@ -125,7 +125,9 @@ def read_labelled(
     strata = _strata(weights, rows)
     sums = [weights[chosen].groupby(strata[chosen]).sum() for chosen in (kept | True, kept)]
     if lost := int((~sums[0].index.isin(sums[1].index)).sum()):
-        notes.append(f"{lost} of {len(sums[0])} groups from which rows were drawn have no labelled row: nothing is known of them.")
+        notes.append(
+            f"{lost} of {len(sums[0])} groups from which rows were drawn have no labelled row: nothing is known of them."
+        )
     # what nobody could label counts as the other rows of its group
     weights, strata = weights[kept] * strata[kept].map(sums[0] / sums[1]), strata[kept]
     return Labelled(weights.index, gold[kept], weights.to_numpy(), strata.to_numpy(), int((~kept).sum()), notes)
@@ -196,7 +198,8 @@ def check(rows: Rows, labelled: Labelled, counting: "Counting") -> Checked:
     names = counting.wanted
     gold, chosen = (part[names].to_numpy() for part in (labelled.gold, rows.chosen.loc[labelled.index]))
     scores = None if rows.scores is None else rows.scores.loc[labelled.index, names].to_numpy()
-    widths = [counting.widths(rows_of) for rows_of in WIDTHS_FOR]
+    asked = [count for count in WIDTHS_FOR if count < len(rows.about)]
+    widths = [counting.widths(count) for count in asked]
     return Checked(
         rows=len(gold),
         left=labelled.left,
@@ -204,8 +207,8 @@ def check(rows: Rows, labelled: Labelled, counting: "Counting") -> Checked:
         quality=quality(gold, chosen, labelled.weights, names),
         thresholds=None if scores is None else tuned(gold, scores, names),
         widths={
-            name: dict(zip(WIDTHS_FOR, map(float, of), strict=True))
-            for name, of in zip(names, np.transpose(widths), strict=True)
+            name: {count: float(of[i]) for count, of in zip(asked, widths, strict=True)}
+            for i, name in enumerate(names)
         },
     )
 
@@ -214,15 +217,21 @@ def checked_notes(checked: Checked, shares: Sequence["Share"]) -> list[str]:
     """What a reader of the estimates must know."""
     notes = []
     if checked["left"]:
-        notes.append(f"{checked['left']} drawn rows have no answer: they count as the labelled ones of their group do.")
+        notes.append(
+            f"{checked['left']} drawn rows have no answer: they count as the labelled ones of their group do."
+        )
     if any(one["borrowed"] for one in shares):
         notes.append(
             f"* Fewer than {FEWEST} labelled rows here: the model's calibration over all labelled rows serves, and the interval counts how much it "
             "differs between groups and periods."
         )
-    widths = [np.mean([of[rows] for of in checked["widths"].values()]) for rows in WIDTHS_FOR]
-    listed = ", ".join(f"{width:.1%} with {rows}" for rows, width in zip(WIDTHS_FOR, widths, strict=True))
-    notes.append(f"Width to expect of an interval over all texts, on average over the labels shown: {listed} labelled rows; you have {checked['rows']}.")
+    widths = list(checked["widths"].values())
+    means = [f"{np.mean([of[count] for of in widths]):.1%} with {count}" for count in widths[0]]
+    if means:
+        notes.append(
+            f"Width to expect of an interval over all texts, on average over the labels shown: {', '.join(means)} labelled rows; you have "
+            f"{checked['rows']}."
+        )
     return notes
 
 
