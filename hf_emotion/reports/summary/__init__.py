@@ -77,7 +77,7 @@ class Summary:
 
     def counts(self, one: Share) -> list[int | str]:
         more = [f"{one['labelled']}{'*' * one['borrowed']}"] if self.checked else []
-        return ([one["chosen"]] if self.method == "plain" else []) + [one["rows"], *more]
+        return [*([one["chosen"]] if self.method == "plain" else []), one["rows"], *more]
 
     @property
     def nothing_clear(self) -> str:
@@ -197,7 +197,8 @@ def summarize(
             are then prediction-powered, valid for any texts whatever the model.
 
     Raises:
-        ValueError: labelled rows of another table; times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model.
+        ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model,
+            labelled rows of another table.
     """
     if every not in PERIODS:
         raise ValueError(f"`every` must be one of {sorted(PERIODS)}, got {every!r}.")

@@ -23,7 +23,10 @@ OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the threshol
 FEW = 30  # texts of a group or period
 POWERED = "prediction-powered"
 LABEL_SOME = "For shares that hold for these texts whatever the model, label 200 of them: `hf-emotion sample`, then `summarize --labelled`."
-ASSUMED = "The correction assumes that these texts differ from the model's validation texts only in how frequent the labels are."
+ASSUMED = (
+    "The correction assumes that these texts differ from the model's validation texts only in how frequent the labels are. On other texts it was "
+    "worse than the plain count: a share of `goemotions` on everyday sentences was off by 0.027, the plain one by 0.015."
+)
 
 
 class Share(TypedDict):
@@ -183,8 +186,8 @@ class Counting:
         for name in self.methods:
             if name == POWERED:
                 of, place = self.side(group, period, cells)
-                own = (of.share[place], of.low[place], of.high[place])
-                values |= dict(zip((name, f"{name}_low", f"{name}_high"), own, strict=True))
+                three = (of.share[place], of.low[place], of.high[place])
+                values |= dict(zip((name, f"{name}_low", f"{name}_high"), three, strict=True))
                 more = {"labelled": int(of.labelled[place]), "borrowed": bool(of.borrowed[place])}
                 continue
             samples = estimates(seen, self.errors, name, stream)

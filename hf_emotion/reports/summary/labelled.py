@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from scipy.special import betaincinv
@@ -252,7 +252,7 @@ def quality(gold: np.ndarray, chosen: np.ndarray, weights: np.ndarray, labels: l
             if name == "f1":
                 three = [2 * value / (1 + value) for value in three]
             values |= dict(zip((name, f"{name}_low", f"{name}_high"), map(float, three), strict=True))
-        found.append(Quality(label=label, labelled=int(has.sum()), **values))
+        found.append(cast(Quality, {"label": label, "labelled": int(has.sum())} | values))
     return found
 
 
