@@ -13,7 +13,7 @@ import typer
 from ..io.names import given
 from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
-from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines
+from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines, thresholds_of
 
 
 if TYPE_CHECKING:
@@ -89,6 +89,12 @@ def predict(
             metavar="[LABEL=]NUMBER", help="Another threshold: 0.4 for all labels, joy=0.6 for one; repeatable."
         ),
     ] = None,
+    thresholds: Annotated[
+        Path | None,
+        typer.Option(
+            help="Thresholds of some labels, as `summarize --write-thresholds` writes them; --threshold goes before."
+        ),
+    ] = None,
     escape_formulas: Annotated[
         bool,
         typer.Option("--escape-formulas", help="Put an apostrophe before cells of a CSV that look like formulas."),
@@ -146,6 +152,8 @@ def predict(
     _check_fit(predictor, checkpoint, asked, of_file)
     if group:
         quiet()  # an encoder of transformers joins the terms, whatever runs the model
+    if thresholds is not None:
+        threshold = [*thresholds_of(thresholds), *(threshold or ())]
     if threshold:
         if predictor.thresholds is None or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -102,6 +103,14 @@ def read_options(pairs: list[str] | None, name: str = "--option") -> dict[str, A
         except ValueError as error:
             raise typer.BadParameter(f"{name} needs key=value, and a YAML value, got {pair!r}: {error}") from error
     return options
+
+
+def thresholds_of(path: Path) -> list[str]:
+    """Those of a JSON file, {label: number}, as "label=number"."""
+    from ..io.files import read_object
+
+    found = read_object(path, 'write thresholds of labels, {"joy": 0.4}')
+    return [f"{label}={number}" for label, number in found.items()]
 
 
 def read_thresholds(given: list[str], predictor: Any) -> list[float]:

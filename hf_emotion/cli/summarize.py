@@ -49,6 +49,16 @@ def summarize(
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
+    labelled: Annotated[
+        str | None,
+        typer.Option(
+            help="Some of the rows, which `sample` drew and you have labelled: shares that hold for your texts whatever the model."
+        ),
+    ] = None,
+    write_thresholds: Annotated[
+        Path | None,
+        typer.Option(help="With --labelled: thresholds tuned on these rows, JSON for `predict --thresholds`."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Page to write, .html; a .csv and a .json of the same name go with it."),
@@ -71,8 +81,8 @@ def summarize(
     as_json: AsJson = False,
 ) -> None:
     """
-    Count labels over many texts, per group and over time: shares with 95 % intervals, corrected for the model's errors, differences with a
-    test, typical texts, and drift against a reference.
+    Count labels over many texts, per group and over time: shares with 95 % intervals, corrected by rows that you have labelled (or by the model's
+    validation errors), differences with a test, typical texts, and drift against a reference.
     """
     from ..io.extras import require
     from ..reports.summary import summarize as run
@@ -80,7 +90,13 @@ def summarize(
 
     if model is not None:
         checked(model)
-    given = [Path(source).resolve() for source in (file, reference) if source is not None]
+    given = [Path(source).resolve() for source in (file, reference, labelled) if source is not None]
+    if write_thresholds is not None:
+        if labelled is None:
+            raise typer.BadParameter(
+                "--write-thresholds tunes them on labelled rows: name these, --labelled to_label.csv."
+            )
+        _check_free([write_thresholds], write_thresholds, given, overwrite)
     beside: list[Path] = []
     if output is not None:
         if output.suffix != ".html":
@@ -112,7 +128,9 @@ def summarize(
             sources.append(source)
         groups = tuple(dict.fromkeys(by)) if by else None
         options |= {**saved, "time_format": time_format}
-        summary = run(sources[0], model, groups, time, every, label, sources[1], texts, **options)
+        summary = run(sources[0], model, groups, time, every, label, sources[1], texts, labelled=labelled, **options)
+    if write_thresholds is not None:
+        _write_thresholds(summary, write_thresholds)
     if output is not None:
         _write(summary, beside, predicted, escape_formulas)
     if as_json:
@@ -179,12 +197,26 @@ def _write(summary: "Summary", outputs: list[Path], predicted: dict[Path, Path],
             os.replace(part, kept)
 
 
+def _write_thresholds(summary: "Summary", path: Path) -> None:
+    from ..io.files import write_json
+
+    thresholds = summary.checked and summary.checked["thresholds"]
+    if not thresholds:
+        raise ValueError(
+            "thresholds are tuned on probabilities (predict with --columns wide), for labels that at least 5 labelled rows have."
+        )
+    write_json(path, thresholds)
+    say(f"thresholds of {len(thresholds)} labels, the others keep the model's: {path}")
+
+
 def _show(summary: "Summary") -> None:
     """The largest shares, over all periods first, and the clear differences."""
     plain, by = ["plain"] * summary.corrected, [("group", summary.by)] if summary.by else []
     tables: list[tuple[Any, Any]] = [(summary.largest, [*by, ("period", summary.every)] if summary.time else by)]
     if summary.time:
         tables.insert(0, (summary.together, by))
+    if summary.checked and by:
+        tables.insert(0, (summary.over_groups, []))
     for shares, names in tables:
         cells = [
             [
@@ -198,6 +230,9 @@ def _show(summary: "Summary") -> None:
         print_table(["label", *(str(name) for _, name in names), *heads], cells)
         if len(cells) < len(shares):
             print(f"the first {SHOWN} of {len(shares)}; --output report.html or --json gives all")
+    if summary.checked:
+        print(f"The model on the {summary.checked['rows']} labelled rows:")
+        print_table(["label", "with it", "precision", "recall", "F1"], summary.quality()[:SHOWN])
     if summary.complaints:
         print("The most complained about come first.")
     for one in summary.clear[:8]:

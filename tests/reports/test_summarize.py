@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from html_page import Page
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from toolkit_helpers import drawn_pictures, invoke, write_jsonl
+from toolkit_helpers import ROOT, drawn_pictures, invoke, write_jsonl
 from typer.testing import CliRunner
 
 from hf_emotion import summarize
@@ -52,6 +52,17 @@ class TestShares:
         assert found.loc["joy", "share"] == found.loc["joy", "probabilistic"]
         assert found.loc["joy", "share"] == pytest.approx((mean - without) / (having - without))
         assert found.loc["fear", "adjusted"] == pytest.approx(0.5)
+
+    def test_says_what_a_correction_assumes(self, counts):
+        """With the figures of the record."""
+        record = json.loads((ROOT / "benchmarks/labelled_shares.json").read_text())["everyday"]["labelled"]["100"][
+            "whole"
+        ]
+        (note,) = [note for note in summarize(FRAME, "model").notes if "assumes" in note]
+        off = [f"{record[method]['error']:.3f}" for method in ("model", "plain")]
+        assert off[0] > off[1] and f"off by {off[0]}, the plain one by {off[1]}" in note
+        (plain,) = [note for note in summarize(FRAME).notes if note.startswith("The shares are plain")]
+        assert all("hf-emotion sample" in one and "--labelled" in one for one in (note, plain))
 
     def test_all_forms_of_a_file_say_the_same(self, counts, tmp_path):
         decisions = zip(FRAME.decision_joy, FRAME.decision_fear, strict=True)

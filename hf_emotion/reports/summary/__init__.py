@@ -3,17 +3,19 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ...io.files import finite_or_none
 from .counting import FEW, Counting, Difference, Share
 from .drift import drift
+from .labelled import Checked, Quality, check, checked_notes, read_labelled
 from .reading import PERIODS, Rows, name_of, read_rows
 
 
 if TYPE_CHECKING:
     import pandas
 
+QUALITY = ("precision", "recall", "f1")
 NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
 
@@ -27,7 +29,8 @@ class Summary:
         rows, skipped: texts with a prediction, and without one (or without a time). A text with a row for each of its terms is one.
         labels: C names.
         by, time, every: as they were asked for.
-        method: what the column `share` holds: "probabilistic" or "adjusted" counts, "plain" ones without a correction, or the "mean" of values.
+        method: what the column `share` holds: "prediction-powered" shares, "probabilistic" or "adjusted" counts, "plain" ones without a
+            correction, or the "mean" of values.
         shares: one for each group, period and label.
         overall: with a time, the same over all periods; else empty.
         differences: of each group to all other rows, or of each period to the one before.
@@ -36,6 +39,8 @@ class Summary:
         drift: against a reference "stability": label -> population stability index, "words": those that are more frequent here; None
             without one.
         notes: what a reader must know.
+        checked: with labelled rows the shares of all groups, and of all groups in each period; what the model is worth on these rows; None
+            without them.
     """
 
     rows: int
@@ -52,6 +57,7 @@ class Summary:
     drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
     overall: list[Share] = field(default_factory=list, repr=False)
+    checked: Checked | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -66,10 +72,12 @@ class Summary:
     @property
     def counted(self) -> dict[str, str]:
         """The counts that tables show: keys of a share and their titles."""
-        return ({"chosen": "with it"} if self.method == "plain" else {}) | {"rows": "texts"}
+        more = {"labelled": "labelled"} if self.checked else {}
+        return ({"chosen": "with it"} if self.method == "plain" else {}) | {"rows": "texts"} | more
 
-    def counts(self, one: Share) -> list[int]:
-        return ([one["chosen"]] if self.method == "plain" else []) + [one["rows"]]
+    def counts(self, one: Share) -> list[int | str]:
+        more = [f"{one['labelled']}{'*' * one['borrowed']}"] if self.checked else []
+        return [*([one["chosen"]] if self.method == "plain" else []), one["rows"], *more]
 
     @property
     def nothing_clear(self) -> str:
@@ -95,6 +103,23 @@ class Summary:
             return not one["label"].endswith(NEGATIVE), one["share"] != one["share"], -one["share"]
 
         return sorted(self.overall or self.shares, key=place)
+
+    @property
+    def over_groups(self) -> list[Share]:
+        """The shares over all groups and periods, the largest first; none without labelled rows."""
+        whole = [one for one in self.checked["shares"] if not one["period"]] if self.checked else []
+        return sorted((cast(Share, one | {"group": "all"}) for one in whole), key=lambda one: -one["share"])
+
+    def quality(self) -> list[list[str]]:
+        """The label, the number of labelled rows with it, precision, recall and F1 with their intervals; of labels that rows have."""
+
+        def cell(one: Quality, name: str) -> str:
+            values: Any = one
+            value, low, high = (values[name + end] for end in ("", "_low", "_high"))
+            return "–" if value != value else f"{value:.2f} ({low:.2f} to {high:.2f})"
+
+        known = [one for one in self.checked["quality"] if one["labelled"]] if self.checked else []
+        return [[one["label"], str(one["labelled"]), *(cell(one, name) for name in QUALITY)] for one in known]
 
     @property
     def complaints(self) -> bool:
@@ -146,6 +171,7 @@ def summarize(
     on_bad_rows: Literal["error", "skip"] = "error",
     encoding: str | None = None,
     separator: str | None = None,
+    labelled: Any = None,
 ) -> Summary:
     """
     Shares of labels among texts, per group and period, with 95 % intervals; of a regression the means of its values.
@@ -167,9 +193,12 @@ def summarize(
         on_bad_rows: "skip" leaves out rows whose time cannot be read.
         encoding: of text files that were saved again, such as "cp1252"; default: UTF-8.
         separator: of CSV files; default: what separates the header.
+        labelled: a table with some of the rows, which `hf-emotion sample` drew and people have labelled, as a file or a DataFrame: the shares
+            are then prediction-powered, valid for any texts whatever the model.
 
     Raises:
-        ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model.
+        ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model,
+            labelled rows of another table.
     """
     if every not in PERIODS:
         raise ValueError(f"`every` must be one of {sorted(PERIODS)}, got {every!r}.")
@@ -177,11 +206,15 @@ def summarize(
     rows = read_rows(data, model, by, time, *options)
     past = None if reference is None else read_rows(reference, model, None, None, *options)
     by, time = name_of(by), time if isinstance(time, str | None) else "time"
-    counting = Counting(rows, model, labels, by, time, every)
+    own = None if labelled is None else read_labelled(labelled, rows, text_column, encoding, separator)
+    counting = Counting(rows, model, labels, by, time, every, own)
     shares, (differences, tested) = counting.shares(), counting.differences()
     labels, period, method = counting.wanted, every if time else None, counting.methods[-1]
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
     found.notes, found.overall = counting.notes, counting.overall() if time else []
+    if own is not None:
+        found.checked = check(rows, own, counting)
+        found.notes += checked_notes(found.checked, shares)
     found.typical = _typical(rows, differences, counting.groups, labels, texts)
     found.drift = None if past is None else drift(rows, past)
     return found

@@ -9,22 +9,31 @@ from typing import Any, NotRequired, TypedDict, cast
 import numpy as np
 
 from ...io.names import did_you_mean
+from ...metrics.prediction_powered import Estimated, PredictionPowered
 from ...metrics.quantification import Observed, ValidationCounts, estimates, interval
 from ...run_report import RunReport
 from ...runtime.names import METRICS
 from ...runtime.ready import ReadyModel, find_ready, ready_models
+from .labelled import Labelled
 from .reading import Rows
 
 
 MOST_CELLS = 2_000  # groups and periods
 OFF_THRESHOLD = 0.005  # share of chosen labels that may contradict the thresholds: files round probabilities
 FEW = 30  # texts of a group or period
+POWERED = "prediction-powered"
+LABEL_SOME = "For shares that hold for these texts whatever the model, label 200 of them: `hf-emotion sample`, then `summarize --labelled`."
+ASSUMED = (
+    "The correction assumes that these texts differ from the model's validation texts only in how frequent the labels are. On other texts it was "
+    "worse than the plain count: a share of `goemotions` on everyday sentences was off by 0.027, the plain one by 0.015."
+)
 
 
 class Share(TypedDict):
     """
     The share (mean) of a label in a group and period, with its interval. Beside `share` stands each method that the rows allow: METHOD,
-    METHOD_low, METHOD_high.
+    METHOD_low, METHOD_high; of prediction-powered shares `labelled`, the number of labelled rows in it, and `borrowed`: they are too few, and those
+    of all groups serve.
     """
 
     group: str
@@ -36,6 +45,8 @@ class Share(TypedDict):
     share: float
     low: float
     high: float
+    labelled: NotRequired[int]
+    borrowed: NotRequired[bool]
 
 
 class Difference(TypedDict):
@@ -58,11 +69,20 @@ class Counting:
     """
 
     def __init__(
-        self, rows: Rows, model: Any, labels: Sequence[str] | None, by: str | None, time: str | None, every: str
+        self,
+        rows: Rows,
+        model: Any,
+        labels: Sequence[str] | None,
+        by: str | None,
+        time: str | None,
+        every: str,
+        labelled: Labelled | None = None,
     ):
         self.notes: list[str] = []
         self.by, self.values = by, rows.values
-        self.methods, self.errors = _methods(rows, model, self.notes)
+        self.methods, self.errors = ["plain"], None
+        if labelled is None:
+            self.methods, self.errors = _methods(rows, model, self.notes)
         names = list(rows.chosen)
         if not names:
             raise ValueError("no text has a label: nothing is summarized.")
@@ -102,6 +122,56 @@ class Counting:
                     f"{tiny} of {len(texts_in)} {name} have fewer than {FEW} texts: their intervals are wide."
                 )
         self.streams = itertools.count(1)
+        self.powered: dict[tuple[str, str], tuple[Estimated, int]] = {}  # group and period, "" for all of them
+        if labelled is not None:
+            self._power(rows, labelled, names, time)
+
+    def _power(self, rows: Rows, labelled: Labelled, names: list[str], time: str | None) -> None:
+        """Estimate all shares from the labelled rows."""
+        if unasked := sorted(set(self.wanted) - set(labelled.gold)):
+            raise ValueError(
+                f"nobody was asked for the labels {unasked}; the labelled table has {list(labelled.gold)}."
+            )
+        self.notes += labelled.notes
+        self.methods.append(POWERED)
+        gold = labelled.gold.reindex(columns=names, fill_value=False).to_numpy(float)
+        scores = rows.chosen if rows.scores is None else rows.scores
+        self.power = PredictionPowered(
+            gold,
+            scores.loc[labelled.index].to_numpy(float),
+            labelled.weights,
+            labelled.strata,
+            self._observed(slice(None)),
+        )
+        of = rows.about.loc[labelled.index]
+        self.places = self.cells.get_indexer(list(zip(of["group"], of["period"], strict=True)))
+        self.powered["", ""] = whole, _ = self.power.whole, 0
+        if self.by:
+            groups = self._estimated("group", whole)
+            if time:
+                self._estimated(None, *groups)
+        if time:
+            self._estimated("period", whole)
+
+    def _estimated(self, level: str | None, above: Estimated, inside: Any = None) -> tuple[Estimated, Any]:
+        """Keep the estimates of the groups, the periods or (None) the cells, and give them, and which of them each cell lies in."""
+        values = self.cells if level is None else self.cells.get_level_values(level)
+        codes, names = values.factorize()
+        found = self.estimate(codes, above, inside)
+        for place, name in enumerate(names):
+            key = name if level is None else (name, "") if level == "group" else ("", name)
+            self.powered[key] = found, place
+        return found, codes
+
+    def estimate(self, codes: Any, above: Estimated, inside: Any = None) -> Estimated:
+        """Those of cells with the same code, 0 and higher; see `PredictionPowered.of`."""
+        domains = [self._observed(codes == code) for code in range(codes.max() + 1)]
+        return self.power.of(domains, codes[self.places], above, inside)
+
+    def side(self, group: str, period: str, cells: Any) -> tuple[Estimated, int]:
+        """The estimates of these cells, and their place in them; those of a known group and period as they are shown."""
+        found = self.powered.get((group, period))
+        return found or (self.estimate(np.where(cells, 0, -1), self.power.whole), 0)
 
     def _observed(self, cells: Any) -> Observed:
         """The rows of these groups and periods together."""
@@ -112,7 +182,14 @@ class Counting:
         """The shares of all labels in these groups and periods together."""
         seen, stream, found = self._observed(cells), next(self.streams), []
         values: dict[str, np.ndarray] = {}
+        more: dict[str, Any] = {}
         for name in self.methods:
+            if name == POWERED:
+                of, place = self.side(group, period, cells)
+                three = (of.share[place], of.low[place], of.high[place])
+                values |= dict(zip((name, f"{name}_low", f"{name}_high"), three, strict=True))
+                more = {"labelled": int(of.labelled[place]), "borrowed": bool(of.borrowed[place])}
+                continue
             samples = estimates(seen, self.errors, name, stream)
             values |= dict(zip((name, f"{name}_low", f"{name}_high"), (samples[0], *interval(samples)), strict=True))
         shown = self.methods[-1]
@@ -120,7 +197,7 @@ class Counting:
         for label, column in zip(self.wanted, self.columns, strict=True):
             own: dict[str, Any] = {"group": group, "period": period, "label": label, "rows": seen.rows}
             own |= {} if self.values else {"chosen": int(seen.chosen[column])}
-            found.append(cast(Share, own | {name: float(value[column]) for name, value in values.items()}))
+            found.append(cast(Share, own | {name: float(value[column]) for name, value in values.items()} | more))
         return found
 
     def shares(self) -> list[Share]:
@@ -139,6 +216,18 @@ class Counting:
         of = self.cells.get_level_values("group")
         return [one for group in self.groups for one in self._measured(group, "", of == group)]
 
+    def over_groups(self) -> list[Share]:
+        """Those of all rows, then of each period, over all groups."""
+        periods = self.cells.get_level_values("period")
+        every = sorted(set(periods) - {""})
+        return [
+            one for period in ("", *every) for one in self._measured("", period, (periods == period) | (not period))
+        ]
+
+    def widths(self, rows: int) -> np.ndarray:
+        """(W,) of the wanted labels, the width of the interval over all rows to expect from so many labelled rows."""
+        return self.power.expected_widths(rows, self._observed(slice(None)))[self.columns]
+
     def differences(self) -> tuple[list[Difference], str]:
         """Those of each group to all other rows, or of each period to the one before, and what their p-values test."""
         from scipy.stats import fisher_exact, norm
@@ -152,14 +241,17 @@ class Counting:
         found: list[Difference] = []
         for first, second, *cells in pairs:
             a, b = sides = [self._observed(own) for own in cells]
-            drawn = np.subtract(
-                *(estimates(side, self.errors, self.methods[-1], next(self.streams)) for side in sides)
-            )
-            errors = drawn[1:].std(axis=0)
-            low, high = interval(drawn)
+            if self.powered:
+                size_of, errors, low, high = self._apart(first, second, cells)
+            else:
+                drawn = np.subtract(
+                    *(estimates(side, self.errors, self.methods[-1], next(self.streams)) for side in sides)
+                )
+                size_of, errors = drawn[0], drawn[1:].std(axis=0)
+                low, high = interval(drawn)
             for label, column in zip(self.wanted, self.columns, strict=True):
-                size = drawn[0, column]
-                if self.values:
+                size = size_of[column]
+                if self.values or self.powered:
                     p = 2 * norm.sf(abs(size) / errors[column]) if errors[column] > 0 else size == 0
                 else:
                     p = fisher_exact([(n := int(side.chosen[column]), side.rows - n) for side in (a, b)]).pvalue
@@ -173,10 +265,25 @@ class Counting:
         tested = "Fisher's exact test, two-sided: whether equally many texts of both get the label"
         if self.values:
             tested = "z-test, two-sided: whether the mean value of both is the same"
-        return found, (
-            f"{tested}, with Holm's correction (tests: {len(found):,}). Both are judged by one model: where it errs more in one of "
-            "them, the test sees that, too."
+        if self.powered:
+            tested = "z-test of the prediction-powered shares, two-sided: whether they are the same"
+        tested += f", with Holm's correction (tests: {len(found):,})."
+        if not self.powered:
+            tested += " Both are judged by one model: where it errs more in one of them, the test sees that, too."
+        return found, tested
+
+    def _apart(self, first: str, second: str, cells: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """
+        Differences (C,) of prediction-powered shares, their standard errors and the bounds of their intervals (Newcombe, 1998: from those of
+        both shares).
+        """
+        keys = [(name, "") if self.by else ("", name) for name in (first, second)]
+        pair = [self.side(*key, own) for key, own in zip(keys, cells, strict=True)]
+        (a, a_low, a_high, a_error), (b, b_low, b_high, b_error) = (
+            (of.share[place], of.low[place], of.high[place], of.variance[place]) for of, place in pair
         )
+        low, high = a - b - np.hypot(a - a_low, b_high - b), a - b + np.hypot(a_high - a, b - b_low)
+        return a - b, np.sqrt(a_error + b_error), low, high
 
 
 def validation_counts(model: Any) -> ValidationCounts | None:
@@ -213,11 +320,12 @@ def _methods(rows: Rows, model: Any, notes: list[str]) -> tuple[list[str], Valid
     if any("/" in label and (counts is None or label not in counts.labels) for label in labels):
         why = "there is no correction for aspects and terms"
     elif model is None:
-        why = "no model is named (`model`, --model), whose errors correct them"
+        why = "errors of the model are part of them"
     elif counts is not None and set(getattr(model, "labels", counts.labels)) != set(counts.labels):
         why = "the model keeps its errors for its own labels, and gives others (a taxonomy, added labels)"
     if counts is None or why:
-        notes.append(f"The shares are plain counts: {why}.")
+        remedy = "" if any("/" in label for label in labels) else f" {LABEL_SOME}"
+        notes.append(f"The shares are plain counts: {why}.{remedy}")
         return ["plain"], None
     here, there = (sorted(set(a) - set(b)) for a, b in ((labels, counts.labels), (counts.labels, labels)))
     if here or (rows.scores is not None and there):
@@ -238,4 +346,5 @@ def _methods(rows: Rows, model: Any, notes: list[str]) -> tuple[list[str], Valid
         notes.append(
             "The labels were chosen in another way than the model's own (thresholds, `top_k`, an abstention): adjusted counts are left out."
         )
+    notes.append(f"{ASSUMED} {LABEL_SOME}")
     return ["plain"] + ["adjusted"] * fits + ["probabilistic"] * (rows.scores is not None), counts

@@ -41,6 +41,7 @@ class Rows:
         values: whether the scores are values of a regression.
         about: (N, 4) "group", "period", "text", "language" (of texts that the model does not read).
         skipped: the numbers of the other rows, from 1.
+        table: all rows with all columns, numbered from 0 as in the index of the others.
     """
 
     chosen: "pandas.DataFrame"
@@ -48,6 +49,7 @@ class Rows:
     values: bool
     about: "pandas.DataFrame"
     skipped: Sequence[int]
+    table: "pandas.DataFrame"
 
 
 def read_rows(
@@ -65,7 +67,7 @@ def read_rows(
 ) -> Rows:
     """The predictions in `data`, or those of the model for its texts; arguments and errors as those of `summarize`."""
     names = [*_named(by), *(name for name in (time, text_column) if isinstance(name, str))]
-    frame = _table(data, prefix, names, encoding, separator)
+    frame = read_table(data, prefix, names, encoding, separator)
     if text_column is not None:
         written.check_column(list(frame), text_column)
     usual = TEXTS if text_column is None else (text_column,)
@@ -83,11 +85,11 @@ def read_rows(
         first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
         chosen = chosen.loc[about.index].groupby(first[about.index]).any()
         skipped = list(frame[prefix + written.ROW][sorted(set(first) - set(chosen.index))])
-        return Rows(chosen, None, False, about.loc[chosen.index], skipped)
+        return Rows(chosen, None, False, about.loc[chosen.index], skipped, frame)
     scores = None if scores is None else scores.loc[about.index]
     skipped = list(frame.index.difference(about.index) + 1)
     values = written.form_of(list(predicted), prefix) == written.VALUE
-    return Rows(chosen.loc[about.index], scores, values, about, skipped)
+    return Rows(chosen.loc[about.index], scores, values, about, skipped, frame)
 
 
 def _predicted(
@@ -151,7 +153,7 @@ def _separator(
     return find_separator(path, needed, encoding=encoding)
 
 
-def _table(
+def read_table(
     data: Any, prefix: str, names: Sequence[str], encoding: str | None, separator: str | None
 ) -> "pandas.DataFrame":
     """The rows; whole numbers stay whole, and these columns of a CSV hold text, even if it looks like numbers."""
