@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
-from ..tasks.labelled_columns import CANNOT_TELL, Answer
+from ..tasks.labelled_columns import CANNOT_TELL
 from .labelling import OF_ONE, Table
 from .policy import policy
 

@@ -16,7 +16,7 @@ from ..io.paths import ending
 from ..metrics.votes import agreement
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready
-from ..tasks.labelled_columns import CANNOT_TELL, CHOICES, EACH, LABEL, NONE, NUMBER, Answer, LabelColumns
+from ..tasks.labelled_columns import CANNOT_TELL, CHOICES, LABEL, NONE, NUMBER, WEIGHT, Answer, LabelColumns
 from ..tasks.predicted_columns import CSV_SEPARATOR, check_column
 from .sampling import write_table
 
@@ -184,7 +184,9 @@ def merge(
     for table in tables.values():
         for row in table.rows:
             other = rows.setdefault(number := _number(row), row)
-            given = [name for name in first.columns if name in {*row} - {NUMBER, CHOICES, *form.names} and row[name]]
+            given = [
+                name for name in first.columns if name in {*row} - {NUMBER, WEIGHT, CHOICES, *form.names} and row[name]
+            ]
             if not any(str(row[name]) == str(other.get(name)) for name in given):
                 raise ValueError(
                     f"row {number} is another text in {table.path.name} than in {first.path.name}: they are no tables of one sample."
