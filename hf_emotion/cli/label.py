@@ -8,7 +8,7 @@ import typer
 
 from .options import checked
 from .printing import figure_or_dash, print_table, say
-from .sample import names_in
+from .sample import names_in, refuse
 
 
 def label(
@@ -27,26 +27,22 @@ def label(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address, open no browser.")] = False,
     merge: Annotated[
         bool,
-        typer.Option(
-            "--merge",
-            help="Write one table of several people's, or of Label Studio's JSON export, and their agreement.",
-        ),
+        typer.Option("--merge", help="Make one table of several people's, or of a JSON export of Label Studio."),
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --merge: the table to write.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8. Written is UTF-8.")
     ] = None,
-    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
 ) -> None:
     """
     Label the texts of a table in the browser, by keyboard. Each answer is in the file before the next text comes, and an ended session goes
-    on. Only this machine reaches the page.
+    on. Only this machine reaches the page. With --merge: the answers that people agree on, and Krippendorff's alpha.
     """
-    if merge != (output is not None) or (len(files) > 1 and not merge):
-        raise typer.BadParameter("--merge and --output go together, and several files need them.")
-    if labels is not None and model is not None:
-        raise typer.BadParameter("--labels and --model name the labels: give one of them.")
+    if merge != (output is not None) or (len(files) > 1 and not merge) or (labels is not None and model is not None):
+        raise typer.BadParameter(
+            "--merge and --output go together, several files need them, and --labels goes without --model."
+        )
     names = names_in(labels)
     if model is not None:
         from ..serving.labelling import labels_of_model
@@ -54,7 +50,7 @@ def label(
         names, several = labels_of_model(checked(model))
         single = single or not several
     if output is not None:
-        _merge(files, output, names, overwrite, encoding, separator)
+        _merge(files, output, names, overwrite, encoding)
         return
     import webbrowser
 
@@ -63,54 +59,35 @@ def label(
     from ..serving.sampling import TEXTS
     from ..tasks.predicted_columns import check_column
 
-    table = Table.read(files[0], names, encoding, separator, [] if text_column is None else [text_column])
+    table = Table.read(files[0], names, encoding, [] if text_column is None else [text_column])
     if not table.form.labels:
         raise ValueError(
             "the table names no labels: give --labels joy,anger, or the model to measure, --model goemotions."
         )
-    column = text_column or next((name for name in TEXTS if name in table.columns), "")
-    if not column:
-        check_column(table.columns, TEXTS[0])
-    if too_many := [
-        table.places[i] for i, one in enumerate(table.answers) if single and isinstance(one, list) and len(one) > 1
-    ]:
-        raise ValueError(f"{files[0].name}, line {too_many[0]} has several labels: leave --single out, or correct it.")
+    column = text_column or next((name for name in TEXTS if name in table.columns), TEXTS[0])
+    check_column(table.columns, column)
+    if single and any(isinstance(answer, list) and len(answer) > 1 for answer in table.answers):
+        raise ValueError(f"{files[0]} has rows with several labels: leave --single out, or correct them.")
     try:
         run(LabelServer(table, column, not single, port), None if no_browser else webbrowser.open)
     finally:
         say(f"{table.done:,} of {len(table.rows):,} texts are labelled in {files[0]}")
 
 
-def _merge(
-    files: list[Path],
-    output: Path,
-    names: list[str] | None,
-    overwrite: bool,
-    encoding: str | None,
-    separator: str | None,
-) -> None:
-    from ..io.paths import ending, refuse_existing
+def _merge(files: list[Path], output: Path, names: list[str] | None, overwrite: bool, encoding: str | None) -> None:
     from ..serving.labelling import merge
 
-    if ending(output) not in (".csv", ".tsv", ".xlsx"):
-        raise typer.BadParameter(f"--output names a table, .csv, .tsv or .xlsx, got {output}.")
-    if output.resolve() in [path.resolve() for path in files]:
-        raise typer.BadParameter(f"{output} is an input: give the output another name.")
-    if output.is_dir() or not overwrite:
-        refuse_existing(output, "--overwrite")
-    found = merge(files, output, names, encoding, separator)
-    if found.compared:
-        own = found.agreement
-        per_label = own.get("per_label", {})
-        if per_label:
-            print_table(
-                ["label", "Krippendorff's alpha"],
-                [[name, figure_or_dash(value, ".2f")] for name, value in per_label.items()],
-            )
-        mean = "mean over the labels" if per_label else "one label for each text"
+    refuse(output, (".csv", ".tsv", ".xlsx"), files, overwrite)
+    found = merge(files, output, names, encoding)
+    per_label = found.get("per_label", {})
+    if per_label:
+        cells = [[name, figure_or_dash(value, ".2f")] for name, value in per_label.items()]
+        print_table(["label", "Krippendorff's alpha"], cells)
+    if found["compared"]:
+        alpha = figure_or_dash(found["alpha"], ".2f") + (", the mean over the labels" if per_label else "")
         say(
-            f"Krippendorff's alpha {figure_or_dash(own['alpha'], '.2f')} ({mean}); the same answer in {own['unanimous']:.0%} of {found.compared:,} texts"
+            f"Krippendorff's alpha {alpha}; {found['unanimous']:.0%} of {found['compared']:,} texts have the same answer"
         )
-    say(f"{found.answered:,} of {found.rows:,} texts are labelled in {output}")
-    if found.differing:
-        say(f"{found.differing:,} differ and are empty: decide them together, hf-emotion label {output}")
+    say(f"{found['labelled']:,} of {found['rows']:,} texts are labelled in {output}")
+    if found["differing"]:
+        say(f"{found['differing']:,} differ and are empty: decide them together, hf-emotion label {output}")

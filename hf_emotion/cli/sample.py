@@ -9,12 +9,19 @@ import typer
 from .printing import say
 
 
-Labels = Annotated[str | None, typer.Option(help="Labels, separated by commas: joy,anger.")]
-
-
 def names_in(labels: str | None) -> list[str] | None:
     """The names in `--labels`."""
     return None if labels is None else [name.strip() for name in labels.split(",")]
+
+
+def refuse(output: Path, endings: tuple[str, ...], inputs: list[Path], overwrite: bool) -> None:
+    """An error for an output of another kind, one that is an input, and one that must not be replaced."""
+    from ..io.paths import refuse_existing
+
+    if output.suffix.lower() not in endings or output.resolve() in [path.resolve() for path in inputs]:
+        raise typer.BadParameter(f"--output must end in one of {', '.join(endings)}, and be no input; got {output}.")
+    if output.is_dir() or not overwrite:
+        refuse_existing(output, "--overwrite")
 
 
 def sample(
@@ -51,35 +58,30 @@ def sample(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
 ) -> None:
     """Draw rows at random for people to label: a table to fill in, in a spreadsheet or with `label`."""
-    from ..io.paths import refuse_existing
     from ..serving.sampling import sample as run
 
-    if output.resolve() == Path(file).resolve():
-        raise typer.BadParameter(f"{output} is the input: give the output another name.")
-    for path in (output, *([output.with_suffix(".xml")] if output.suffix == ".json" else [])):
-        if path.is_dir() or not overwrite:
-            refuse_existing(path, "--overwrite")
+    refuse(output, (".csv", ".tsv", ".xlsx", ".json"), [Path(file)], overwrite)
+    if studio := output.suffix.lower() == ".json":
+        refuse(output.with_suffix(".xml"), (".xml",), [Path(file)], overwrite)
     options = (seed, text_column, show_predictions, prefix, encoding, separator, escape_formulas)
     found = run(file, output, rows, tuple(dict.fromkeys(by or ())), names_in(labels), *options)
-    drawn, total = sum(found.drawn.values()), sum(found.rows.values())
-    say(
-        f"{drawn:,} of {total:,} rows written to {output}"
-        + f"; {found.left_out:,} have no prediction" * bool(found.left_out)
-    )
+    left = f"; {found.left_out:,} more have no prediction" if found.left_out else ""
+    say(f"{sum(found.drawn.values()):,} of {sum(found.rows.values()):,} rows written to {output}{left}")
     if by:
         each = [f"{group} {own:,} of {found.rows[group]:,}" for group, own in found.drawn.items()]
         say(f"{' / '.join(by)}: {', '.join(each[:10])}" + f" and {len(each) - 10:,} more" * (len(each) > 10))
-    if output.suffix == ".json":
-        say(
-            f"import it into Label Studio, with the labelling interface in {output.with_suffix('.xml')}; then: hf-emotion label --merge EXPORT.json -o labelled.csv"
-        )
-        return
-    say(
-        f"fill it in: hf-emotion label {output}{f' --text-column {text_column}' if text_column else ''}, or in a spreadsheet:"
-    )
-    if labels:
-        say("0 or 1 in each column of a label, ? if you cannot tell")
+    column = f" --text-column {text_column}" if text_column else ""
+    if studio:
+        say(f"the labelling interface for Label Studio: {output.with_suffix('.xml')}")
+        say("then, with its JSON export: hf-emotion label --merge EXPORT.json --output labelled.csv")
+    elif labels:
+        say(f"fill in 0 or 1 for each label (? if you cannot tell), or: hf-emotion label {output}{column}")
     else:
         say(
-            f"`label`: {', '.join(found.labels) or 'a label'}; | stands between several, `none` if no label fits, ? if you cannot tell"
+            f"fill in `label` (joy|anger for two, none if no label fits, ? if you cannot tell), or: hf-emotion label {output}{column}"
+        )
+        say(
+            f"labels: {', '.join(found.labels)}"
+            if found.labels
+            else "labels: yours (`label` takes --labels or --model)"
         )

@@ -48,18 +48,18 @@ class LabelServer(ThreadingHTTPServer):
     def answer(self, body: Any) -> None:
         """Write an answer into the file; ValueError for a body that holds none."""
         number, answer = (body.get(name) for name in ("row", "answer")) if isinstance(body, dict) else (None, None)
-        if type(number) is not int or not 0 <= number < len(self.table.rows):
-            raise ValueError("`row` must be the number of a row.")
-        if not self._is_answer(answer):
-            raise ValueError(f"`answer` must be a list of labels, {CANNOT_TELL!r} or null.")
+        known, most = self.table.form.labels, None if self.several else 1
+        labels = isinstance(answer, list) and answer == [name for name in known if name in answer][:most]
+        if (
+            type(number) is not int
+            or not 0 <= number < len(self.table.rows)
+            or not (labels or answer in (None, CANNOT_TELL))
+        ):
+            raise ValueError(
+                "`row` must be the number of a row, and `answer` a list of labels in their order, ? or null."
+            )
         with self.writing:
             self.table.save(number, answer)
-
-    def _is_answer(self, answer: Any) -> bool:
-        if not isinstance(answer, list):
-            return answer in (None, CANNOT_TELL)
-        known = all(isinstance(name, str) and name in self.table.form.labels for name in answer)
-        return known and len(set(answer)) == len(answer) <= (len(self.table.form.labels) if self.several else 1)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -88,11 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, "no such page")
         try:
             self.server.answer(json.loads(content))
-        except (ValueError, RecursionError) as error:
-            return self._send(422, str(error))
-        except OSError as error:
-            return self._send(500, f"{self.server.table.path.name} cannot be written: {error.strerror or error}")
-        self._send(200, "saved")
+            self._send(200, "saved")
+        except (ValueError, RecursionError, OSError) as error:
+            self._send(422, str(error))
 
     def parse_request(self) -> bool:
         """Refuse what another site's page sends, also by a name of its own that leads here."""

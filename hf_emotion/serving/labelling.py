@@ -2,15 +2,16 @@
 """Tables that people fill in: reads them, writes each answer at once, and merges those of several people with their agreement."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..data.files import ENCODING, MalformedRow, all_rows, columns_of, find_separator, format_of
+from ..data.files import ENCODING, columns_of, find_separator, format_of, read_rows
+from ..data.rows import Row
 from ..io.files import read_object, replacing
 from ..io.paths import ending
 from ..metrics.votes import agreement
@@ -31,51 +32,57 @@ class Table:
     A table to fill in, with N rows.
 
     Attributes:
-        answers: N answers.
-        places: N numbers of lines, in Excel rows of the sheet.
+        places: the line of each row, in Excel its row in the sheet.
+        separator: of a CSV.
         seen: time and size of the file when it was last read or written.
     """
 
     path: Path
     columns: list[str]
-    rows: list[dict[str, Any]]
+    rows: list[Row]
+    places: Sequence[int]
     form: LabelColumns
     answers: list[Answer]
-    places: list[int] = field(default_factory=list)
     separator: str | None = None
-    seen: tuple[int, int] = (0, 0)
-    book: Any = None
+    seen: tuple[int, int] | None = None
 
     @classmethod
     def read(
-        cls,
-        path: Path,
-        labels: Sequence[str] | None = None,
-        encoding: str | None = None,
-        separator: str | None = None,
-        needed: Sequence[str] = (),
+        cls, path: Path, labels: Sequence[str] | None = None, encoding: str | None = None, needed: Sequence[str] = ()
     ) -> "Table":
         """A table of `sample`; ValueError for cells that hold no answer. `labels`: to choose from; default: those that the table names."""
         path = path.resolve()  # what a link leads to is written, not the link
         if format_of(path) not in ("csv", "xlsx") or ending(path).endswith(".gz"):
             raise ValueError(f"{path.name}: a table to fill in is CSV, TSV or Excel.")
-        if path.is_file() and path.read_bytes()[: len(BOM)] == BOM:
+        if path.read_bytes()[: len(BOM)] == BOM:
             encoding = ENCODING  # as `save` writes it, whatever it was before
-        separator = find_separator(path, needed or [NUMBER], separator, encoding)
+        seen = _state(path)
+        separator = find_separator(path, needed or [NUMBER], None, encoding)
         columns = columns_of(path, separator, encoding)
         for name in needed:
             check_column(columns, name)
-        seen = _state(path)
-        places, rows = [], []
-        for line, row in all_rows(path, separator=separator, encoding=encoding):
-            if isinstance(row, MalformedRow):
-                raise ValueError(f"{path.name}, line {line}: {row.reason}")
-            places.append(line)
-            rows.append(row)
+        numbered = dict(read_rows(path, (), separator, encoding))
+        return cls.of(path, columns, list(numbered.values()), list(numbered), labels, separator=separator, seen=seen)
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        columns: list[str],
+        rows: list[Row],
+        places: Sequence[int],
+        labels: Sequence[str] | None,
+        **more: Any,
+    ) -> "Table":
+        """The table of these rows, with the answers that they hold."""
         choices = next((str(row[CHOICES]).split(CSV_SEPARATOR) for row in rows if row.get(CHOICES)), [])
-        form = LabelColumns.of(columns, labels or choices)
-        answers = [*_answers(form, rows, [f"{path.name}, line {line}" for line in places])]
-        return cls(path, columns, rows, form, answers, places, separator, seen)
+        form, answers = LabelColumns.of(columns, labels or choices), []
+        for row, place in zip(rows, places, strict=True):
+            try:
+                answers.append(form.read(row))
+            except ValueError as error:
+                raise ValueError(f"{path.name}, line {place}: {error}") from error
+        return cls(path, columns, rows, places, form, answers, **more)
 
     def save(self, number: int, answer: Answer) -> None:
         """Write the answer of a row into the file; OSError or ValueError where that fails: the table is then as it was."""
@@ -84,26 +91,25 @@ class Table:
                 f"another program has changed {self.path.name}: start this command again, which reads it."
             )
         cells = self.form.cells(answer)
-        rows = [*self.rows]
-        rows[number] = rows[number] | cells
-        if ending(self.path) == ".xlsx":  # other sheets and the look of the cells stay
-            self._save_cells(number, cells)
+        rows = [*self.rows[:number], self.rows[number] | cells, *self.rows[number + 1 :]]
+        if ending(self.path) == ".xlsx":
+            self._save_cells(self.places[number], cells)
         else:
             write_table(self.path, self.columns, rows, self.separator)
         self.rows, self.answers[number], self.seen = rows, answer, _state(self.path)
 
-    def _save_cells(self, number: int, cells: dict[str, str]) -> None:
+    def _save_cells(self, place: int, cells: dict[str, str]) -> None:
+        """Change cells of the workbook: its other sheets, and the look of the cells, stay."""
         import openpyxl
 
-        self.book = self.book or openpyxl.load_workbook(self.path)
-        sheet = next(sheet for sheet in self.book.worksheets if sheet.sheet_state == "visible")
+        book = openpyxl.load_workbook(self.path)
+        sheet = next(sheet for sheet in book.worksheets if sheet.sheet_state == "visible")
         for name, value in cells.items():
-            cell = sheet.cell(self.places[number], self.columns.index(name) + 1)
+            cell = sheet.cell(place, self.columns.index(name) + 1)
             cell.value = value or None
-            if value:
-                cell.data_type = "s"  # a text, even if it begins with "="
+            cell.data_type = "s" if value else "n"  # a text, even if it begins with "="
         with replacing(self.path) as temporary:
-            self.book.save(temporary)
+            book.save(temporary)
 
     @property
     def done(self) -> int:
@@ -114,14 +120,6 @@ class Table:
 def _state(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_mtime_ns, status.st_size
-
-
-def _answers(form: LabelColumns, rows: Sequence[dict[str, Any]], where: Sequence[str]) -> Iterator[Answer]:
-    for row, place in zip(rows, where, strict=True):
-        try:
-            yield form.read(row)
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from error
 
 
 def labels_of_model(model: str) -> tuple[list[str], bool]:
@@ -136,83 +134,76 @@ def labels_of_model(model: str) -> tuple[list[str], bool]:
         config = read_config(model)
     by_number = getattr(config, "id2label", None) or {}
     names = [by_number[number] for number in sorted(by_number, key=int)]
-    if not names or text_processing.OUTSIDE in names or getattr(config, "problem_type", None) == "regression":
+    kind = getattr(config, "problem_type", None)
+    if not names or text_processing.OUTSIDE in names or kind == "regression":
         raise ValueError(f"{model} gives no labels to whole texts: name them, --labels joy,anger.")
     if aspects := getattr(config, "aspects", None):
         return [f"{aspect}/{name}" for aspect in aspects for name in names if name != NONE], True
-    return names, getattr(config, "problem_type", None) == "multi_label_classification"
-
-
-@dataclass
-class Merged:
-    """What several people's tables say: rows with an answer, rows that differ (they have none), and `metrics.votes.agreement` where two answered."""
-
-    rows: int
-    answered: int
-    differing: int
-    compared: int
-    agreement: dict[str, Any]
+    return names, kind == "multi_label_classification"
 
 
 def merge(
-    paths: Sequence[Path], output: Path, labels: Sequence[str] | None, encoding: str | None, separator: str | None
-) -> Merged:
+    paths: Sequence[Path], output: Path, labels: Sequence[str] | None, encoding: str | None = None
+) -> dict[str, Any]:
     """
     Write one table of several people's tables, or exports of Label Studio: where all who could tell agree, their answer, else none. Each
-    person's answers are in a column. ValueError for tables of different texts.
+    person's answers are in a column.
+
+    Returns:
+        `rows`, `labelled` (rows with an answer), `differing` (without one, for people differ), `compared` (two or more could tell), and what
+        `metrics.votes.agreement` says of those.
+
+    Raises:
+        ValueError: tables of other texts, or with other labels.
     """
     tables: dict[str, Table] = {}
     for path in paths:
-        if ending(path) == ".json":
-            read = _of_label_studio(path, labels)
-        else:
-            read = {path.stem: Table.read(path, labels, encoding, separator, [NUMBER])}
+        read = (
+            _of_label_studio(path, labels)
+            if ending(path) == ".json"
+            else {path.stem: Table.read(path, labels, encoding)}
+        )
         for name, table in read.items():
             while name in tables:
                 name += "'"
             tables[name] = table
-    first, *others = tables.values()
-    form = first.form
-    for table in others:
+    first = next(iter(tables.values()))
+    form, rows = first.form, dict[int, Row]()
+    answers: dict[int, dict[str, Answer]] = {}
+    for person, table in tables.items():
         if table.form != form:
             raise ValueError(f"{first.path.name} and {table.path.name} differ in their labels or columns of labels.")
-    by_row = {
-        name: dict(zip((_number(row) for row in table.rows), table.answers, strict=True))
-        for name, table in tables.items()
-    }
-    rows: dict[int, dict[str, Any]] = {}
-    for table in tables.values():
-        for row in table.rows:
-            other = rows.setdefault(number := _number(row), row)
-            given = [
-                name for name in first.columns if name in {*row} - {NUMBER, WEIGHT, CHOICES, *form.names} and row[name]
-            ]
-            if not any(str(row[name]) == str(other.get(name)) for name in given):
+        for row, answer in zip(table.rows, table.answers, strict=True):
+            number = _number(row)
+            other = rows.setdefault(number, row)
+            new = (NUMBER, WEIGHT, CHOICES, *form.names)
+            text = max(
+                (name for name in row if name not in new and not name.startswith(OF_ONE)),
+                key=lambda name: len(str(row[name])),
+                default=NUMBER,
+            )
+            if str(row[text]).split() != str(other.get(text)).split():
                 raise ValueError(
-                    f"row {number} is another text in {table.path.name} than in {first.path.name}: they are no tables of one sample."
+                    f"row {number} is another text in {table.path.name} than in {first.path.name}: they are not of one sample."
                 )
-    result = Merged(len(rows), 0, 0, 0, {})
-    pairs: list[list[list[str]]] = []
-    written = []
-    for number, row in rows.items():
-        answers = {name: own.get(number) for name, own in by_row.items()}
-        told = [answer for answer in answers.values() if isinstance(answer, list)]
-        agreed: Answer = told[0] if told else CANNOT_TELL if CANNOT_TELL in answers.values() else None
-        if any(sorted(answer) != sorted(told[0]) for answer in told):
-            agreed, result.differing = None, result.differing + 1
-        if len(told) > 1:
-            pairs.append(told)
-        result.answered += agreed is not None
-        shown = {OF_ONE + name: LabelColumns([]).cells(answer)[LABEL] for name, answer in answers.items()}
-        written.append(row | form.cells(agreed) | shown)
-    result.compared, result.agreement = len(pairs), _agreement(pairs, form.labels)
-    own = [name for name in first.columns if not name.startswith(OF_ONE)]
-    same = first.separator if ending(output) == ending(first.path) else None
-    write_table(output, [*own, *(OF_ONE + name for name in tables)], written, same)
-    return result
+            answers.setdefault(number, {})[person] = answer
+    written, pairs, labelled, differing = [], [], 0, 0
+    for number, given in answers.items():
+        told = [answer for answer in given.values() if isinstance(answer, list)]
+        differs = any(set(answer) != set(told[0]) for answer in told)
+        unsure = CANNOT_TELL if CANNOT_TELL in given.values() else None
+        agreed = None if differs else told[0] if told else unsure
+        labelled, differing = labelled + (agreed is not None), differing + differs
+        pairs += [told] * (len(told) > 1)
+        each = {OF_ONE + person: LabelColumns([]).cells(answer)[LABEL] for person, answer in given.items()}
+        written.append(rows[number] | form.cells(agreed) | each)
+    columns = [*(name for name in first.columns if not name.startswith(OF_ONE)), *(OF_ONE + name for name in tables)]
+    write_table(output, columns, written, first.separator if ending(output) == ending(first.path) else None)
+    counts = {"rows": len(rows), "labelled": labelled, "differing": differing, "compared": len(pairs)}
+    return counts | _agreement(pairs)
 
 
-def _number(row: dict[str, Any]) -> int:
+def _number(row: Row) -> int:
     try:
         return int(float(row[NUMBER]))
     except (KeyError, TypeError, ValueError) as error:
@@ -221,47 +212,37 @@ def _number(row: dict[str, Any]) -> int:
         ) from error
 
 
-def _agreement(pairs: list[list[list[str]]], labels: Sequence[str]) -> dict[str, Any]:
+def _agreement(pairs: list[list[list[str]]]) -> dict[str, Any]:
     """Of answers that hold one label each one alpha, else one for each label."""
-    named = sorted({name for told in pairs for answer in told for name in answer})
-    names = [*(name for name in labels if name in named), *(name for name in named if name not in labels)]
+    names = sorted({name for told in pairs for answer in told for name in answer})
     several = any(len(answer) != 1 for told in pairs for answer in told)
-    votes = np.array([[sum(name in answer for answer in told) / len(told) for name in names] for told in pairs])
-    return agreement(votes.reshape(len(pairs), len(names)), np.array([len(told) for told in pairs]), names, several)
+    votes = [[sum(name in answer for answer in told) / len(told) for name in names] for told in pairs]
+    shape = len(pairs), len(names)
+    return agreement(np.reshape(votes, shape), np.array([len(told) for told in pairs]), names, several)
 
 
 def _of_label_studio(path: Path, labels: Sequence[str] | None) -> dict[str, Table]:
-    """The tables of the annotators in an export (JSON, not JSON-MIN); ValueError for another file."""
+    """The tables of the annotators in an export; ValueError for another file."""
+    by_person: dict[str, list[Row]] = {}
     try:
         tasks = json.loads(path.read_text(encoding="utf-8"))
-        data = [{**task["data"]} for task in tasks]
-        given = [
-            {str(_person(one)): _chosen(one) for one in task["annotations"] if not one.get("was_cancelled")}
-            for task in tasks
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path.name} is no export of Label Studio (take JSON, not JSON-MIN): {error!r}.") from error
-    if not data:
-        raise ValueError(f"{path.name} holds no tasks.")
-    choices = next((str(row[CHOICES]).split(CSV_SEPARATOR) for row in data if row.get(CHOICES)), [])
-    columns = [name for name in data[0] if not name.startswith(OF_ONE)]
-    form = LabelColumns.of(columns, labels or choices)
-    people = dict.fromkeys(person for one in given for person in one)
-    tables = {}
-    for person in people or [""]:
-        own = [one.get(person) for one in given]
-        cells = [{LABEL: "" if words is None else CSV_SEPARATOR.join(words) or NONE} for words in own]
-        where = [f"{path.name}, row {_number(row)}" for row in data]
-        answers = [*_answers(LabelColumns(form.labels), cells, where)]
-        tables[f"{path.stem}-{person}" if person else path.stem] = Table(path, columns, data, form, answers)
-    return tables
-
-
-def _person(annotation: dict[str, Any]) -> Any:
-    by = annotation.get("completed_by", "")
-    return by.get("email", by.get("id", "")) if isinstance(by, dict) else by
-
-
-def _chosen(annotation: dict[str, Any]) -> list[str]:
-    found = [part["value"]["choices"] for part in annotation["result"] if part["type"] == "choices"]
-    return [name for choices in found for name in choices]
+        for number, task in enumerate(tasks):
+            for one in [one for one in task["annotations"] if not one.get("was_cancelled")]:
+                by = one.get("completed_by", "")
+                person = str(by.get("email", by.get("id")) if isinstance(by, dict) else by)
+                names = [
+                    name for part in one["result"] if part["type"] == "choices" for name in part["value"]["choices"]
+                ]
+                rows = by_person.setdefault(person, [dict(other["data"]) for other in tasks])
+                rows[number][LABEL] = CSV_SEPARATOR.join(names) or NONE
+        columns = list(tasks[0]["data"])
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{path.name} is no export of Label Studio with tasks (JSON, not JSON-MIN): {error!r}."
+        ) from error
+    if not by_person:
+        raise ValueError(f"{path.name} holds no annotation.")
+    places = range(1, len(tasks) + 1)
+    return {
+        f"{path.stem}-{person}": Table.of(path, columns, rows, places, labels) for person, rows in by_person.items()
+    }

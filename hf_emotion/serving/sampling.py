@@ -5,14 +5,14 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, find_separator
+from ..data.files import FORMATS, columns_of, default_separator, find_separator, read_rows
 from ..data.own_files import name_of
+from ..data.rows import Row
 from ..io.files import as_text, replacing, write_csv, write_text
 from ..io.paths import as_path, ending, shown
 from ..tasks import predicted_columns as predicted
@@ -21,13 +21,12 @@ from .file_rows import as_json, write_sheet
 
 
 GROUPLESS = "(none)"  # the group of rows without one
-OUTPUTS = (".csv", ".tsv", ".xlsx", ".json")
 TEXTS = ("text", "utterance")
+Drawn = list[tuple[float, int, Row]]  # random number, number of the row, row
 
 
-@dataclass
-class Sample:
-    """What was drawn: the rows drawn and all rows of each group, the labels that are known, and rows left out: they have no prediction."""
+class Sample(NamedTuple):
+    """How many rows were drawn from each group, how many it has, the labels that are known, and rows left out: without a prediction."""
 
     drawn: dict[str, int]
     rows: dict[str, int]
@@ -47,125 +46,86 @@ def sample(
     prefix: str = "",
     encoding: str | None = None,
     separator: str | None = None,
-    escape_formulas: bool = False,
+    escaped: bool = False,
 ) -> Sample:
     """
     Draw `count` rows at random, equally from each group, and write them in random order with the columns of `labelled_columns`. The table is
-    read once, and few rows are in memory. The labels are those of the predictions; given ones get a column each.
+    read once, and few of its rows are in memory. The labels are those of the predictions; given ones get a column each, but not in JSON.
 
     Raises:
         ValueError: no such column, a column with the name of a new one, malformed rows, more groups than rows to draw.
     """
-    if ending(output) not in OUTPUTS:
-        raise ValueError(
-            f"the output must end in one of {', '.join(OUTPUTS)} (tasks for Label Studio), got {output.name!r}."
-        )
+    where = shown(as_path(source))
     check_labels(labels or ())
     needed = [*by, *([] if text_column is None else [text_column])]
-    between = find_separator(source, needed or [prefix + predicted.TRUNCATED], separator, encoding)
-    rows = _valid(source, between, encoding)
+    separator = find_separator(source, needed or [prefix + predicted.TRUNCATED], separator, encoding)
+    rows = (row for _, row in read_rows(source, (), separator, encoding))
     first = next(rows, None)
     if first is None:
-        raise ValueError(f"{shown(as_path(source))} has no rows: nothing is drawn.")
-    columns = columns_of(source, between, encoding) or list(first)
+        raise ValueError(f"{where} has no rows: nothing is drawn.")
+    columns = columns_of(source, separator, encoding) or list(first)
     for name in needed:
         predicted.check_column(columns, name)
     if prefix + predicted.TERMS in columns:
-        raise ValueError("the table has a row for each term that was found: draw from the table of texts.")
-    own = [name for name in columns if show_predictions or name not in predicted.of_predictions(columns, prefix)]
-    new = [NUMBER, WEIGHT, *([EACH + name for name in labels] if labels else [LABEL, CHOICES])]
+        raise ValueError(f"{where} has a row for each term that was found: draw from the table of texts.")
+    hidden = predicted.of_predictions(columns, prefix)
+    own = [name for name in columns if show_predictions or name not in hidden]
+    each = [EACH + name for name in labels or ()] if ending(output) != ".json" else []
+    new = [NUMBER, WEIGHT, *(each or [LABEL, CHOICES])]
     if taken := [name for name in new if name in own]:
-        raise ValueError(f"{shown(as_path(source))} has a column {taken[0]!r} already: rename it.")
-    found = PredictedLabels(columns, prefix)
+        raise ValueError(f"{where} has a column {taken[0]!r} already: rename it.")
     left_out = 0
 
-    def usable() -> Iterator[tuple[int, dict[str, Any]]]:
+    def usable() -> Iterator[tuple[int, Row]]:
         nonlocal left_out
         for number, row in enumerate(itertools.chain([first], rows)):
-            if found.in_row(row):
-                yield number, row
-            else:
+            if hidden and row.get(prefix + predicted.TRUNCATED, False) in ("", None):
                 left_out += 1
+            else:
+                yield number, row
 
-    def group_of(row: dict[str, Any]) -> str:
-        return " / ".join(name_of(row.get(name)) or GROUPLESS for name in by)
-
-    sizes, groups = draw(usable(), count, group_of, seed)
-    known = list(labels or found.labels)
-    new = [name for name in new if name != CHOICES or known]
-    weights = {group: sizes[group] / len(drawn) for group, drawn in groups.items()}
-    shuffled = sorted((*one, group) for group, drawn in groups.items() for one in drawn)
+    groups, sizes = draw(
+        usable(), count, lambda row: " / ".join(name_of(row.get(name)) or GROUPLESS for name in by), seed
+    )
+    weights = {number: sizes[group] / len(drawn) for group, drawn in groups.items() for _, number, _ in drawn}
+    shuffled = sorted(itertools.chain.from_iterable(groups.values()))
+    known = list(labels or _predicted_labels([row for _, _, row in shuffled], columns, prefix))
     added = {CHOICES: predicted.CSV_SEPARATOR.join(known)}
-    written = [row | added | {NUMBER: number, WEIGHT: weights[group]} for _, number, row, group in shuffled]
+    written = [row | added | {NUMBER: number, WEIGHT: weights[number]} for _, number, row in shuffled]
+    header = [*own, *(name for name in new if name != CHOICES or known)]
     if ending(output) == ".json":
         usual = next((name for name in TEXTS if name in columns), None)
-        write_tasks(output, [*own, *new], written, text_column or usual, known)
+        _write_tasks(output, header, written, text_column or usual, known)
     else:
-        same = FORMATS.get(ending(source)) == FORMATS[ending(output)] == "csv" and ending(output) != ".tsv"
-        write_table(output, [*own, *new], written, between if same else None, escape_formulas)
+        same = FORMATS.get(ending(source)) == "csv" and ending(output) == ".csv"
+        write_table(output, header, written, separator if same else None, escaped)
     return Sample({group: len(drawn) for group, drawn in groups.items()}, sizes, known, left_out)
 
 
-def _valid(source: str, separator: str | None, encoding: str | None) -> Iterator[dict[str, Any]]:
-    for line, row in all_rows(source, separator=separator, encoding=encoding):
-        if isinstance(row, MalformedRow):
-            raise ValueError(f"{shown(as_path(source))}, line {line}: {row.reason}")
-        yield row
+def _predicted_labels(rows: list[Row], columns: Sequence[str], prefix: str) -> list[str]:
+    """The labels that predictions may have, where only the chosen ones are known those of these rows; none in a table without predictions."""
+    if predicted.form_of(columns, prefix) in ("", predicted.VALUE):
+        return []
+    import pandas
 
-
-class PredictedLabels:
-    """Collects the labels that the predictions of a table may have."""
-
-    def __init__(self, columns: Sequence[str], prefix: str):
-        self.prefix, self.form = prefix, predicted.form_of(columns, prefix)
-        decisions = [name for name in columns if name.startswith(prefix + predicted.DECISION)]
-        self.words: dict[str, set[Any]] = {name: set() for name in decisions}
-        self.cells: set[Any] = set()
-        self.scored: dict[str, Any] = {}
-
-    def in_row(self, row: dict[str, Any]) -> bool:
-        """Take in a row; whether it has a prediction, or need not have one."""
-        if self.form and row.get(self.prefix + predicted.TRUNCATED, False) in ("", None):
-            return False
-        if self.form == predicted.LABELS:
-            cell = row.get(self.prefix + predicted.LABELS)
-            self.cells.update(cell if isinstance(cell, list) else (cell or "").split(predicted.CSV_SEPARATOR))
-            if not self.scored and (scores := row.get(self.prefix + predicted.ALL_SCORES)):
-                self.scored = json.loads(scores) if isinstance(scores, str) else scores
-        for name, words in self.words.items():
-            words.add(row.get(name))
-        return True
-
-    @property
-    def labels(self) -> list[str]:
-        """In the order of the columns; of an aspect with each of its sentiments, `price/negative`."""
-        if self.form == predicted.LABELS:
-            return list(self.scored) or sorted(self.cells - {"", predicted.text_processing.ABSTAINED})
-        labels = []
-        for column, cells in self.words.items():
-            name = column.removeprefix(self.prefix + predicted.DECISION)
-            words = {str(cell).lower(): cell for cell in cells if cell not in ("", None)}
-            pairs = [f"{name}/{words[word]}" for word in sorted(words) if word != "none"]
-            labels += [name] if words.keys() <= {*predicted.YES, *predicted.NO} else pairs
-        return labels
+    return list(predicted.read(pandas.DataFrame(rows, columns=list(columns), dtype=object), prefix)[0])
 
 
 def draw(
-    rows: Iterable[tuple[int, dict[str, Any]]], count: int, group_of: Callable[[dict[str, Any]], str], seed: int
-) -> tuple[dict[str, int], dict[str, list[tuple[float, int, dict[str, Any]]]]]:
+    rows: Iterable[tuple[int, Row]], count: int, group_of: Callable[[Row], str], seed: int
+) -> tuple[dict[str, Drawn], dict[str, int]]:
     """
-    The size of each group, and the rows drawn from it as (random number, number, row): each row gets a random number, and those with the
-    smallest ones of a group stay.
+    The rows drawn from each group, and its size: each row gets a random number, and those of a group with the smallest ones stay. ValueError for
+    more groups than rows to draw.
     """
     random = Random(seed)
+    kept: dict[str, Drawn] = {}
     sizes: dict[str, int] = {}
-    kept: dict[str, list[tuple[float, int, dict[str, Any]]]] = {}
     held = 0
 
-    def cut(more: int) -> int:
+    def cut(more: int) -> None:
         for group, share in _shares(sizes, count).items():
             kept[group] = sorted(kept[group])[: share + more]
-        return sum(map(len, kept.values()))
 
     for number, row in rows:
         group = group_of(row)
@@ -177,9 +137,10 @@ def draw(
         kept.setdefault(group, []).append((random.random(), number, row))
         held += 1
         if held > 4 * count:
-            held = cut(1)  # a share may grow by one row if another group outgrows its own
+            cut(1)  # a share may grow by one row if another group outgrows its own
+            held = sum(map(len, kept.values()))
     cut(0)
-    return sizes, kept
+    return kept, sizes
 
 
 def _shares(sizes: dict[str, int], count: int) -> dict[str, int]:
@@ -192,7 +153,7 @@ def _shares(sizes: dict[str, int], count: int) -> dict[str, int]:
 
 
 def write_table(
-    path: Path, columns: Sequence[str], rows: Iterable[dict[str, Any]], separator: str | None, escaped: bool = False
+    path: Path, columns: Sequence[str], rows: Iterable[Row], separator: str | None, escaped: bool = False
 ) -> None:
     """Write rows as CSV, TSV or Excel, never half of them."""
 
@@ -208,16 +169,15 @@ def write_table(
             write_csv(temporary, [cell(name) for name in columns], cells, separator or default_separator(path))
 
 
-def write_tasks(
-    path: Path, columns: Sequence[str], rows: list[dict[str, Any]], text_column: str | None, labels: Sequence[str]
+def _write_tasks(
+    path: Path, columns: Sequence[str], rows: list[Row], text_column: str | None, labels: Sequence[str]
 ) -> None:
     """Write rows as tasks to import into Label Studio, and beside them its labelling configuration, NAME.xml."""
-    if text_column is None or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text_column):
+    if text_column is None or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text_column) or not labels:
         raise ValueError(
-            f"Label Studio needs the column of the texts (--text-column), and letters, digits and _ in its name; got {text_column!r}."
+            "Label Studio needs the labels (--labels joy,anger, or predictions) and a column of texts (--text-column) with only letters, "
+            f"digits and _ in its name; got {text_column!r} and {list(labels)}."
         )
-    if not labels:
-        raise ValueError("no labels are known: name them, --labels joy,anger.")
     view = ElementTree.Element("View")
     ElementTree.SubElement(view, "Text", name="text", value=f"${text_column}")
     given = {"name": LABEL, "toName": "text", "choice": "multiple", "required": "true", "showInline": "true"}
