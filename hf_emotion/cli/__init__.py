@@ -78,7 +78,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {  # in the order of `--he
         predict.predict: "Emotions, aspects or terms of texts, lines, a file",
         summarize.summarize: "Shares of labels in a table, as a page with charts",
         sample.sample: "Draw rows of a table to label",
-        label.label: "Label them in the browser, and merge what several people labelled",
+        label.label: "Label them in the browser; merge answers",
         explain.explain: "Which words led to which label",
         generate.generate: "Reply in a chosen emotion",
         ready.ready: "List the models that come with the package",

@@ -57,15 +57,15 @@ def label(
     from ..serving.label_page import LabelServer, run
     from ..serving.labelling import Table
     from ..serving.sampling import TEXTS
-    from ..tasks.predicted_columns import check_column
 
     table = Table.read(files[0], names, encoding, [] if text_column is None else [text_column])
     if not table.form.labels:
         raise ValueError(
             "the table names no labels: give --labels joy,anger, or the model to measure, --model goemotions."
         )
-    column = text_column or next((name for name in TEXTS if name in table.columns), TEXTS[0])
-    check_column(table.columns, column)
+    column = text_column or next((name for name in TEXTS if name in table.columns), None)
+    if column is None:
+        raise ValueError(f"name the column of the texts (--text-column); the columns are {table.columns}.")
     if single and any(isinstance(answer, list) and len(answer) > 1 for answer in table.answers):
         raise ValueError(f"{files[0]} has rows with several labels: leave --single out, or correct them.")
     try:
