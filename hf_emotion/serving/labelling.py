@@ -8,13 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from ..data.files import ENCODING, columns_of, find_separator, format_of, read_rows
 from ..data.rows import Row
 from ..io.files import read_object, replacing
 from ..io.paths import ending
-from ..metrics.votes import agreement
 from ..runtime.plain import text_processing
 from ..runtime.ready import ReadyModel, find_ready
 from ..tasks.labelled_columns import CANNOT_TELL, CHOICES, LABEL, NONE, NUMBER, WEIGHT, Answer, LabelColumns
@@ -214,6 +211,10 @@ def _number(row: Row) -> int:
 
 def _agreement(pairs: list[list[list[str]]]) -> dict[str, Any]:
     """Of answers that hold one label each one alpha, else one for each label."""
+    import numpy as np
+
+    from ..metrics.votes import agreement  # scikit-learn comes with it, for which the page need not wait
+
     names = sorted({name for told in pairs for answer in told for name in answer})
     several = any(len(answer) != 1 for told in pairs for answer in told)
     votes = [[sum(name in answer for answer in told) / len(told) for name in names] for told in pairs]
