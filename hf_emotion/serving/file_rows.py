@@ -189,7 +189,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             known.update(new)
             total += 1
             if to == "xlsx":
-                _check_sheet(row, total, len(known) + len(layout.added.written), where)
+                check_sheet(row, total, len(known) + len(layout.added.written), where)
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
         if to == "parquet":
             try:
@@ -205,7 +205,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
     return {"rows": total, "texts": texts, "skipped": skipped, "first_skipped": first_skipped}
 
 
-def _check_sheet(row: dict, number: int, columns: int, where: str) -> None:
+def check_sheet(row: dict, number: int, columns: int, where: str) -> None:
     """ValueError for a row, with its number from 1, that no sheet of Excel holds."""
     most = None
     if number >= MOST_ROWS:
@@ -389,7 +389,7 @@ def write_sheet(rows: Iterable[dict], target: Path, names: Sequence[str]) -> Non
 
     sheet.append([cell(name) for name in names])
     for number, row in enumerate(rows, 1):
-        _check_sheet(row, number, len(names), shown(target))
+        check_sheet(row, number, len(names), shown(target))
         sheet.append([cell(row.get(name)) for name in names])
     book.save(target)
 

@@ -17,7 +17,7 @@ from ..io.files import as_text, replacing, write_csv, write_text
 from ..io.paths import as_path, ending, shown
 from ..tasks import predicted_columns as predicted
 from ..tasks.labelled_columns import CANNOT_TELL, CHOICES, EACH, LABEL, NUMBER, WEIGHT, LabelColumns, check_labels
-from .file_rows import as_json, write_sheet
+from .file_rows import as_json, check_sheet, write_sheet
 
 
 GROUPLESS = "(none)"  # the group of rows without one
@@ -153,7 +153,7 @@ def _shares(sizes: dict[str, int], count: int) -> dict[str, int]:
 
 
 def write_table(
-    path: Path, columns: Sequence[str], rows: Iterable[Row], separator: str | None, escaped: bool = False
+    path: Path, columns: Sequence[str], rows: Sequence[Row], separator: str | None, escaped: bool = False
 ) -> None:
     """Write rows as CSV, TSV or Excel, never half of them."""
 
@@ -161,6 +161,8 @@ def write_table(
         value = as_json(value)
         return as_text(value) if escaped and isinstance(value, str) else value
 
+    for number, row in enumerate(rows if ending(path) == ".xlsx" else (), 1):
+        check_sheet(row, number, len(columns), path.name)
     with replacing(path) as temporary:
         if ending(path) == ".xlsx":
             write_sheet(rows, temporary, columns)
