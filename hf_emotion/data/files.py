@@ -134,7 +134,9 @@ class MalformedRow(dict):
         return bool(self) and not set(columns) <= set(self)
 
 
-def read_rows(path: str | Path, needed: Sequence[str] = ()) -> Iterator[tuple[int, Row]]:
+def read_rows(
+    path: str | Path, needed: Sequence[str] = (), separator: str | None = None, encoding: str | None = None
+) -> Iterator[tuple[int, Row]]:
     """
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
     {column: value}).
@@ -142,7 +144,9 @@ def read_rows(path: str | Path, needed: Sequence[str] = ()) -> Iterator[tuple[in
     CSV and TSV have a header, which tells the separator if columns are `needed`, see `find_separator`; their values are
     strings, never turned into missing values (the label "None" stays).
     """
-    for number, row in all_rows(path, separator=find_separator(path, needed) if needed else None):
+    if needed:
+        separator = find_separator(path, needed, separator, encoding)
+    for number, row in all_rows(path, separator=separator, encoding=encoding):
         if isinstance(row, MalformedRow):
             raise ValueError(f"{shown(as_path(path))}, line {number}: {row.reason}")
         yield number, row
@@ -298,7 +302,7 @@ def _csv_row(columns: list[str], width: int, values: list[str]) -> Row:
             f"the header has {len(columns)} columns and the row has {count}; quote values that contain the separator."
         )
         return MalformedRow(dict.fromkeys(columns, "") | row, reason)
-    if len(row) > 1 and columns == [value.removeprefix("\ufeff") for value in row.values()]:
+    if len(row) > 1 and columns == [values[0].removeprefix("\ufeff"), *values[1 : len(columns)]]:
         return MalformedRow(row, "the line is the header once more: leave it out when files are joined.")
     return row
 

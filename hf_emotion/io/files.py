@@ -127,10 +127,10 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], separator: str = ",") -> None:
     """Write a CSV for spreadsheets; the byte order mark tells them that it is UTF-8, as emojis need."""
     with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.writer(file)  # its "\r\n" makes it quote a lone carriage return, too
+        writer = csv.writer(file, delimiter=separator)  # its "\r\n" makes it quote a lone carriage return, too
         writer.writerow(columns)
         writer.writerows(rows)
 

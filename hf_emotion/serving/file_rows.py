@@ -7,7 +7,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
@@ -189,7 +189,7 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
             known.update(new)
             total += 1
             if to == "xlsx":
-                _check_sheet(row, total, len(known) + len(layout.added.written), where)
+                check_sheet(row, total, len(known) + len(layout.added.written), where)
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
         if to == "parquet":
             try:
@@ -205,14 +205,14 @@ def check_rows(source: str | Path, output: str | Path, columns: Columns, on_bad_
     return {"rows": total, "texts": texts, "skipped": skipped, "first_skipped": first_skipped}
 
 
-def _check_sheet(row: dict, number: int, columns: int, where: str) -> None:
+def check_sheet(row: dict, number: int, columns: int, where: str) -> None:
     """ValueError for a row, with its number from 1, that no sheet of Excel holds."""
     most = None
     if number >= MOST_ROWS:
         most = f"{MOST_ROWS - 1:,} rows below the header"
     elif columns > MOST_COLUMNS:
         most = f"{MOST_COLUMNS:,} columns"
-    elif any(len(str(_as_json(value))) > MOST_CHARACTERS for value in row.values()):
+    elif any(len(str(as_json(value))) > MOST_CHARACTERS for value in row.values()):
         most = f"{MOST_CHARACTERS:,} characters in a cell"
     if most is not None:
         raise ValueError(f"{where}: a sheet of Excel holds at most {most}: write .csv or .parquet.")
@@ -314,9 +314,13 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             writer.writerow(map(cell, names))
             for row in rows:
                 cells = row | {name: csv_cell(row[name]) for name in layout.added.names}
-                writer.writerow([cell(_as_json(cells.get(name, ""))) for name in names])
+                writer.writerow([cell(as_json(cells.get(name, ""))) for name in names])
     elif kind == "xlsx":
-        _write_sheet(rows, target, layout)
+        in_cells = (
+            row | {name: csv_cell(row[name]) for name in layout.added.names if isinstance(row[name], list)}
+            for row in rows
+        )
+        write_sheet(in_cells, target, [*layout.columns, *layout.added.written])
     else:
         schema = layout.schema
         assert schema is not None  # from `check_rows`
@@ -335,7 +339,7 @@ def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
     return pyarrow.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """A list or an object as JSON, which other programs than Python read, too; anything else as it is."""
     return (
         json.dumps(finite_or_none(value), ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
@@ -346,12 +350,12 @@ def _text(value: Any) -> str | None:
     """A value as UTF-8 text; None if it is missing."""
     if value is None or value != value:  # NaN
         return None
-    return str(_as_json(value)).encode("utf-8", "backslashreplace").decode()
+    return str(as_json(value)).encode("utf-8", "backslashreplace").decode()
 
 
 def _for_sheet(value: Any) -> Any:
     """What a cell of Excel holds without loss, or the value as text."""
-    value = _as_json(value)
+    value = as_json(value)
     if isinstance(value, int):
         holds = abs(value) < 10**MOST_DIGITS
     elif isinstance(value, Decimal):
@@ -367,8 +371,8 @@ def _for_sheet(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
-def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
-    """Write rows into a workbook with one sheet. Texts that begin with "=" stay texts."""
+def write_sheet(rows: Iterable[dict], target: Path, names: Sequence[str]) -> None:
+    """Write these columns of rows into a workbook with one sheet. Texts that begin with "=" stay texts."""
     require("openpyxl", "an Excel file", "excel")
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
@@ -383,12 +387,10 @@ def _write_sheet(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             value.data_type = "s"
         return value
 
-    names = [*layout.columns, *layout.added.written]
     sheet.append([cell(name) for name in names])
     for number, row in enumerate(rows, 1):
-        _check_sheet(row, number, len(names), shown(target))
-        joined = {name: csv_cell(row[name]) for name in layout.added.names if isinstance(row[name], list)}
-        sheet.append([cell((row | joined).get(name)) for name in names])
+        check_sheet(row, number, len(names), shown(target))
+        sheet.append([cell(row.get(name)) for name in names])
     book.save(target)
 
 

@@ -5,17 +5,14 @@ import asyncio
 import hmac
 import json
 import logging
-import re
 import select
 import signal
 import socket
 import sys
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +23,7 @@ from fastapi import HTTPException, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .policy import policy
 from .settings import Settings
 from .threads import BatchingPredictor
 
@@ -41,19 +39,6 @@ READ_ON, MOST_READ_ON = 5.0, 2**26  # seconds and bytes
 MOST_OF_A_PATH = 100  # characters in the log
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PAGE = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
-
-
-def policy(page: str) -> str:
-    """What a browser may do with a page: run its own script and style, which their hashes tell, and ask its own service."""
-
-    def hashes(tag: str) -> str:
-        parts = re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        return " ".join(f"'sha256-{b64encode(sha256(part.encode()).digest()).decode()}'" for part in parts)
-
-    return (
-        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; img-src data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
 
 
 POLICY = policy(PAGE)

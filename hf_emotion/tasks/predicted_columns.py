@@ -130,6 +130,15 @@ def form_of(columns: Sequence[Any], prefix: str) -> str:
     return ""
 
 
+def of_predictions(columns: Sequence[str], prefix: str) -> list[str]:
+    """Those of the columns that a prediction added; none in a table without predictions."""
+    if not (form := form_of(columns, prefix)):
+        return []
+    names = {LABELS, SCORES, ALL_SCORES, ROW, *UNREAD, *PLACES} - ({LABELS, SCORES} if form != LABELS else set())
+    begins = (prefix + PROBABILITY, prefix + form) if form != LABELS else ()
+    return [name for name in columns if name.removeprefix(prefix) in names or name.startswith(begins)]
+
+
 def read(frame: "pandas.DataFrame", prefix: str) -> Predicted:
     """
     The predictions of the N rows that have one: (N, C) bool, whether a label is chosen (all values of a regression are), and (N, C) float64,
