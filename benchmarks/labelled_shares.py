@@ -6,8 +6,9 @@ How well shares of labels fit, by four methods: error, coverage and width of the
 
 The rows of a part of a corpus are the table whose shares are asked for: validation parts, and BRIGHTER's English training part, on which
 `goemotions` did not train. (The settings of the method were chosen by such draws from the test parts.) The labels are those that the
-corpus and `goemotions` both name. Each row lies in one of four groups, drawn once so that a label multiplies the odds of each group by e^(0.7 z), z normal: their shares differ. In each of
-200 draws n rows, equally many of each group, are labelled with the corpus's own labels, as `hf-emotion sample --by` draws them.
+corpus and `goemotions` both name. Each row lies in one of four groups, drawn once so that a label multiplies the odds of each group by
+e^(0.7 z), z normal: their shares differ. In each of 200 draws n rows, equally many of each group, are labelled with the corpus's own
+labels, as `hf-emotion sample --by` draws them.
 
 plain: classify and count. model: what `summarize --model` shows. labelled: the labelled rows alone, with Wilson's interval. powered: what
 `summarize --labelled` shows, from probabilities; powered_decisions: the same from decisions alone.

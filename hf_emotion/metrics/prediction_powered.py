@@ -19,8 +19,9 @@ from .quantification import Observed
 
 
 FEWEST = 30  # labelled rows of a domain that borrows nothing
-# Of mean residuals among domains, in standard deviations of the label. These, and the factor 2 in `_shrunk`, are the narrowest that were tried on
-# test parts with a coverage near 0.93, even where the odds of groups differ by a factor of 3. `benchmarks.labelled_shares` measures them on other rows.
+# Of mean residuals among domains, in standard deviations of the label. These, and the factor 2 in `_shrunk`, are the narrowest that
+# were tried on test parts with a coverage near 0.93, even where the odds of groups differ by a factor of 3.
+# `benchmarks.labelled_shares` measures them on other rows.
 SPREADS = np.array([0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1])
 
 
