@@ -131,6 +131,8 @@ class TestSample:
         ):
             exit_code, said = fails("sample", *arguments, "-o", output)
             assert (exit_code, message in said, output.exists()) == (code, True, False), said
+        long = write(tmp_path / "long.csv", [{"text": "a" * 40_000}])
+        assert "out.xlsx: a sheet of Excel holds" in fails("sample", long, "-o", tmp_path / "out.xlsx")[1]
         assert fails("sample", source, "-o", source)[0] == 2
         assert fails("sample", source, "-o", tmp_path / "out.parquet")[0] == 2
 
