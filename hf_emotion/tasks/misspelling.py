@@ -77,7 +77,10 @@ def copies_for_epochs(recipe: Recipe, rows: Dataset) -> Dataset:
     values = [rows[name][:] if name in columns else nothing for name in ("text", "words", "labels")]
 
     def copy(epoch: int) -> Dataset:
-        each = [one(*row, random.Random(f"{seed} {epoch} {i}")) for i, row in enumerate(zip(*values, strict=True))]
+        each = [
+            one(text, words, tags, random.Random(f"{seed} {epoch} {number}"))
+            for number, (text, words, tags) in enumerate(zip(*values, strict=True))
+        ]
         made = Dataset.from_dict(
             dict(zip(columns, zip(*each, strict=True), strict=False)),
             features=Features({name: rows.features[name] for name in columns}),
