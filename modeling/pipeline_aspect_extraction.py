@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `aspect-extraction`: from a text to the terms that it speaks of, their places, and the sentiment towards each."""
 
+import torch
 from transformers import AutoModelForTokenClassification, Pipeline
 
 from .text_processing import (
@@ -8,19 +9,22 @@ from .text_processing import (
     check_finite,
     check_text,
     find_terms,
+    special_borders,
+    split_row,
     tag_labels,
     temperature_of,
     term_entries,
     term_words,
     usable_positions,
-    word_tokens,
+    words_read,
 )
 
 
 class AspectExtractionPipeline(Pipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"term", "start", "end", "label", "score"}`, in the order of the text: the words,
-    their place (`text[start:end]`), the sentiment towards them and its probability. A text that is longer than the model reads is cut.
+    their place (`text[start:end]`), the sentiment towards them and its probability. A text that is longer than the model reads is read in
+    overlapping windows.
     """
 
     _load_processor = False
@@ -40,28 +44,35 @@ class AspectExtractionPipeline(Pipeline):
                 f"the model's labels are {tags}, and no tags of terms: it was not trained for aspect extraction."
             )
         check_text(inputs)
+        size = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
         encoded = self.tokenizer(
-            inputs,
-            truncation=True,
-            max_length=min(self.tokenizer.model_max_length, usable_positions(self.model.config)),
+            [inputs],
             return_offsets_mapping=True,
             return_token_type_ids=False,
-            return_tensors="pt",
+            return_attention_mask=False,
+            verbose=False,
         )
+        row = {name: values[0] for name, values in encoded.items()}
+        windows = [{**row, "pooling_mask": [1] * len(row["input_ids"])}]
+        if len(row["input_ids"]) > size:  # then all windows have this length
+            windows, _ = split_row(row, special_borders(self.tokenizer, encoded, 0), size, size // 4, None)
         words = term_words(inputs)
-        tokens = word_tokens(words, encoded.pop("offset_mapping")[0].tolist())
-        return {"text": inputs, "words": words, "tokens": tokens, "tags": tags, "encoded": encoded}
+        read = [words_read(words, window["offset_mapping"], window["pooling_mask"]) for window in windows]
+        ids = torch.tensor([window["input_ids"] for window in windows])
+        return {"text": inputs, "words": words, "read": read, "tags": tags, "input_ids": ids}
 
     def _forward(self, model_inputs):
-        return {**model_inputs, "logits": self.model(**model_inputs.pop("encoded"), return_dict=True).logits}
+        return {**model_inputs, "logits": self.model(input_ids=model_inputs.pop("input_ids"), return_dict=True).logits}
 
     def postprocess(self, model_outputs):
-        logits, tags = model_outputs["logits"][0].float(), model_outputs["tags"]
+        logits, tags, words = model_outputs["logits"].float(), model_outputs["tags"], model_outputs["words"]
         check_finite(bool(logits.isfinite().all()))
         probabilities = (logits / temperature_of(self.model.config)).softmax(dim=-1).tolist()
-        cut = [float(tag == OUTSIDE) for tag in tags]  # a word that the model did not read
-        rows = [probabilities[token] if token >= 0 else cut for token in model_outputs["tokens"]]
-        return term_entries(model_outputs["text"], model_outputs["words"], find_terms(rows, tags))
+        rows = [[float(tag == OUTSIDE) for tag in tags] for _ in words]  # of words without a token
+        for window, read in zip(probabilities, model_outputs["read"], strict=True):
+            for word, token in read:
+                rows[word] = window[token]
+        return term_entries(model_outputs["text"], words, find_terms(rows, tags))
 
 
 # As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -421,6 +422,21 @@ def word_tokens(words: Sequence[tuple[int, int]], offsets: Sequence[Sequence[int
             at += 1
         found.append(tokens[at] if at < len(tokens) and offsets[tokens[at]][0] < end else -1)
     return found
+
+
+def words_read(
+    words: Sequence[tuple[int, int]], offsets: Sequence[Sequence[int]], mask: Sequence[int] | None = None
+) -> list[tuple[int, int]]:
+    """
+    (word, its first token) for the words of a text that a row of tokens holds; with the `pooling_mask` of a window only those that the
+    window counts. Of several windows each word is in one at most.
+    """
+    spans = [span for span in offsets if span[1] > span[0]]
+    if not spans:
+        return []
+    first = bisect_right(words, spans[0][0], key=lambda word: word[1])
+    tokens = word_tokens(words[first : bisect_left(words, spans[-1][1], key=lambda word: word[0])], offsets)
+    return [(word, token) for word, token in enumerate(tokens, first) if token >= 0 and (mask is None or mask[token])]
 
 
 def find_terms(probabilities: Sequence[Sequence[float]], tags: Sequence[str]) -> list[tuple[int, int, str, float]]:

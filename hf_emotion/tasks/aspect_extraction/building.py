@@ -72,11 +72,11 @@ def prepare(recipe: Recipe, splits: DatasetDict) -> Prepared:
 
 def encode(predictor: AspectPredictor, rows: Dataset) -> Dataset:
     """The columns `input_ids`, `labels` (the tag of each token that begins a word, `IGNORED` elsewhere) and `length`."""
-    encoded = predictor.encode(list(rows["text"]))
+    encoded = predictor.encode(list(rows["text"]), cut=True)
     predictor.warn_unread(encoded.unread.counts)
     labels = [[IGNORED] * len(ids) for ids in encoded.input_ids]
-    for own, tokens, tags in zip(labels, encoded.tokens, rows["labels"], strict=True):
-        for token, tag in zip(tokens, tags, strict=True):
-            if token >= 0 and own[token] == IGNORED:
-                own[token] = tag
+    for own, read, tags in zip(labels, encoded.read, rows["labels"], strict=True):
+        for word, token in read:
+            if own[token] == IGNORED:
+                own[token] = tags[word]
     return Dataset.from_dict({"input_ids": encoded.input_ids, "labels": labels, "length": list(map(len, labels))})

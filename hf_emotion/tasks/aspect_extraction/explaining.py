@@ -32,7 +32,12 @@ def explain(
     question = Question(texts[0])
     reading, unread = read_text(predictor, question, merge)
     predictor.warn_unread(unread.counts)
-    token_of = {start: token for (start, _), token in zip(encoded.words[0], encoded.tokens[0], strict=True)}
+    token_of = {encoded.words[0][word][0]: token for word, token in encoded.read[0]}
+    terms = [term for term in terms if term["start"] in token_of]
+    if not terms:
+        raise ValueError(
+            "the terms stand behind the first window, which alone is explained: give that part of the text."
+        )
     rows = []
     for term in terms:
         # The index of the logit: the first token of the term, and its tag.

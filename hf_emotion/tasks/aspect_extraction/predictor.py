@@ -25,6 +25,7 @@ from ...runtime.classifying import TextRows, row_probabilities
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
 from ...runtime.unread import Unread
+from ...runtime.windows import windowing
 from ..predictor import LabelPredictor
 from ..results import Results
 from . import TASK
@@ -65,6 +66,9 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
         sentiment_model: str | Path | None = None,
     ):
         """
+        Texts of any length are read whole, in overlapping windows of `max_length` tokens. A word is read in the window that holds more of
+        the text around it.
+
         Args:
             sentiment_model: a checkpoint that decides the sentiment of the terms in the place of the tags; it reads pairs of a text and a
                 term (the corpus option `as_pairs`).
@@ -76,6 +80,7 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
             raise ValueError(
                 f"{type(self.tokenizer).__name__} does not tell the places of its tokens: use a fast tokenizer."
             )
+        self.windows = windowing(self.max_length)
         self.sentiments: Any = None
         if sentiment_model is not None:
             from ..targeted_sentiment.predictor import TargetedPredictor
@@ -116,19 +121,23 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
                 results += self.present(self._run(encoded, bar), encoded)
         return results, unread
 
-    def encode(self, texts: Sequence[str] | str) -> EncodedTexts:
-        """Texts as the model reads them."""
+    def encode(self, texts: Sequence[str] | str, cut: bool = False) -> EncodedTexts:
+        """Texts as the model reads them; `cut`: without further windows, as in training."""
         texts = readable(texts)
         encoded = EncodedTexts(
-            texts, [], [text_processing.term_words(text) for text in texts], [], Unread.nothing(len(texts))
+            texts, [], [text_processing.term_words(text) for text in texts], [], [], Unread.nothing(len(texts))
         )
         for part in chunks(texts):
+            windows = None if cut else self.windows
             rows, unread = encode_texts(
-                self.tokenizer, [texts[part]], self.max_length, None, self.model.config, places=True
+                self.tokenizer, [texts[part]], self.max_length, None, self.model.config, windows, places=True
             )
             encoded.input_ids.extend(rows["input_ids"])
-            places = zip(encoded.words[part], rows["offset_mapping"], strict=True)
-            encoded.tokens.extend(text_processing.word_tokens(*pair) for pair in places)
+            documents = [part.start + text for text in rows.get("documents", range(len(rows["input_ids"])))]
+            masks = rows.get("pooling_mask", [None] * len(documents))
+            for text, offsets, mask in zip(documents, rows["offset_mapping"], masks, strict=True):
+                encoded.read.append(text_processing.words_read(encoded.words[text], offsets, mask))
+            encoded.documents.extend(documents)
             encoded.unread.put(part, unread)
         use_tokens(sum(map(len, encoded.input_ids)))
         return encoded
@@ -151,16 +160,16 @@ class AspectPredictor(LabelPredictor[list[AspectTerm]]):
         starts = np.cumsum([0, *map(len, encoded.words)])
         output = np.zeros((starts[-1], len(self.labels)), np.float32)
         output[:, self.labels.index(text_processing.OUTSIDE)] = 1
+        begins = np.diff(encoded.documents, prepend=-1)  # 1 for the first window of a text
         budget = TOKENS_PER_BATCH * (1 if self.model.device.type == "cpu" else 16)
         for rows in token_budget_batches([len(ids) for ids in encoded.input_ids], budget):
             pause()
             inputs = pad_rows(self.tokenizer, {"input_ids": [encoded.input_ids[row] for row in rows]}, "right")
             scores = model_probabilities(self.model, inputs, multi_label=False, temperature=temperature)  # (B, L, C)
             for row, of_tokens in zip(rows, scores, strict=True):
-                tokens = np.array(encoded.tokens[row], dtype=int)
-                read = tokens >= 0
-                output[starts[row] : starts[row + 1]][read] = of_tokens[tokens[read]]
-            bar.update(len(rows))
+                words, tokens = np.array(encoded.read[row], dtype=int).reshape(-1, 2).T
+                output[starts[encoded.documents[row]] + words] = of_tokens[tokens]
+            bar.update(int(begins[rows].sum()))
         return output
 
     def present(self, probabilities: np.ndarray, encoded: EncodedTexts) -> list[list[AspectTerm]]:
@@ -230,16 +239,18 @@ class EncodedTexts:
 
     Attributes:
         texts: the texts.
-        input_ids: the tokens of each text.
+        input_ids: the tokens of each window.
         words: (start, end) of the words of each text.
-        tokens: the number of the first token of each word, -1 for one that was cut.
+        read: for each window the words of its text that it reads: (word, its first token).
+        documents: the text of each window.
         unread: what the model cannot read of each text.
     """
 
     texts: list[str]
     input_ids: list[list[int]]
     words: list[list[tuple[int, int]]]
-    tokens: list[list[int]]
+    read: list[list[tuple[int, int]]]
+    documents: list[int]
     unread: Unread
 
 

@@ -248,7 +248,8 @@ class TestPredictor:
         drawn = lambda: "".join(draw.choice(parts) + draw.choice(["", " ", "  "]) for _ in range(draw.randint(1, 60)))  # noqa: E731
         texts = [text for text in (*TEXTS, *(drawn() for _ in range(60))) if tp.is_readable(text)]
         results, unread = predictor.predict(texts)
-        assert unread.truncated.any() and not unread.truncated.all()
+        lengths = [len(ids) for ids in predictor.tokenizer(texts)["input_ids"]]
+        assert max(lengths) > 24 > min(lengths) and not unread.truncated.any()
         terms = [(text, term) for text, own in zip(texts, results, strict=True) for term in own]
         assert len(terms) > 100 and {term["label"] for _, term in terms} == set(LABELS)
         for text, term in terms:
@@ -259,7 +260,7 @@ class TestPredictor:
         # One text alone gets the same answer, and so does the pipeline.
         pipe = pipeline("aspect-extraction", model=predictor.model, tokenizer=predictor.tokenizer)
         names = ("start", "end", "label", "score")
-        for text, own in zip(texts[:12], results, strict=False):
+        for text, own in zip(texts[:24], results, strict=False):
             for found in (predictor(text)[0], pipe(text)):
                 assert_close(*([[term[name] for name in names] for term in terms] for terms in (found, own)))
 
@@ -271,12 +272,18 @@ class TestPredictor:
         terms = [(key, term["term"]) for key, own in zip(found.index, found, strict=True) for term in own]
         assert len(terms) > len(TEXTS) and list(found.to_frame()["term"].items()) == terms
 
-    def test_a_long_text_is_cut_and_says_so(self, predictor):
-        text = "the sun is joy. " * 6_250  # 100,000 characters
+    def test_a_long_text_is_read_to_its_end(self, predictor):
+        """Each word has the probabilities of one window alone: here the last one, of 22 words and two special tokens."""
+        text = "the sun is joy. the rain was sad, " * 3_000 + "my home is joy"
         (terms,), unread = predictor.predict(text)
-        assert unread.truncated.tolist() == [True] and all(term["end"] < 200 for term in terms)
-        raw = predictor.probabilities([text], raw=True)
-        assert len(raw) == len(tp.term_words(text)) and (raw[-1] == np.eye(len(TAGS))[0]).all()
+        assert unread.truncated.tolist() == [False]
+        words, raw = tp.term_words(text), predictor.probabilities([text], raw=True)
+        assert [len(ids) for ids in predictor.tokenizer([text[words[-22][0] :]])["input_ids"]] == [24]
+        alone = predictor.probabilities([text[words[-22][0] :]], raw=True)
+        np.testing.assert_allclose(raw[-8:], alone[-8:], atol=1e-5)
+        np.testing.assert_allclose(raw[:12], predictor.probabilities([text[: words[22][0]]], raw=True)[:12], atol=1e-5)
+        assert all(text[term["start"] : term["end"]] == term["term"] for term in terms) and terms[-1]["end"] > 90_000
+        assert not (raw == np.eye(len(TAGS))[0]).all(axis=1).any()  # no word is left out
 
     def test_the_checkpoint(self, folder, predictor):
         raw, calibrated = predictor.probabilities(TEXTS[:2], raw=True), predictor.probabilities(TEXTS[:2])
