@@ -200,8 +200,35 @@ def _show(summary: "Summary") -> None:
             print(f"the first {SHOWN} of {len(shares)}; --output report.html or --json gives all")
     if summary.complaints:
         print("The most complained about come first.")
-    for one in summary.clear[:8]:
-        size = f"{summary.shown(one['difference'], '+')} against {one['second']}"
-        say(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
+    if summary.drift:
+        _show_drift(summary)
+    for sentence in [*summary.changed[:8], *summary.apart[:8]]:
+        say(sentence)
+    if summary.changes_tested:
+        say(f"changes: {summary.changes_tested}" + ("" if summary.changes else " There is none at 5 %."))
     if summary.differences:
         say(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))
+
+
+def _show_drift(summary: "Summary") -> None:
+    """Each label then and now, the largest difference first."""
+    from ..reports.summary.wording import p_value
+
+    drift: Any = summary.drift
+    shares = drift["shares"]
+    print(
+        f"Against the {drift['reference_rows']:,} texts of the reference{', plain counts' * (summary.method != 'mean')}:"
+    )
+    cells = [
+        [
+            *(one["label"], summary.shown(one["before"]), summary.shown(one["share"])),
+            *(
+                summary.shown(one["difference"], "+"),
+                summary.interval(one, "+"),
+                p_value(one["p_holm"]).removeprefix("p = ").removeprefix("p "),
+            ),
+            f"{drift['stability'][one['label']]:.3f}",
+        ]
+        for one in shares[:SHOWN]
+    ]
+    print_table(["label", "reference", "now", "difference", "95 % interval", "p (Holm)", "stability index"], cells)

@@ -230,6 +230,36 @@ class TestGroupsAndTime:
         with drawn_pictures():
             assert ">a</text>" in found.to_html()
 
+    def test_a_jump_of_one_group_leads(self, tmp_path):
+        """13 % of anger in each week of four regions; in the West 35 % from week 9 on."""
+        weeks, regions = np.repeat(np.arange(12), 160), np.tile(["North", "South", "East", "West"], 480)
+        chosen = np.random.default_rng(0).random(1920) < np.where((regions == "West") & (weeks > 7), 0.35, 0.13)
+        days = (pd.Timestamp("2026-08-31") + pd.to_timedelta(weeks * 7, "D")).strftime("%Y-%m-%d")
+        table = joined(np.where(chosen, "anger", ""), region=regions, day=days)
+        found = summarize(table, by="region", time="day")
+        (one,) = found.changes
+        assert (one["group"], one["start"], one["lasts"], one["rows"]) == ("West", "2026-10-26", True, 160)
+        west = pd.Series(chosen)[regions == "West"]
+        late = weeks[regions == "West"] > 7
+        assert one["share"] == pytest.approx(west[late].mean()) and one["before"] == pytest.approx(west[~late].mean())
+        assert 0.1 < one["low"] < one["difference"] < one["high"] and f"looks: {4 * 21}" in found.changes_tested
+        sentence = f"West: anger {100 * one['share']:.0f} % since 26 October 2026, {100 * one['before']:.0f} % before (p < 0.001)"
+        table.to_csv(tmp_path / "in.csv", index=False)
+        printed = invoke("summarize", tmp_path / "in.csv", "--by", "region", "--time", "day")
+        assert found.changed == [sentence] and sentence in printed
+
+    @pytest.mark.parametrize("noise", [0, 0.3])
+    def test_weeks_that_scatter_are_no_change(self, noise):
+        """Per week and region another share, as the weather has it (standard deviation of the log odds)."""
+        generator, alarms = np.random.default_rng(1), 0
+        for _ in range(20):
+            weeks, regions = np.repeat(np.arange(10), 200), np.tile(list("abcd"), 500)
+            odds = 0.25 * np.exp(generator.normal(0, noise, (10, 4)))[weeks, np.tile(np.arange(4), 500)]
+            days = (pd.Timestamp("2026-01-05") + pd.to_timedelta(weeks * 7, "D")).strftime("%Y-%m-%d")
+            labels = np.where(generator.random(2000) < odds / (1 + odds), "anger", "")
+            alarms += bool(summarize(joined(labels), by=list(regions), time=list(days)).changes)
+        assert alarms <= 2
+
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
         assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
@@ -305,6 +335,29 @@ class TestDrift:
         expected = (a - b) * np.log(a / b) + ((1 - a) - (1 - b)) * np.log((1 - a) / (1 - b))
         assert summarize(now, reference=then).drift["stability"]["joy"] == pytest.approx(expected)
         assert summarize(now, reference=now).drift["stability"]["joy"] == 0
+
+    def test_shares_then_and_now(self, tmp_path):
+        """20 of 100 and 5 of 100: the interval of Newcombe (1998), method 10, from Wilson's two."""
+        then = joined(["joy"] * 5 + [""] * 45 + ["fear"] * 50)
+        now = joined(["joy"] * 20 + [""] * 28 + ["fear"] * 52)
+        joy, fear = summarize(now, reference=then).drift["shares"]
+        assert (joy["label"], joy["before"], joy["share"], fear["label"]) == ("joy", 0.05, 0.2, "fear")
+
+        def wilson(k: int) -> list[float]:
+            p, z, n = k / 100, 1.959964, 100
+            return [
+                (p + z * z / 2 / n + s * z * np.sqrt(p * (1 - p) / n + (z / 2 / n) ** 2)) / (1 + z * z / n)
+                for s in (-1, 1)
+            ]
+
+        (a, b), (c, d) = wilson(20), wilson(5)
+        assert joy["low"] == pytest.approx(0.15 - np.hypot(0.2 - a, d - 0.05), abs=1e-6)
+        assert joy["high"] == pytest.approx(0.15 + np.hypot(b - 0.2, 0.05 - c), abs=1e-6)
+        assert joy["p_holm"] == pytest.approx(2 * joy["p_value"]) and fear["p_value"] > 0.5
+        for name, table in (("now", now), ("then", then)):
+            table.to_csv(tmp_path / f"{name}.csv", index=False)
+        printed = invoke("summarize", tmp_path / "now.csv", "--reference", tmp_path / "then.csv")
+        assert "5.0%" in printed and "+15.0%" in printed and "stability" in printed
 
     def test_new_words(self):
         old = FRAME.assign(text="the train is late")

@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...io.files import finite_or_none
+from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
 from .drift import drift
 from .reading import PERIODS, Rows, name_of, read_rows
+from .wording import of_change, of_difference
 
 
 if TYPE_CHECKING:
@@ -33,9 +35,11 @@ class Summary:
         differences: of each group to all other rows, or of each period to the one before.
         tested: what the p-values test.
         typical: group -> label -> the texts that the model is surest of; of the labels that are most over-represented in the group.
-        drift: against a reference "stability": label -> population stability index, "words": those that are more frequent here; None
-            without one.
+        drift: against a reference "shares": each label's share then and now, with the difference and its p-value, the largest first,
+            "stability": label -> population stability index, "words": those that are more frequent here; None without one.
         notes: what a reader must know.
+        changes: with a time, what is another share in some periods of a group than in all its earlier ones, the surest first.
+        changes_tested: what their p-values test; empty where there are too few periods.
     """
 
     rows: int
@@ -52,6 +56,8 @@ class Summary:
     drift: dict[str, Any] | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
     overall: list[Share] = field(default_factory=list, repr=False)
+    changes: list[Change] = field(default_factory=list, repr=False)
+    changes_tested: str = field(default="", repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -62,6 +68,16 @@ class Summary:
         """The differences with `p_holm` below 0.05, the largest first."""
         found = [one for one in self.differences if one["p_holm"] < 0.05]
         return sorted(found, key=lambda one: -abs(one["difference"]))
+
+    @property
+    def changed(self) -> list[str]:
+        """The changes as sentences."""
+        return [of_change(self, one) for one in self.changes]
+
+    @property
+    def apart(self) -> list[str]:
+        """The clear differences as sentences."""
+        return [of_difference(self, one) for one in self.clear]
 
     @property
     def counted(self) -> dict[str, str]:
@@ -183,7 +199,9 @@ def summarize(
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
     found.notes, found.overall = counting.notes, counting.overall() if time else []
     found.typical = _typical(rows, differences, counting.groups, labels, texts)
-    found.drift = None if past is None else drift(rows, past)
+    found.drift = None if past is None else drift(rows, past, labels)
+    if time:
+        found.changes, found.changes_tested = find_changes(counting)
     return found
 
 

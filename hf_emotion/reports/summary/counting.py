@@ -108,7 +108,7 @@ class Counting:
         size, *values = (part[cells].sum(axis=0) for part in self.sums)
         return Observed(int(size), *values)
 
-    def _measured(self, group: str, period: str, cells: Any) -> list[Share]:
+    def measured(self, group: str, period: str, cells: Any) -> list[Share]:
         """The shares of all labels in these groups and periods together."""
         seen, stream, found = self._observed(cells), next(self.streams), []
         values: dict[str, np.ndarray] = {}
@@ -126,7 +126,7 @@ class Counting:
     def shares(self) -> list[Share]:
         """Those of each group, the largest first, and period."""
         ordered = sorted(self.cells, key=lambda cell: (self.groups.index(cell[0]), cell[1]))
-        shares = [one for cell in ordered for one in self._measured(cell[0], cell[1], [self.cells.get_loc(cell)])]
+        shares = [one for cell in ordered for one in self.measured(cell[0], cell[1], [self.cells.get_loc(cell)])]
         if self.errors and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
             self.notes.append(
                 f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom "
@@ -137,7 +137,7 @@ class Counting:
     def overall(self) -> list[Share]:
         """Those of each group over all periods."""
         of = self.cells.get_level_values("group")
-        return [one for group in self.groups for one in self._measured(group, "", of == group)]
+        return [one for group in self.groups for one in self.measured(group, "", of == group)]
 
     def differences(self) -> tuple[list[Difference], str]:
         """Those of each group to all other rows, or of each period to the one before, and what their p-values test."""
