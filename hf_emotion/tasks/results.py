@@ -61,9 +61,26 @@ class Results(list[Answer]):
             found.index = index
         return found
 
-    def to_frame(self) -> "pandas.DataFrame":
-        """One row for each text (turn, aspect, term): "labels", "scores", and with `all_scores` a column for each label."""
+    def to_frame(self, wide: bool = False) -> "pandas.DataFrame":
+        """
+        One row for each text (turn, aspect, term): "labels", "scores", and with `all_scores` a column for each label. `wide`: instead the columns
+        "probability_LABEL" and "decision_LABEL", as in wide files, which `summarize` reads; ValueError for results without `all_scores`.
+        """
         import pandas
+
+        if wide:
+            known: list[Any] = [result for result in self if result is not None]
+            if not all(isinstance(result, dict) and {"labels", "scores"} <= set(result) for result in known):
+                raise ValueError(
+                    "wide columns need the probability of each label: call the predictor with `all_scores=True`."
+                )
+            names = list(known[0]["scores"]) if known else []
+            chosen = [result and {one["label"] for one in result["labels"]} for result in self]
+            columns = {
+                f"probability_{name}": [one and one["scores"][name] for one in list[Any](self)] for name in names
+            }
+            columns |= {f"decision_{name}": [None if own is None else name in own for own in chosen] for name in names}
+            return pandas.DataFrame(columns, index=self.index)
 
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []

@@ -151,6 +151,40 @@ class TestShares:
         with pytest.raises(ValueError, match="no text has a label"):
             summarize(frame[frame["text"] == "hm"])
 
+    def test_terms_that_name_nothing(self):
+        """A price, and a comment in a language that the model does not read."""
+        frame = joined(
+            ["negative"] * 3, predicted_terms=["5 €", "staff", "Personal"], source_row=[1, 2, 3], text=["a", "b", "c"]
+        )
+        found = summarize(frame.assign(predicted_language=["", "", "de"]))
+        assert (found.labels, found.rows) == (["staff/negative"], 2)
+        assert any(note.startswith("texts left out: 1,") for note in found.notes)
+
+    def test_own_groups_and_one_language(self, tmp_path):
+        german = "Das ist wirklich eine Unverschämtheit, ich bin sehr wütend auf diesen Laden."
+        table = wide(
+            [0.9, 0.8, 0.1, 0.9], [0.9, 0.1, 0.1, 0.1], text=["I am here", "So it is", "We went home today", german]
+        )
+        table.to_csv(tmp_path / "in.csv", index=False)
+        (tmp_path / "groups.yaml").write_text("strong: [joy, fear]\ncalm: [fear]\n")
+        arguments = [
+            "summarize",
+            tmp_path / "in.csv",
+            "--groups",
+            tmp_path / "groups.yaml",
+            "--language",
+            "en",
+            "--json",
+        ]
+        found = json.loads(invoke(*arguments))
+        assert {one["label"]: (one["chosen"], one["rows"]) for one in found["shares"]} == {
+            "strong": (2, 3),
+            "calm": (1, 3),
+        }
+        assert any(note.startswith("texts left out: 1 of 4,") for note in found["notes"])
+        with pytest.raises(ValueError, match="group 'a': no label 'joyy'. Did you mean 'joy'"):
+            summarize(table, groups={"a": ["joyy"]})
+
     def test_complaints_come_first(self):
         food = ["positive", "positive", "positive", "negative"]
         frame = pd.DataFrame({"decision_food": food, "decision_room": ["negative", "negative", "none", "none"]})
@@ -326,6 +360,9 @@ class TestGroupsAndTime:
         frame = wide([0.6, 0.95, 0.7, 0.1], [0.1] * 4, text=["one", "two", "three", "four"])
         assert summarize(frame, texts=2).typical == {"": {"joy": ["two", "three"]}}
         assert summarize(frame, texts=0).typical == {}
+        unread = frame.assign(predicted_language=[None, "es", None, None], unknown=[0.7, 0, 0.8, 0])
+        found = summarize(unread, labels=["joy"])
+        assert found.typical == {"": {"joy": ["one"]}} and [one["text"] for one in found.sharpest["joy"]] == ["one"]
 
 
 class TestDrift:
@@ -514,6 +551,20 @@ class TestPageAndCommand:
         pd.DataFrame({"text": ["another"]}).to_csv(tmp_path / "in.csv", index=False)
         invoke(*arguments, "--overwrite")
         assert len(calls) == 2
+
+    def test_a_page_for_a_manager(self, tmp_path):
+        days = ["2026-11-02", "2026-11-08"] * 25 + ["2026-11-09", "2026-11-15"] * 25
+        FRAME.assign(day=days).to_csv(tmp_path / "in.csv", index=False)
+        arguments = ["summarize", tmp_path / "in.csv", "--by", "who", "--time", "day", "--title", "Our <shops>"]
+        more = ["-o", tmp_path / "out.html", "--charts", tmp_path / "charts", "--texts", "2", "--label", "joy"]
+        invoke(*arguments, *more)
+        text = Page((tmp_path / "out.html").read_text()).text
+        assert "Our <shops>" in text and "100 texts of in.csv, 2 November 2026 to 15 November 2026 by week" in text
+        assert "joy: b 80.0 points less than a" in text and "p < 0.001" in text
+        assert "--" not in text[text.index("In short") :]
+        assert sorted(path.name for path in (tmp_path / "charts").iterdir()) == ["01_joy.png"]
+        assert "text 0 (a, 2026-11-02)" in text and "text 1 (" in text and "text 2 (" not in text
+        assert "- text 0 (a, 2026-11-02)" in invoke(*arguments, "--texts", "1", "--label", "joy")
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """From predictions to shares of labels (means of values), per group and over time, corrected for the model's errors, with 95 % intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...io.files import finite_or_none
 from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
 from .drift import drift
-from .reading import PERIODS, Rows, name_of, read_rows
+from .reading import PERIODS, Rows, name_of, only_language, read_rows, roll_up
 from .wording import of_change, of_difference
 
 
 if TYPE_CHECKING:
     import pandas
 
+MOST_UNKNOWN = 0.7  # of a text that stands as an example
 NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
 
@@ -40,6 +42,9 @@ class Summary:
         notes: what a reader must know.
         changes: with a time, what is another share in some periods of a group than in all its earlier ones, the surest first.
         changes_tested: what their p-values test; empty where there are too few periods.
+        title, source, model: for the page: its title, the file's name, the model's name.
+        dates: with a time, the first and the last one.
+        sharpest: of labels that were asked for, the texts that the model is surest of: "text" and what it is "about" (group, period).
     """
 
     rows: int
@@ -58,6 +63,11 @@ class Summary:
     overall: list[Share] = field(default_factory=list, repr=False)
     changes: list[Change] = field(default_factory=list, repr=False)
     changes_tested: str = field(default="", repr=False)
+    title: str | None = field(default=None, repr=False)
+    source: str | None = field(default=None, repr=False)
+    model: str | None = field(default=None, repr=False)
+    dates: tuple[str, str] | None = field(default=None, repr=False)
+    sharpest: dict[str, list[dict[str, str]]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -162,6 +172,9 @@ def summarize(
     on_bad_rows: Literal["error", "skip"] = "error",
     encoding: str | None = None,
     separator: str | None = None,
+    title: str | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    language: str | None = None,
 ) -> Summary:
     """
     Shares of labels among texts, per group and period, with 95 % intervals; of a regression the means of its values.
@@ -176,13 +189,17 @@ def summarize(
         every: the period of time that is one row of the result.
         labels: those to show; default: all. Of aspects and terms also a sentiment for all of them: "negative".
         reference: data of the same form, to find drift.
-        texts: how many typical texts of a group and label are kept.
+        texts: how many typical texts of a group and label are kept, and of each of `labels`, if they are named, over all groups. Texts in
+            another language, and those of which the model knows less than 30 %, are left out.
         text_column: default: "text" or "utterance", where there is one.
         time_format: of times, as in `strptime`; default: ISO 8601.
         prefix: before the names of the prediction's columns.
         on_bad_rows: "skip" leaves out rows whose time cannot be read.
         encoding: of text files that were saved again, such as "cp1252"; default: UTF-8.
         separator: of CSV files; default: what separates the header.
+        title: of the page.
+        groups: own groups of labels, as in {"upset": ["anger", "sadness"]}; their shares are plain counts.
+        language: ISO 639-1 code; texts that are probably in another language are left out.
 
     Raises:
         ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model.
@@ -192,17 +209,56 @@ def summarize(
     options = (every, text_column, time_format, prefix, on_bad_rows, encoding, separator)
     rows = read_rows(data, model, by, time, *options)
     past = None if reference is None else read_rows(reference, model, None, None, *options)
+    sides = [rows] if past is None else [rows, past]
+    left = [only_language(side, language) for side in sides] if language else [0]
+    if groups:
+        model = None
+        for side in sides:
+            roll_up(side, groups)
     by, time = name_of(by), time if isinstance(time, str | None) else "time"
     counting = Counting(rows, model, labels, by, time, every)
     shares, (differences, tested) = counting.shares(), counting.differences()
+    labels_asked = bool(labels)
     labels, period, method = counting.wanted, every if time else None, counting.methods[-1]
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
+    if left[0]:
+        counting.notes.append(
+            f"texts left out: {left[0]:,} of {left[0] + len(rows.about):,}, because they are probably not in the language asked for ({language})."
+        )
+    if rows.foreign:
+        counting.notes.append(
+            f"texts left out: {rows.foreign:,}, because they are probably in a language that the model does not read."
+        )
     found.notes, found.overall = counting.notes, counting.overall() if time else []
     found.typical = _typical(rows, differences, counting.groups, labels, texts)
     found.drift = None if past is None else drift(rows, past, labels)
+    if labels_asked:
+        found.sharpest = _sharpest(rows, labels, texts)
+    found.title, found.source = title, Path(data).name if isinstance(data, str | Path) else None
+    found.model = model if isinstance(model, str) else None
     if time:
         found.changes, found.changes_tested = find_changes(counting)
+        found.dates = rows.about["day"].min(), rows.about["day"].max()
     return found
+
+
+def _readable(rows: Rows) -> "pandas.DataFrame":
+    """The rows that may stand as examples: with a text that the model can read."""
+    about = rows.about.dropna(subset=["text"]).astype({"text": str})
+    return about[(about["language"].fillna("") == "") & (about["unknown"].astype(float).fillna(0) <= MOST_UNKNOWN)]
+
+
+def _sharpest(rows: Rows, labels: list[str], texts: int) -> dict[str, list[dict[str, str]]]:
+    """Of each label the surest texts over all groups, each once."""
+    found, about = {}, _readable(rows)
+    for label in labels:
+        own = about[rows.chosen.loc[about.index, label]]
+        if rows.scores is not None:
+            own = own.loc[rows.scores.loc[own.index, label].sort_values(ascending=False, kind="stable").index]
+        best = own.drop_duplicates("text").head(texts)
+        cells = zip(best["text"], best["group"], best["day"], strict=True)
+        found[label] = [{"text": text, "about": ", ".join(filter(None, about))} for text, *about in cells]
+    return {label: of for label, of in found.items() if of}
 
 
 def _typical(
@@ -214,7 +270,7 @@ def _typical(
         weight[one["first"], one["label"]] = one["difference"]
         weight[one["second"], one["label"]] = -one["difference"]
     found: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
-    about = rows.about.dropna(subset=["text"]).astype({"text": str})
+    about = _readable(rows)
     # numbers instead of strings: each label sorts them
     keys = about[[]].assign(
         group=about.groupby("group").ngroup(), copy=about.groupby(["group", "text"], sort=False).ngroup()

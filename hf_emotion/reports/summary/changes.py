@@ -36,9 +36,9 @@ class Change(TypedDict):
 def find_changes(counting: "Counting") -> tuple[list[Change], str]:
     """
     Whether a period of a group, or all from one on, has another share of a label than all periods before; the most significant ones of each
-    group and label where p is below 0.05, the surest first; and what was tested. A z-test with the variance of drawing rows times the scatter
-    between periods (Pearson's χ² / df, at least 1: that of the group or, if it is larger, of all groups; a t-test if there is one group), and for labels Fisher's exact test: the
-    larger p counts, times the number of looks (Bonferroni).
+    group and label where p is below 0.05, the surest first; and what was tested. A z-test (t-test if there is one group) with the variance of
+    drawing rows times the scatter between periods (Pearson's χ² / df, at least 1: that of the group or, if it is larger, of all groups), and for
+    labels Fisher's exact test: the larger p counts, times the number of looks (Bonferroni).
     """
     from scipy.stats import norm, t
 

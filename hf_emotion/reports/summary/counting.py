@@ -228,7 +228,9 @@ def _methods(rows: Rows, model: Any, notes: list[str]) -> tuple[list[str], Valid
     chosen = rows.chosen.to_numpy()
     off = 0 if counts.multi_label else (chosen.sum(axis=1) != 1).sum()
     if rows.scores is None:
-        notes.append("Only chosen labels are known: --columns wide would allow the probabilistic correction.")
+        notes.append(
+            "Only chosen labels are known: probabilities (--columns wide) would allow the probabilistic correction."
+        )
     else:
         rows.scores = rows.scores[counts.labels]
         if counts.multi_label:
