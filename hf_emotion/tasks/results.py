@@ -69,22 +69,20 @@ class Results(list[Answer]):
         import pandas
 
         if wide:
-            known: list[Any] = [result for result in self if result is not None]
-            if not all(isinstance(result, dict) and {"labels", "scores"} <= set(result) for result in known):
+            found: list[Any] = list(self)
+            known = [one for one in found if one is not None]
+            if not all(isinstance(one, dict) and {"labels", "scores"} <= set(one) for one in known):
                 raise ValueError(
-                    "wide columns need the probability of each label: call the predictor with `all_scores=True`."
+                    "wide columns need each label's probability: call the predictor with `all_scores=True`."
                 )
+            chosen = [one and {label["label"] for label in one["labels"]} for one in found]
             names = list(known[0]["scores"]) if known else []
-            chosen = [result and {one["label"] for one in result["labels"]} for result in self]
-            columns = {
-                f"probability_{name}": [one and one["scores"][name] for one in list[Any](self)] for name in names
-            }
+            columns = {f"probability_{name}": [one and one["scores"][name] for one in found] for name in names}
             columns |= {f"decision_{name}": [None if own is None else name in own for own in chosen] for name in names}
             return pandas.DataFrame(columns, index=self.index)
-
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        found: list[Any] = self
+        found = list(self)
         parts = any(isinstance(result, list) and result and set(result[0]) != {"label", "score"} for result in found)
         for number, result in enumerate(found):
             entries, more = result, {}
