@@ -63,7 +63,8 @@ def _shares(rows: Rows, past: Rows, wanted: Sequence[str]) -> list[dict[str, Any
 
     found: list[dict[str, Any]] = []
     for label in wanted:
-        sides = [(one.scores if rows.values else one.chosen).get(label) for one in (rows, past)]
+        tables: list[Any] = [one.scores if rows.values else one.chosen for one in (rows, past)]
+        sides = [table.get(label) for table in tables]
         now, before = (
             np.zeros(len(one.about)) if side is None else side.to_numpy(float)
             for side, one in zip(sides, (rows, past), strict=True)
