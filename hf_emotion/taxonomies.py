@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label sets: GoEmotions' 28 labels (Demszky et al. 2020) and their groupings."""
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
+
+from .io.names import did_you_mean
 
 
 GOEMOTIONS = (
@@ -48,9 +51,29 @@ def groups_of(taxonomy: str) -> dict[str, list[str]]:
     return TAXONOMIES[taxonomy]
 
 
-def group_index(taxonomy: str, labels: list[str]) -> dict[str, list[int]]:
-    """For each group of the taxonomy the positions of its labels in `labels`."""
+def group_index(taxonomy: str | Mapping[str, Sequence[str]], labels: list[str]) -> dict[str, list[int]]:
+    """For each group of the taxonomy, a name or groups of one's own, the positions of its labels in `labels`."""
+    if not isinstance(taxonomy, str):
+        return own_groups(taxonomy, labels)
     groups = groups_of(taxonomy)
     if set(labels) != set(GOEMOTIONS):
         raise ValueError(f"taxonomy {taxonomy!r} groups the 28 GoEmotions labels, and the labels are {labels}.")
     return {group: [labels.index(label) for label in members] for group, members in groups.items()}
+
+
+def own_groups(groups: Mapping[str, Sequence[str]], labels: list[str]) -> dict[str, list[int]]:
+    """For each group the positions of its labels in `labels`; they need not hold all labels, and may share some. ValueError for others."""
+    fits = (
+        isinstance(groups, Mapping) and groups and all(isinstance(of, list | tuple) and of for of in groups.values())
+    )
+    if not fits:
+        raise ValueError(
+            f"groups of labels are written as NAME: [LABEL, LABEL], each with one label or more, got {groups!r}."
+        )
+    for name, members in groups.items():
+        for label in members:
+            if label not in labels:
+                raise ValueError(
+                    f"group {str(name)!r}: no label {label!r}.{did_you_mean(label, labels)} The labels are {labels}."
+                )
+    return {str(name): [labels.index(label) for label in dict.fromkeys(members)] for name, members in groups.items()}

@@ -67,6 +67,9 @@ LoaderOption = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Argument of the loader of the corpus; repeatable.")
 ]
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
+Groups = Annotated[
+    Path | None, typer.Option(help="Own groups of labels, YAML: `upset: [anger, sadness]`, a line for each group.")
+]
 Taxonomy = Annotated[taxonomies.Taxonomy | None, typer.Option(help="Roll the 28 GoEmotions labels up to groups.")]
 MaxLength = Annotated[int | None, typer.Option(help="Tokens that are read at once; default: as in training.")]
 Stride = Annotated[int | None, typer.Option(help="Tokens that two windows of a long text share; default: a quarter.")]

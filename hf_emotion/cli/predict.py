@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..io.names import given
-from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
+from .options import Aggregation, Dtype, Groups, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
-from .reading import given_or_stdin, read_thresholds, refuse_files, stdin_lines, thresholds_of
+from .reading import given_or_stdin, read_groups, read_thresholds, refuse_files, stdin_lines, thresholds_of
 
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def predict(
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
     taxonomy: Taxonomy = None,
+    groups: Groups = None,
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label to add for this call (label-aware models).")] = None,
     sentiment_model: Annotated[
@@ -142,9 +143,15 @@ def predict(
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
     refuse_files(texts)
     state = _processes() if input_ is not None and engine != "ray" else None
+    if groups is not None:
+        if taxonomy is not None or url is not None:
+            raise typer.BadParameter("--groups goes without --taxonomy and --url.")
+        loading["taxonomy"] = read_groups(groups)
+    elif url is None:
+        loading["taxonomy"] = taxonomy
     if url is None:
         # Ray sends the model to its workers, maybe on other machines: an exported one is a file of this machine.
-        predictor = _loaded(checkpoint, engine == "ray", _device_of(state), taxonomy=taxonomy, **loading)
+        predictor = _loaded(checkpoint, engine == "ray", _device_of(state), **loading)
     elif loading:
         raise typer.BadParameter(f"{named(loading)}: the service decides that. Leave it out with --url.")
     else:

@@ -131,3 +131,10 @@ def read_thresholds(given: list[str], predictor: Any) -> list[float]:
             raise typer.BadParameter(f"--threshold takes a number from 0 to 1, or LABEL=NUMBER, got {one!r}.")
         thresholds.update(dict.fromkeys([label] if label else thresholds, number))
     return list(thresholds.values())
+
+
+def read_groups(path: Path) -> dict[str, list[str]]:
+    """Groups of labels from a YAML file; whether they fit the labels is checked where these are known."""
+    from ..recipes import read_yaml_file
+
+    return {str(name): members for name, members in read_yaml_file(path).items()}

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import AsJson, checked
+from .options import AsJson, Groups, checked
 from .printing import print_json, print_table, say
+from .reading import read_groups
 
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def summarize(
         list[str] | None,
         typer.Option(help="A label to show; repeatable. Default: all. For aspects and terms also `negative`."),
     ] = None,
+    groups: Groups = None,
+    language: Annotated[
+        str | None, typer.Option(help="ISO 639-1 code, such as en: leaves out texts in other languages.")
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
@@ -63,9 +68,20 @@ def summarize(
         Path | None,
         typer.Option("--output", "-o", help="Page to write, .html; a .csv and a .json of the same name go with it."),
     ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    charts: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder to write the charts into, as PNG or SVG (--chart-format)."),
+    ] = None,
+    chart_format: Annotated[Literal["png", "svg"], typer.Option(help="Format of --charts.")] = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
-    texts: Annotated[int, typer.Option(min=0, help="Typical texts of each group and label; 0: none.")] = 3,
+    texts: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Typical texts of each group and label; with --label, of each label; 0: none. Default: 3."
+        ),
+    ] = None,
     prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
@@ -126,13 +142,22 @@ def summarize(
                     part = _predict(model, source, output.with_name(f".partial-{kept.stem}"), **saved, **options)
                     predicted[part], source = kept, str(part)
             sources.append(source)
-        groups = tuple(dict.fromkeys(by)) if by else None
-        options |= {**saved, "time_format": time_format}
-        summary = run(sources[0], model, groups, time, every, label, sources[1], texts, labelled=labelled, **options)
+        of_rows = tuple(dict.fromkeys(by)) if by else None
+        options |= {**saved, "time_format": time_format, "title": title, "language": language, "labelled": labelled}
+        options["groups"] = None if groups is None else read_groups(groups)
+        count = 3 if texts is None else texts
+        summary = run(sources[0], model, of_rows, time, every, label, sources[1], count, **options)
+        summary.source = Path(file).name
     if write_thresholds is not None:
         _write_thresholds(summary, write_thresholds)
     if output is not None:
         _write(summary, beside, predicted, escape_formulas)
+    if charts is not None:
+        from ..reports.summary.page import write_charts
+
+        drawn = write_charts(summary, charts, chart_format)
+        if not as_json:
+            say(f"{len(drawn)} charts: {charts}")
     if as_json:
         print_json(summary.to_dict())
         return
@@ -140,6 +165,10 @@ def summarize(
         say(f"{summary.rows} texts: {', '.join(map(str, [*beside, *predicted.values()]))}")
     else:
         _show(summary)
+    for label_name, found in summary.sharpest.items() if output is None and texts else ():
+        say(f"{label_name}, the surest texts:")
+        for one in found:
+            say(f"- {one['text'][:300]}" + f" ({one['about']})" * bool(one["about"]))
     for note in summary.notes:
         say(f"note: {note}")
 
@@ -235,8 +264,35 @@ def _show(summary: "Summary") -> None:
         print_table(["label", "with it", "precision", "recall", "F1"], summary.quality()[:SHOWN])
     if summary.complaints:
         print("The most complained about come first.")
-    for one in summary.clear[:8]:
-        size = f"{summary.shown(one['difference'], '+')} against {one['second']}"
-        say(f"{one['label']}: {one['first']} {size} [{summary.interval(one, '+')}], p = {one['p_holm']:.2g}")
+    if summary.drift:
+        _show_drift(summary)
+    for sentence in [*summary.changed[:8], *summary.apart[:8]]:
+        say(sentence)
+    if summary.changes_tested:
+        say(f"changes: {summary.changes_tested}" + ("" if summary.changes else " There is none at 5 %."))
     if summary.differences:
         say(f"tested: {summary.tested}" + ("" if summary.clear else f" {summary.nothing_clear}"))
+
+
+def _show_drift(summary: "Summary") -> None:
+    """Each label then and now, the largest difference first."""
+    from ..reports.summary.wording import p_value
+
+    drift: Any = summary.drift
+    shares = drift["shares"]
+    print(
+        f"Against the {drift['reference_rows']:,} texts of the reference{', plain counts' * (summary.method != 'mean')}:"
+    )
+    cells = [
+        [
+            *(one["label"], summary.shown(one["before"]), summary.shown(one["share"])),
+            *(
+                summary.shown(one["difference"], "+"),
+                summary.interval(one, "+"),
+                p_value(one["p_holm"]).removeprefix("p = ").removeprefix("p "),
+            ),
+            f"{drift['stability'][one['label']]:.3f}",
+        ]
+        for one in shares[:SHOWN]
+    ]
+    print_table(["label", "reference", "now", "difference", "95 % interval", "p (Holm)", "stability index"], cells)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction with checkpoints of any task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ..tasks.checkpoints import load_any
 
 def load_predictor(
     checkpoint: str | Path,
-    taxonomy: str | None = None,
+    taxonomy: str | Mapping[str, Sequence[str]] | None = None,
     max_length: int | None = None,
     device: str | int | None = None,
     dtype: str | None = None,

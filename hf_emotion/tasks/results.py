@@ -63,13 +63,28 @@ class Results(list[Answer]):
             found.index = index
         return found
 
-    def to_frame(self) -> "pandas.DataFrame":
-        """One row for each text (turn, aspect, term): "labels", "scores", other fields of labels, and with `all_scores` a column for each label."""
+    def to_frame(self, wide: bool = False) -> "pandas.DataFrame":
+        """
+        One row for each text (turn, aspect, term): "labels", "scores", other fields of labels, and with `all_scores` a column for each label.
+        `wide`: instead the columns "probability_LABEL" and "decision_LABEL", as in wide files, which `summarize` reads; ValueError for results
+        without `all_scores`.
+        """
         import pandas
 
+        found: list[Any] = list(self)
+        if wide:
+            known = [one for one in found if one is not None]
+            if not all(isinstance(one, dict) and {"labels", "scores"} <= set(one) for one in known):
+                raise ValueError(
+                    "wide columns need each label's probability: call the predictor with `all_scores=True`."
+                )
+            chosen = [one and {label["label"] for label in one["labels"]} for one in found]
+            names = list(known[0]["scores"]) if known else []
+            columns = {f"probability_{name}": [one and one["scores"][name] for one in found] for name in names}
+            columns |= {f"decision_{name}": [None if own is None else name in own for own in chosen] for name in names}
+            return pandas.DataFrame(columns, index=self.index)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        found: list[Any] = self
         parts = not self.of_labels and any(isinstance(result, list) and result for result in found)
         lists = [result["labels"] if isinstance(result, dict) else result for result in found]
         fields = next((tuple(labels[0]) for labels in lists if labels), ("label", "score"))

@@ -162,6 +162,40 @@ class TestShares:
         with pytest.raises(ValueError, match="no text has a label"):
             summarize(frame[frame["text"] == "hm"])
 
+    def test_terms_that_name_nothing(self):
+        """A price, and a comment in a language that the model does not read."""
+        frame = joined(
+            ["negative"] * 3, predicted_terms=["5 €", "staff", "Personal"], source_row=[1, 2, 3], text=["a", "b", "c"]
+        )
+        found = summarize(frame.assign(predicted_language=["", "", "de"]))
+        assert (found.labels, found.rows) == (["staff/negative"], 2)
+        assert any(note.startswith("texts left out: 1,") for note in found.notes)
+
+    def test_own_groups_and_one_language(self, tmp_path):
+        german = "Das ist wirklich eine Unverschämtheit, ich bin sehr wütend auf diesen Laden."
+        table = wide(
+            [0.9, 0.8, 0.1, 0.9], [0.9, 0.1, 0.1, 0.1], text=["I am here", "So it is", "We went home today", german]
+        )
+        table.to_csv(tmp_path / "in.csv", index=False)
+        (tmp_path / "groups.yaml").write_text("strong: [joy, fear]\ncalm: [fear]\n")
+        arguments = [
+            "summarize",
+            tmp_path / "in.csv",
+            "--groups",
+            tmp_path / "groups.yaml",
+            "--language",
+            "en",
+            "--json",
+        ]
+        found = json.loads(invoke(*arguments))
+        assert {one["label"]: (one["chosen"], one["rows"]) for one in found["shares"]} == {
+            "strong": (2, 3),
+            "calm": (1, 3),
+        }
+        assert any(note.startswith("texts left out: 1 of 4,") for note in found["notes"])
+        with pytest.raises(ValueError, match="group 'a': no label 'joyy'. Did you mean 'joy'"):
+            summarize(table, groups={"a": ["joyy"]})
+
     def test_complaints_come_first(self):
         food = ["positive", "positive", "positive", "negative"]
         frame = pd.DataFrame({"decision_food": food, "decision_room": ["negative", "negative", "none", "none"]})
@@ -241,6 +275,36 @@ class TestGroupsAndTime:
         with drawn_pictures():
             assert ">a</text>" in found.to_html()
 
+    def test_a_jump_of_one_group_leads(self, tmp_path):
+        """13 % of anger in each week of four regions; in the West 35 % from week 9 on."""
+        weeks, regions = np.repeat(np.arange(12), 160), np.tile(["North", "South", "East", "West"], 480)
+        chosen = np.random.default_rng(0).random(1920) < np.where((regions == "West") & (weeks > 7), 0.35, 0.13)
+        days = (pd.Timestamp("2026-08-31") + pd.to_timedelta(weeks * 7, "D")).strftime("%Y-%m-%d")
+        table = joined(np.where(chosen, "anger", ""), region=regions, day=days)
+        found = summarize(table, by="region", time="day")
+        (one,) = found.changes
+        assert (one["group"], one["start"], one["lasts"], one["rows"]) == ("West", "2026-10-26", True, 160)
+        west = pd.Series(chosen)[regions == "West"]
+        late = weeks[regions == "West"] > 7
+        assert one["share"] == pytest.approx(west[late].mean()) and one["before"] == pytest.approx(west[~late].mean())
+        assert 0.1 < one["low"] < one["difference"] < one["high"] and f"looks: {4 * 21}" in found.changes_tested
+        sentence = f"West: anger {100 * one['share']:.0f} % since 26 October 2026, {100 * one['before']:.0f} % before (p < 0.001)"
+        table.to_csv(tmp_path / "in.csv", index=False)
+        printed = invoke("summarize", tmp_path / "in.csv", "--by", "region", "--time", "day")
+        assert found.changed == [sentence] and sentence in printed
+
+    @pytest.mark.parametrize("noise", [0, 0.3])
+    def test_weeks_that_scatter_are_no_change(self, noise):
+        """Per week and region another share, as the weather has it (standard deviation of the log odds)."""
+        generator, alarms = np.random.default_rng(1), 0
+        for _ in range(20):
+            weeks, regions = np.repeat(np.arange(10), 200), np.tile(list("abcd"), 500)
+            odds = 0.25 * np.exp(generator.normal(0, noise, (10, 4)))[weeks, np.tile(np.arange(4), 500)]
+            days = (pd.Timestamp("2026-01-05") + pd.to_timedelta(weeks * 7, "D")).strftime("%Y-%m-%d")
+            labels = np.where(generator.random(2000) < odds / (1 + odds), "anger", "")
+            alarms += bool(summarize(joined(labels), by=list(regions), time=list(days)).changes)
+        assert alarms <= 2
+
     def test_values_for_each_row(self):
         found = summarize(FRAME, by=["x"] * 30 + [None] * 70, labels=["joy"])
         assert {one["group"]: one["rows"] for one in found.shares} == {"x": 30, "(none)": 70}
@@ -307,6 +371,9 @@ class TestGroupsAndTime:
         frame = wide([0.6, 0.95, 0.7, 0.1], [0.1] * 4, text=["one", "two", "three", "four"])
         assert summarize(frame, texts=2).typical == {"": {"joy": ["two", "three"]}}
         assert summarize(frame, texts=0).typical == {}
+        unread = frame.assign(predicted_language=[None, "es", None, None], unknown=[0.7, 0, 0.8, 0])
+        found = summarize(unread, labels=["joy"])
+        assert found.typical == {"": {"joy": ["one"]}} and [one["text"] for one in found.sharpest["joy"]] == ["one"]
 
 
 class TestDrift:
@@ -316,6 +383,29 @@ class TestDrift:
         expected = (a - b) * np.log(a / b) + ((1 - a) - (1 - b)) * np.log((1 - a) / (1 - b))
         assert summarize(now, reference=then).drift["stability"]["joy"] == pytest.approx(expected)
         assert summarize(now, reference=now).drift["stability"]["joy"] == 0
+
+    def test_shares_then_and_now(self, tmp_path):
+        """20 of 100 and 5 of 100: the interval of Newcombe (1998), method 10, from Wilson's two."""
+        then = joined(["joy"] * 5 + [""] * 45 + ["fear"] * 50)
+        now = joined(["joy"] * 20 + [""] * 28 + ["fear"] * 52)
+        joy, fear = summarize(now, reference=then).drift["shares"]
+        assert (joy["label"], joy["before"], joy["share"], fear["label"]) == ("joy", 0.05, 0.2, "fear")
+
+        def wilson(k: int) -> list[float]:
+            p, z, n = k / 100, 1.959964, 100
+            return [
+                (p + z * z / 2 / n + s * z * np.sqrt(p * (1 - p) / n + (z / 2 / n) ** 2)) / (1 + z * z / n)
+                for s in (-1, 1)
+            ]
+
+        (a, b), (c, d) = wilson(20), wilson(5)
+        assert joy["low"] == pytest.approx(0.15 - np.hypot(0.2 - a, d - 0.05), abs=1e-6)
+        assert joy["high"] == pytest.approx(0.15 + np.hypot(b - 0.2, 0.05 - c), abs=1e-6)
+        assert joy["p_holm"] == pytest.approx(2 * joy["p_value"]) and fear["p_value"] > 0.5
+        for name, table in (("now", now), ("then", then)):
+            table.to_csv(tmp_path / f"{name}.csv", index=False)
+        printed = invoke("summarize", tmp_path / "now.csv", "--reference", tmp_path / "then.csv")
+        assert "5.0%" in printed and "+15.0%" in printed and "stability" in printed
 
     def test_new_words(self):
         old = FRAME.assign(text="the train is late")
@@ -472,6 +562,20 @@ class TestPageAndCommand:
         pd.DataFrame({"text": ["another"]}).to_csv(tmp_path / "in.csv", index=False)
         invoke(*arguments, "--overwrite")
         assert len(calls) == 2
+
+    def test_a_page_for_a_manager(self, tmp_path):
+        days = ["2026-11-02", "2026-11-08"] * 25 + ["2026-11-09", "2026-11-15"] * 25
+        FRAME.assign(day=days).to_csv(tmp_path / "in.csv", index=False)
+        arguments = ["summarize", tmp_path / "in.csv", "--by", "who", "--time", "day", "--title", "Our <shops>"]
+        more = ["-o", tmp_path / "out.html", "--charts", tmp_path / "charts", "--texts", "2", "--label", "joy"]
+        invoke(*arguments, *more)
+        text = Page((tmp_path / "out.html").read_text()).text
+        assert "Our <shops>" in text and "100 texts of in.csv, 2 November 2026 to 15 November 2026 by week" in text
+        assert "joy: b 80.0 points less than a" in text and "p < 0.001" in text
+        assert "--" not in text[text.index("In short") :]
+        assert sorted(path.name for path in (tmp_path / "charts").iterdir()) == ["01_joy.png"]
+        assert "text 0 (a, 2026-11-02)" in text and "text 1 (" in text and "text 2 (" not in text
+        assert "- text 0 (a, 2026-11-02)" in invoke(*arguments, "--texts", "1", "--label", "joy")
 
     def test_shows_shares_and_what_was_tested(self, counts, tmp_path):
         FRAME.to_csv(tmp_path / "in.csv", index=False)

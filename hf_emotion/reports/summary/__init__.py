@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """From predictions to shares of labels (means of values), per group and over time, corrected for the model's errors, with 95 % intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ...io.files import finite_or_none
+from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
 from .drift import drift
 from .labelled import Checked, Quality, check, checked_notes, read_labelled
-from .reading import PERIODS, Rows, name_of, read_rows
+from .reading import PERIODS, Rows, name_of, only_language, read_rows, roll_up
+from .wording import of_change, of_difference
 
 
 if TYPE_CHECKING:
     import pandas
 
 QUALITY = ("precision", "recall", "f1")
+MOST_UNKNOWN = 0.7  # of a text that stands as an example
 NEGATIVE = "/negative"  # ends the label of an aspect or term with this sentiment
 Every = Literal["hour", "day", "week", "month", "quarter", "year"]
 
@@ -36,11 +40,16 @@ class Summary:
         differences: of each group to all other rows, or of each period to the one before.
         tested: what the p-values test.
         typical: group -> label -> the texts that the model is surest of; of the labels that are most over-represented in the group.
-        drift: against a reference "stability": label -> population stability index, "words": those that are more frequent here; None
-            without one.
+        drift: against a reference "shares": each label's share then and now, with the difference and its p-value, the largest first,
+            "stability": label -> population stability index, "words": those that are more frequent here; None without one.
         notes: what a reader must know.
         checked: with labelled rows the shares of all groups, and of all groups in each period; what the model is worth on these rows; None
             without them.
+        changes: with a time, what is another share in some periods of a group than in all its earlier ones, the surest first.
+        changes_tested: what their p-values test; empty where there are too few periods.
+        title, source, model: for the page: its title, the file's name, the model's name.
+        dates: with a time, the first and the last one.
+        sharpest: of labels that were asked for, the texts that the model is surest of: "text" and what it is "about" (group, period).
     """
 
     rows: int
@@ -58,6 +67,13 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     overall: list[Share] = field(default_factory=list, repr=False)
     checked: Checked | None = field(default=None, repr=False)
+    changes: list[Change] = field(default_factory=list, repr=False)
+    changes_tested: str = field(default="", repr=False)
+    title: str | None = field(default=None, repr=False)
+    source: str | None = field(default=None, repr=False)
+    model: str | None = field(default=None, repr=False)
+    dates: tuple[str, str] | None = field(default=None, repr=False)
+    sharpest: dict[str, list[dict[str, str]]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -68,6 +84,16 @@ class Summary:
         """The differences with `p_holm` below 0.05, the largest first."""
         found = [one for one in self.differences if one["p_holm"] < 0.05]
         return sorted(found, key=lambda one: -abs(one["difference"]))
+
+    @property
+    def changed(self) -> list[str]:
+        """The changes as sentences."""
+        return [of_change(self, one) for one in self.changes]
+
+    @property
+    def apart(self) -> list[str]:
+        """The clear differences as sentences."""
+        return [of_difference(self, one) for one in self.clear]
 
     @property
     def counted(self) -> dict[str, str]:
@@ -172,6 +198,9 @@ def summarize(
     encoding: str | None = None,
     separator: str | None = None,
     labelled: Any = None,
+    title: str | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    language: str | None = None,
 ) -> Summary:
     """
     Shares of labels among texts, per group and period, with 95 % intervals; of a regression the means of its values.
@@ -186,7 +215,8 @@ def summarize(
         every: the period of time that is one row of the result.
         labels: those to show; default: all. Of aspects and terms also a sentiment for all of them: "negative".
         reference: data of the same form, to find drift.
-        texts: how many typical texts of a group and label are kept.
+        texts: how many typical texts of a group and label are kept, and of each of `labels`, if they are named, over all groups. Texts in
+            another language, and those of which the model knows less than 30 %, are left out.
         text_column: default: "text" or "utterance", where there is one.
         time_format: of times, as in `strptime`; default: ISO 8601.
         prefix: before the names of the prediction's columns.
@@ -195,6 +225,9 @@ def summarize(
         separator: of CSV files; default: what separates the header.
         labelled: a table with some of the rows, which `hf-emotion sample` drew and people have labelled, as a file or a DataFrame: the shares
             are then prediction-powered, valid for any texts whatever the model.
+        title: of the page.
+        groups: own groups of labels, as in {"upset": ["anger", "sadness"]}; their shares are plain counts.
+        language: ISO 639-1 code; texts that are probably in another language are left out.
 
     Raises:
         ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model,
@@ -205,19 +238,64 @@ def summarize(
     options = (every, text_column, time_format, prefix, on_bad_rows, encoding, separator)
     rows = read_rows(data, model, by, time, *options)
     past = None if reference is None else read_rows(reference, model, None, None, *options)
+    sides = [rows] if past is None else [rows, past]
+    left = [only_language(side, language) for side in sides] if language else [0]
+    if groups and labelled is not None:
+        raise ValueError(
+            "labelled rows name the model's own labels: leave out `groups`, or label the groups in a table of your own."
+        )
+    if groups:
+        model = None
+        for side in sides:
+            roll_up(side, groups)
     by, time = name_of(by), time if isinstance(time, str | None) else "time"
     own = None if labelled is None else read_labelled(labelled, rows, text_column, encoding, separator)
     counting = Counting(rows, model, labels, by, time, every, own)
     shares, (differences, tested) = counting.shares(), counting.differences()
+    labels_asked = bool(labels)
     labels, period, method = counting.wanted, every if time else None, counting.methods[-1]
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
+    if left[0]:
+        counting.notes.append(
+            f"texts left out: {left[0]:,} of {left[0] + len(rows.about):,}, because they are probably not in the language asked for ({language})."
+        )
+    if rows.foreign:
+        counting.notes.append(
+            f"texts left out: {rows.foreign:,}, because they are probably in a language that the model does not read."
+        )
     found.notes, found.overall = counting.notes, counting.overall() if time else []
     if own is not None:
         found.checked = check(rows, own, counting)
         found.notes += checked_notes(found.checked, shares)
     found.typical = _typical(rows, differences, counting.groups, labels, texts)
-    found.drift = None if past is None else drift(rows, past)
+    found.drift = None if past is None else drift(rows, past, labels)
+    if labels_asked:
+        found.sharpest = _sharpest(rows, labels, texts)
+    found.title, found.source = title, Path(data).name if isinstance(data, str | Path) else None
+    found.model = model if isinstance(model, str) else None
+    if time:
+        found.changes, found.changes_tested = find_changes(counting)
+        found.dates = rows.about["day"].min(), rows.about["day"].max()
     return found
+
+
+def _readable(rows: Rows) -> "pandas.DataFrame":
+    """The rows that may stand as examples: with a text that the model can read."""
+    about = rows.about.dropna(subset=["text"]).astype({"text": str})
+    return about[(about["language"].fillna("") == "") & (about["unknown"].astype(float).fillna(0) <= MOST_UNKNOWN)]
+
+
+def _sharpest(rows: Rows, labels: list[str], texts: int) -> dict[str, list[dict[str, str]]]:
+    """Of each label the surest texts over all groups, each once."""
+    found, about = {}, _readable(rows)
+    for label in labels:
+        own = about[rows.chosen.loc[about.index, label]]
+        if rows.scores is not None:
+            own = own.loc[rows.scores.loc[own.index, label].sort_values(ascending=False, kind="stable").index]
+        best = own.drop_duplicates("text").head(texts)
+        cells = zip(best["text"], best["group"], best["day"], strict=True)
+        found[label] = [{"text": text, "about": ", ".join(filter(None, about))} for text, *about in cells]
+    return {label: of for label, of in found.items() if of}
 
 
 def _typical(
@@ -229,7 +307,7 @@ def _typical(
         weight[one["first"], one["label"]] = one["difference"]
         weight[one["second"], one["label"]] = -one["difference"]
     found: dict[str, dict[str, list[str]]] = {group: {} for group in groups}
-    about = rows.about.dropna(subset=["text"]).astype({"text": str})
+    about = _readable(rows)
     # numbers instead of strings: each label sorts them
     keys = about[[]].assign(
         group=about.groupby("group").ngroup(), copy=about.groupby(["group", "text"], sort=False).ngroup()

@@ -178,7 +178,7 @@ class Counting:
         size, *values = (part[cells].sum(axis=0) for part in self.sums)
         return Observed(int(size), *values)
 
-    def _measured(self, group: str, period: str, cells: Any) -> list[Share]:
+    def measured(self, group: str, period: str, cells: Any) -> list[Share]:
         """The shares of all labels in these groups and periods together."""
         seen, stream, found = self._observed(cells), next(self.streams), []
         values: dict[str, np.ndarray] = {}
@@ -203,7 +203,7 @@ class Counting:
     def shares(self) -> list[Share]:
         """Those of each group, the largest first, and period."""
         ordered = sorted(self.cells, key=lambda cell: (self.groups.index(cell[0]), cell[1]))
-        shares = [one for cell in ordered for one in self._measured(cell[0], cell[1], [self.cells.get_loc(cell)])]
+        shares = [one for cell in ordered for one in self.measured(cell[0], cell[1], [self.cells.get_loc(cell)])]
         if self.errors and (outside := sum(one["high"] == 0 or one["low"] == 1 for one in shares)):
             self.notes.append(
                 f"{outside} of {len(shares)} shares are 0 or 100 % without an interval: these texts get the label more seldom "
@@ -214,14 +214,14 @@ class Counting:
     def overall(self) -> list[Share]:
         """Those of each group over all periods."""
         of = self.cells.get_level_values("group")
-        return [one for group in self.groups for one in self._measured(group, "", of == group)]
+        return [one for group in self.groups for one in self.measured(group, "", of == group)]
 
     def over_groups(self) -> list[Share]:
         """Those of all rows, then of each period, over all groups."""
         periods = self.cells.get_level_values("period")
         every = sorted(set(periods) - {""})
         return [
-            one for period in ("", *every) for one in self._measured("", period, (periods == period) | (not period))
+            one for period in ("", *every) for one in self.measured("", period, (periods == period) | (not period))
         ]
 
     def widths(self, rows: int) -> np.ndarray:
@@ -336,7 +336,9 @@ def _methods(rows: Rows, model: Any, notes: list[str]) -> tuple[list[str], Valid
     chosen = rows.chosen.to_numpy()
     off = 0 if counts.multi_label else (chosen.sum(axis=1) != 1).sum()
     if rows.scores is None:
-        notes.append("Only chosen labels are known: --columns wide would allow the probabilistic correction.")
+        notes.append(
+            "Only chosen labels are known: probabilities (--columns wide) would allow the probabilistic correction."
+        )
     else:
         rows.scores = rows.scores[counts.labels]
         if counts.multi_label:

@@ -3,6 +3,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ WORDS_SHOWN, FEWEST_TEXTS = 20, 5
 WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def drift(rows: Rows, past: Rows) -> dict[str, Any]:
+def drift(rows: Rows, past: Rows, wanted: Sequence[str]) -> dict[str, Any]:
     """
     The population stability index Σ (a − b) ln(a / b) over the reference's tenths of a label's probability, or over chosen or not, with half a row
     more in each bin (Siddiqi, 2006, "Credit Risk Scorecards": below 0.1 stable, above 0.25 a large change); and the words with the largest z of
@@ -42,4 +43,53 @@ def drift(rows: Rows, past: Rows) -> dict[str, Any]:
         if texts >= FEWEST_TEXTS and z > 1.96:
             words.append({"word": word, "texts": texts, "before": then[word], "z": z})
     words.sort(key=lambda word: -word["z"])
-    return {"reference_rows": len(past.about), "stability": stability, "words": words[:WORDS_SHOWN]}
+    shares = _shares(rows, past, wanted)
+    return {
+        "reference_rows": len(past.about),
+        "shares": shares,
+        "stability": stability,
+        "words": words[:WORDS_SHOWN],
+    }
+
+
+def _shares(rows: Rows, past: Rows, wanted: Sequence[str]) -> list[dict[str, Any]]:
+    """
+    Each wanted label's plain share (mean) then and now, the largest difference first; of shares with Newcombe's interval and Fisher's exact test,
+    of means with a z-test, and p-values with Holm's correction.
+    """
+    from scipy.stats import fisher_exact, norm
+    from statsmodels.stats.multitest import multipletests
+    from statsmodels.stats.proportion import confint_proportions_2indep
+
+    found: list[dict[str, Any]] = []
+    for label in wanted:
+        tables: list[Any] = [one.scores if rows.values else one.chosen for one in (rows, past)]
+        sides = [table.get(label) for table in tables]
+        now, before = (
+            np.zeros(len(one.about)) if side is None else side.to_numpy(float)
+            for side, one in zip(sides, (rows, past), strict=True)
+        )
+        apart = now.mean() - before.mean()
+        if rows.values:
+            error = np.hypot(*(side.std(ddof=1) / len(side) ** 0.5 for side in (now, before)))
+            low, high, p = (
+                apart - 1.96 * error,
+                apart + 1.96 * error,
+                2 * norm.sf(abs(apart) / error) if error else float(apart == 0),
+            )
+        else:
+            (a, n), (b, m) = ((int(side.sum()), len(side)) for side in (now, before))
+            low, high = confint_proportions_2indep(a, n, b, m, method="newcomb")
+            p = fisher_exact([(a, n - a), (b, m - b)]).pvalue
+        values = {
+            "before": before.mean(),
+            "share": now.mean(),
+            "difference": apart,
+            "low": low,
+            "high": high,
+            "p_value": p,
+        }
+        found.append({"label": label} | {name: float(value) for name, value in values.items()})
+    for one, p in zip(found, multipletests([one["p_value"] for one in found], method="holm")[1], strict=True):
+        one["p_holm"] = float(p)
+    return sorted(found, key=lambda one: -abs(one["difference"]))

@@ -3,7 +3,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +14,11 @@ import numpy as np
 from ...data.files import ENCODING, all_rows, columns_of, find_separator, format_of
 from ...io.paths import as_path, check_file, open_file, shown
 from ...runtime.batching import as_texts
+from ...runtime.languages import languages_in
 from ...runtime.plain import text_processing
 from ...tasks import predicted_columns as written
 from ...tasks.predictor import LabelPredictor
+from ...taxonomies import own_groups
 
 
 if TYPE_CHECKING:
@@ -39,9 +41,10 @@ class Rows:
         chosen: (N, C) bool, a column for each label.
         scores: (N, C) float64; None where only the chosen labels are known.
         values: whether the scores are values of a regression.
-        about: (N, 4) "group", "period", "text", "language" (of texts that the model does not read).
+        about: (N, 6) "group", "period", "day", "text", "language" (of texts that the model does not read), "unknown" (share of the text).
         skipped: the numbers of the other rows, from 1.
         table: all rows with all columns, numbered from 0 as in the index of the others.
+        foreign: how many texts with terms were left out, because they are in a language that the model does not read.
     """
 
     chosen: "pandas.DataFrame"
@@ -50,6 +53,7 @@ class Rows:
     about: "pandas.DataFrame"
     skipped: Sequence[int]
     table: "pandas.DataFrame"
+    foreign: int = 0
 
 
 def read_rows(
@@ -75,8 +79,11 @@ def read_rows(
     predicted = frame if written.form_of(list(frame), prefix) else _predicted(frame, prefix, texts, model)
     chosen, scores = written.read(predicted, prefix)
     groups: Any = "" if by is None else _groups(frame, by)
-    periods: Any = "" if time is None else _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
-    whole = frame[[]].assign(group=groups, period=periods, text=texts, language=frame.get(prefix + written.LANGUAGE))
+    periods, days = (
+        ("", "") if time is None else _periods(_cells(_column(frame, time)), every, time_format, on_bad_rows)
+    )
+    whole = frame[[]].assign(group=groups, period=periods, day=days, text=texts)
+    whole = whole.assign(language=frame.get(prefix + written.LANGUAGE), unknown=frame.get(prefix + written.UNKNOWN))
     about = whole.loc[chosen.index].dropna(subset=["period"])
     if about.empty:
         raise ValueError("there is no row with a prediction: nothing is summarized.")
@@ -85,11 +92,40 @@ def read_rows(
         first = frame.index.to_series().groupby(keys, dropna=False).transform("min")
         chosen = chosen.loc[about.index].groupby(first[about.index]).any()
         skipped = list(frame[prefix + written.ROW][sorted(set(first) - set(chosen.index))])
-        return Rows(chosen, None, False, about.loc[chosen.index], skipped, frame)
+        about = about.loc[chosen.index]
+        foreign = about["language"].fillna("") != ""
+        chosen = chosen[~foreign]
+        words = [
+            name for name in chosen if chosen[name].any() and any(map(str.isalpha, name.rpartition("/")[0] or name))
+        ]
+        return Rows(chosen[words], None, False, about[~foreign], skipped, frame, int(foreign.sum()))
     scores = None if scores is None else scores.loc[about.index]
     skipped = list(frame.index.difference(about.index) + 1)
     values = written.form_of(list(predicted), prefix) == written.VALUE
     return Rows(chosen.loc[about.index], scores, values, about, skipped, frame)
+
+
+def only_language(rows: Rows, code: str) -> int:
+    """Leave out the texts that are probably in another language, and give their number."""
+    found = languages_in(rows.about["text"].fillna("").astype(str).tolist())
+    other = rows.about["language"].fillna("").astype(str).to_numpy()
+    kept = np.array([(theirs or own or code) == code for theirs, own in zip(other, found, strict=True)])
+    if not kept.any():
+        raise ValueError(f"no text is in the language {code!r}.")
+    rows.chosen, rows.about = rows.chosen[kept], rows.about[kept]
+    rows.scores = None if rows.scores is None else rows.scores[kept]
+    return int((~kept).sum())
+
+
+def roll_up(rows: Rows, groups: Mapping[str, Sequence[str]]) -> None:
+    """Replace the labels by groups of them: a text has a group if it has one of its labels."""
+    if rows.values:
+        raise ValueError("groups are for labels, and the predictions hold values.")
+    members = own_groups(groups, list(rows.chosen))
+    chosen, scores = rows.chosen, rows.scores
+    rows.chosen = chosen[[]].assign(**{name: chosen.iloc[:, of].any(axis=1) for name, of in members.items()})
+    if scores is not None:
+        rows.scores = scores[[]].assign(**{name: scores.iloc[:, of].max(axis=1) for name, of in members.items()})
 
 
 def _predicted(
@@ -243,8 +279,10 @@ def _groups(frame: "pandas.DataFrame", by: str | Sequence[Any]) -> "pandas.Serie
     return columns[0].map(quoted).str.cat([own.map(quoted) for own in columns[1:]], JOINT)
 
 
-def _periods(texts: "pandas.Series", every: str, time_format: str | None, on_bad_rows: str) -> "pandas.Series":
-    """The first day (hour) of the period of each time; missing for a time that cannot be read, where that is allowed."""
+def _periods(
+    texts: "pandas.Series", every: str, time_format: str | None, on_bad_rows: str
+) -> "tuple[pandas.Series, pandas.Series]":
+    """The first day (hour) of the period of each time, and its day; missing for a time that cannot be read, where that is allowed."""
     times = _times(texts, time_format)
     if (bad := times.isna()).any() and on_bad_rows == "error":
         first = int(np.flatnonzero(bad)[0])
@@ -253,7 +291,7 @@ def _periods(texts: "pandas.Series", every: str, time_format: str | None, on_bad
             "2026-11-27T15:30, name the form (--time-format %d/%m/%Y), or leave such rows out (--on-bad-rows skip)."
         )
     starts = times.dt.to_period(PERIODS[every]).dt.start_time
-    return starts.dt.strftime("%Y-%m-%d %H:00" if every == "hour" else "%Y-%m-%d")
+    return starts.dt.strftime("%Y-%m-%d %H:00" if every == "hour" else "%Y-%m-%d"), times.dt.strftime("%Y-%m-%d")
 
 
 def _times(texts: "pandas.Series", time_format: str | None) -> "pandas.Series":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from ...io.names import did_you_mean
 from ...runtime.batching import as_list, as_texts
 from ...runtime.classifying import (
     Encoded,
@@ -74,7 +76,7 @@ class Predictor(LabelPredictor[list[Label]]):
         tokenizer: PreTrainedTokenizerBase | None = None,
         device: str | int | torch.device | None = None,
         max_length: int | None = None,
-        taxonomy: str | None = None,
+        taxonomy: str | Mapping[str, Sequence[str]] | None = None,
         gate: text_processing.TfidfGate | None = None,
         dtype: str | None = None,
         stride: int | None = None,
@@ -92,7 +94,8 @@ class Predictor(LabelPredictor[list[Label]]):
             device: a name, or a number as in `pipeline` (-1: the CPU); default: the GPU if there is one, else the CPU.
             max_length: tokens of a window, at most the model's positions; default: as many as in training (the tokenizer's
                 `model_max_length`).
-            taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.
+            taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up; or groups of your own for the labels of any model, as in
+                {"upset": ["anger", "sadness"]}.
             gate: the TF-IDF gate of a model that has one; default: the one saved with the checkpoint.
             dtype: "bfloat16" and "float16" are faster than "float32" on GPUs, bfloat16 on processors with AMX too, with slightly
                 other probabilities; default: the checkpoint's.
@@ -136,11 +139,17 @@ class Predictor(LabelPredictor[list[Label]]):
         if taxonomy not in (None, NO_ROLL_UP):
             self.use_taxonomy(taxonomy)
 
-    def use_thresholds(self, thresholds: Sequence[float], what: str = "`thresholds`") -> None:
+    def use_thresholds(self, thresholds: Sequence[float] | Mapping[str, float], what: str = "`thresholds`") -> None:
         """
-        Decide by other thresholds, one for each label of the model, and give no prediction sets; ValueError, which begins with `what`, for
-        others.
+        Decide by other thresholds, one for each label of the model or, by their names, of some; and give no prediction sets. ValueError, which
+        begins with `what`, for others.
         """
+        if isinstance(thresholds, Mapping):
+            names = label_names(self.model.config)
+            for name in thresholds:
+                if name not in names:
+                    raise ValueError(f"{what}: no label {name!r}.{did_you_mean(name, names)} The labels are {names}.")
+            thresholds = [thresholds.get(name, own) for name, own in zip(names, self.thresholds.tolist(), strict=True)]
         self.thresholds = self._checked(thresholds, what)
         self.thresholds_by_language = {}
         self.prediction_sets = None
@@ -159,8 +168,14 @@ class Predictor(LabelPredictor[list[Label]]):
             return np.broadcast_to(common, (len(texts), len(common)))
         return np.array([own.get(code or "", common) for code in languages_in(texts)]).reshape(-1, len(common))
 
-    def use_taxonomy(self, taxonomy: str) -> None:
-        """Roll the model's labels up into the groups of a taxonomy; ValueError where they are not those of GoEmotions."""
+    def fingerprint(self) -> str:
+        own = super().fingerprint()
+        return (
+            own if self._groups is None else hashlib.sha256(f"{own}{self.labels}{self._groups}".encode()).hexdigest()
+        )
+
+    def use_taxonomy(self, taxonomy: str | Mapping[str, Sequence[str]]) -> None:
+        """Roll the model's labels up into the groups of a taxonomy, or groups of one's own; ValueError where they do not fit the labels."""
         groups = group_index(taxonomy, label_names(self.model.config))
         self._groups, self.labels = list(groups.values()), list(groups)
 

@@ -180,6 +180,25 @@ class TestSets:
         fine, coarse = labels_of(Predictor(run)(texts)), labels_of(Predictor(run, taxonomy="sentiment")(texts))
         assert [{groups[label] for label in own} for own in fine] == [set(own) for own in coarse]
 
+    def test_own_groups_and_thresholds_by_name(self, copied, texts, tmp_path):
+        run = copied("tiny_run")
+        plain = Predictor(run)
+        plain.use_thresholds({"joy": 0.0, "anger": 1.0})
+        changed = {name for name, now in zip(plain.labels, plain.thresholds, strict=True) if now in (0, 1)}
+        assert changed == {"joy", "anger"} and all("joy" in own for own in labels_of(plain(texts)))
+        with pytest.raises(ValueError, match="no label 'joyy'. Did you mean 'joy'"):
+            plain.use_thresholds({"joyy": 0.5})
+        own = Predictor(run, taxonomy={"glad": ["joy", "love"], "any": ["joy", "anger"]})
+        own.use_thresholds({name: 0.0 if name == "love" else 1.0 for name in plain.labels})
+        assert labels_of(own(texts)) == [["glad"]] * len(texts)
+        table = own(texts, all_scores=True).to_frame(wide=True)
+        scores = plain.probabilities(texts)[:, [plain.labels.index("joy"), plain.labels.index("love")]]
+        assert table["probability_glad"].to_numpy() == pytest.approx(scores.max(axis=1), abs=1e-6)
+        assert table["decision_glad"].all() and not table["decision_any"].any()
+        (tmp_path / "groups.yaml").write_text("glad: [joy, lov]")
+        with pytest.raises(ValueError, match="group 'glad': no label 'lov'. Did you mean 'love'"):
+            invoke("predict", run, "hello", "--groups", tmp_path / "groups.yaml")
+
 
 def test_the_figures_of_an_analysis_are_those_of_the_metrics(copied):
     run = copied("single_run")
