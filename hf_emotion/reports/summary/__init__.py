@@ -242,7 +242,7 @@ def summarize(
     left = [only_language(side, language) for side in sides] if language else [0]
     if groups and labelled is not None:
         raise ValueError(
-            "labelled rows name the model's own labels: leave out `groups`, or label the groups in a table of your own."
+            "labelled rows name the model's own labels: leave out `groups`, or the labelled rows."
         )
     if groups:
         model = None
