@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The ready models on plain sentences, and their polarity beside VADER, TextBlob, NRCLex and pysentimiento: right of N by kind; texts per second of CPU and
-the most memory of their processes, MiB (Linux). A model of replies is not measured. A model's answer is right if
+The ready models on plain sentences, and their polarity beside VADER, TextBlob, NRCLex and pysentimiento: right of N by kind; texts per second
+of CPU and the most memory of their processes, MiB (Linux). A model of replies is not measured. A model's answer is right if
   goemotions: its first label is one that a sensible reader would accept,
   reviews: each of the six aspects has an accepted sentiment, or none where none is due,
   aspects: each term is found with its sentiment, and nothing else is; a term is found if it shares letters with what the model gives.
