@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The ready models on plain sentences, and their polarity beside VADER, TextBlob and pysentimiento: right of N by kind. A model of replies is not
-measured. A model's answer is right if
+The ready models on plain sentences, and their polarity beside VADER, TextBlob, NRCLex and pysentimiento: right of N by kind; texts per second
+of CPU and the most memory of their processes, MiB (Linux). A model of replies is not measured. A model's answer is right if
   goemotions: its first label is one that a sensible reader would accept,
   reviews: each of the six aspects has an accepted sentiment, or none where none is due,
   aspects: each term is found with its sentiment, and nothing else is; a term is found if it shares letters with what the model gives.
@@ -43,6 +43,37 @@ def run():
     scores = [TextBlob(text).sentiment.polarity for text in texts]
     return ["positive" if score > 0 else "negative" if score < 0 else "neutral" for score in scores]
 """
+NRCLEX = """
+import re
+from nrclex import NRCLex
+lexicon = NRCLex()
+def run():
+    found = []
+    for text in texts:
+        lexicon.load_token_list(re.findall(r"[\\w'’]+", text.lower()))  # its own tokenizer downloads data
+        scores = lexicon.raw_emotion_scores
+        difference = scores.get("positive", 0) - scores.get("negative", 0)
+        found.append("positive" if difference > 0 else "negative" if difference < 0 else "neutral")
+    return found
+"""
+OURS = """
+from hf_emotion import Predictor
+predict = Predictor("goemotions")
+def run():
+    predict(texts)
+"""
+MEASURED = """
+import re, time
+answers, fastest = run, float("inf")
+def run():
+    global fastest, loaded
+    start = time.process_time()  # other work slows the machine
+    found = answers()
+    fastest = min(fastest, time.process_time() - start)
+    memory = re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]  # getrusage has the parent's, too
+    loaded = {"texts_per_cpu_second": len(texts) / fastest, "memory_mib": int(memory) / 1024}
+    return found
+"""
 PYSENTIMIENTO = """
 os.environ["HF_HUB_OFFLINE"] = "0"  # it loads its model from the Hub
 from pysentimiento import create_analyzer
@@ -58,6 +89,7 @@ def run():
 PEERS = {
     "VADER": Side("vadersentiment", VADER),
     "TextBlob": Side("textblob", TEXTBLOB),
+    "NRCLex": Side("nrclex", NRCLEX),
     "pysentimiento": Side("pysentimiento", PYSENTIMIENTO),
 }
 
@@ -131,16 +163,24 @@ def main(
 ) -> None:
     torch.set_num_threads(threads)
     texts = [text for kinds in SENTENCES.values() for of_kind in kinds.values() for text in of_kind]
-    peers = {}
-    for name, side in PEERS.items():
+    peers, speed = {}, {}
+    for name, side in {**PEERS, "goemotions": Side("ours", OURS)}.items():
+        side = side._replace(setup=side.setup + MEASURED)
         with failing(name), running(side, {"texts": texts}, threads) as answer:
-            if isinstance(given := answer()[1], str):
+            given = answer()[1]
+            if isinstance(given, str):
                 raise RuntimeError(given)
-            peers[name] = dict(zip(texts, given, strict=True))
+            for _ in range(3):
+                speed[name] = answer()[2]
+            if given:
+                peers[name] = dict(zip(texts, given, strict=True))
     tools = {name: FAILED.get(name) or versions(side.environment) for name, side in PEERS.items()}
     print("\n".join(f"{name} is not measured: {why}" for name, why in FAILED.items()))
     models = {model: measure(model, peers, wrong) for model in SENTENCES}
-    write_json(output, {**recorded(output), run: {"machine": machine(threads), "peers": tools, "models": models}})
+    write_json(
+        output,
+        {**recorded(output), run: {"machine": machine(threads), "peers": tools, "speed": speed, "models": models}},
+    )
 
 
 if __name__ == "__main__":

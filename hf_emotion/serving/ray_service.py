@@ -86,6 +86,6 @@ def _builder(settings: Settings) -> Any:
         logging.basicConfig(level=logging.WARNING)
         log_with_time(settings.log_format)
         logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
-        return build(settings)
+        return build(settings, replicated=True)
 
     return application

@@ -8,7 +8,9 @@ requests that wait together (`BatchingPredictor`).
 
 import asyncio
 import json
+import math
 import queue
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
@@ -32,7 +34,7 @@ from ..runtime.languages import identifier, languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.results import Label
-from ..tasks.service import Name, Service, Text, Texts, check_texts
+from ..tasks.service import Name, Scoring, Service, Text, Texts, check_texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
 from .web import OPEN, PAGE, Counters, Guard, problem
@@ -70,7 +72,7 @@ class Model:
             settings.batch_wait_timeout,
             settings.max_queue_size,
         )
-        counters.watch_queue(name, self.batching)
+        self.since = int(time.time())
 
     def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
         """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
@@ -81,6 +83,9 @@ class Model:
     def fingerprint(self) -> str:
         """Computed when somebody asks for it, because it reads all weights."""
         return self.predictor.fingerprint()
+
+    def as_openai(self) -> dict[str, Any]:
+        return {"id": self.name, "object": "model", "created": self.since, "owned_by": "hf-emotion"}
 
     def about(self) -> dict[str, Any]:
         """What `/v1/models` says."""
@@ -167,13 +172,18 @@ class InferenceRequest(BaseModel):
 Scores = list[Label]
 
 
-def build(settings: Settings) -> FastAPI:
-    """The service, an ASGI application; `app.state.models` holds the models by name. OSError, ValueError: as `load_predictor`."""
+def build(settings: Settings, replicated: bool = False) -> FastAPI:
+    """
+    The service, an ASGI application; `app.state.models` holds the models by name, and a reload replaces them there. One of several replicas
+    has no reload: a request reaches only one of them. OSError, ValueError: as `load_predictor`.
+    """
     counters = Counters()
     models = {
         name: Model(name, checkpoint, settings, counters)
         for name, checkpoint in zip(names_of(settings.checkpoints), settings.checkpoints, strict=True)
     }
+    for name in models:
+        counters.watch_queue(name, lambda name=name: models[name].batching.waiting)  # type: ignore[misc]
     for name in settings.loading.keys() - OF_EVERY_MODEL - {"max_length"}:
         if not any(name in model.task.predictor_options for model in models.values()):
             tasks = ", ".join(dict.fromkeys(model.task.name for model in models.values()))
@@ -201,6 +211,8 @@ def build(settings: Settings) -> FastAPI:
     _routes_of_others(app, models, settings)
     _routes_of_the_page(app, models, settings)
     if settings.api_key is not None:
+        if not replicated:
+            _route_of_reload(app, models, settings, counters)
         _describe_key(app)
     app.add_middleware(Guard, settings=settings, counters=counters)
     if settings.cors_origins:
@@ -249,6 +261,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "The service is ending, or all connections are busy"},
     504: {"model": Problem, "description": "No answer in time"},
 }
+NO_MODEL: dict[str, Any] = {"model": Problem, "description": "No such model"}
 
 
 def wrong(field: str, message: str, **more: str) -> Response:
@@ -331,17 +344,66 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
     @app.get(
         "/v1/models",
         tags=["models"],
-        summary="The models and what they answer",
+        summary="The models and what they answer; `object` and `data` as OpenAI",
         responses={401: PROBLEMS[401]},
     )
-    def list_models() -> dict[str, list[dict[str, Any]]]:
-        return {"models": [model.about() for model in models.values()]}
+    def list_models() -> dict[str, Any]:
+        listed = list(models.values())
+        return {
+            "object": "list",
+            "data": [model.as_openai() for model in listed],
+            "models": [model.about() for model in listed],
+        }
+
+    @app.get(
+        "/v1/models/{name:path}",
+        tags=["models"],
+        summary="A model, as OpenAI",
+        response_model=dict[str, Any],
+        responses={401: PROBLEMS[401], 404: NO_MODEL},
+    )
+    async def one_model(name: str) -> Any:
+        if name not in models:
+            return problem(404, f"there is no model {name!r} here, but {', '.join(models)}.")
+        return models[name].as_openai()
+
+
+def _route_of_reload(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
+    turn = asyncio.Lock()
+
+    @app.post(
+        "/v1/reload",
+        tags=["process"],
+        summary="Load all models anew, while the old ones answer",
+        response_model=dict[str, list[dict[str, str]]],
+        responses={401: PROBLEMS[401], 409: {"model": Problem, "description": "A model cannot be loaded"}},
+    )
+    async def reload() -> Any:
+        async with turn:
+            loaded: dict[str, Model] = {}
+            try:
+                for name, checkpoint in zip(models, settings.checkpoints, strict=True):
+                    loaded[name] = await asyncio.to_thread(Model, name, checkpoint, settings, counters)
+                    if loaded[name].route != models[name].route:
+                        raise ValueError(f"it is a model for {loaded[name].task.name} now: start the service anew")
+            except Exception as error:  # whatever is wrong with the files, the old models go on
+                return problem(409, f"all models stay as they were. {name}: {str(error)[:MOST_SHOWN]}")
+            # A route takes a model and hands it its inputs in one turn of the event loop, so that none meets a closed one.
+            old = list(models.values())
+            models.update(loaded)
+            for model in old:
+                await asyncio.to_thread(model.batching.close)  # once it has answered what waits
+        return {
+            "models": [
+                {"name": name, "fingerprint": await asyncio.to_thread(lambda model=model: model.fingerprint)}  # type: ignore[misc]
+                for name, model in loaded.items()
+            ]
+        }
 
 
 def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
     for route in dict.fromkeys(model.route for model in models.values()):
-        of_task = {name: model for name, model in models.items() if model.route == route}
-        service = next(iter(of_task.values())).service
+        service = next(model for model in models.values() if model.route == route).service
         answer = create_model(
             service.result.__name__.replace("Result", "Response"),
             __doc__="The model that answered, and a result for each input.",
@@ -351,16 +413,17 @@ def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings,
         )
         summary = (service.request.__doc__ or "").strip()
         app.post(route, tags=["models"], summary=summary, response_model=answer, responses=PROBLEMS)(
-            _asking(of_task, service, settings, counters, models)
+            _asking(route, service, settings, counters, models)
         )
 
 
 def _asking(
-    models: dict[str, Model], first: Service, settings: Settings, counters: Counters, all_models: dict[str, Model]
+    route: str, first: Service, settings: Settings, counters: Counters, all_models: dict[str, Model]
 ) -> Callable[..., Any]:
-    """The function behind the route of a task, whose `models` are."""
+    """The function behind the route of a task."""
 
     async def ask(request: Request, body: Any) -> Response:
+        models = {name: model for name, model in all_models.items() if model.route == route}
         name = body.model or next(iter(models))
         if name not in models:
             return no_such_model(models, name, all_models)
@@ -395,7 +458,9 @@ async def _computed(
     except (ValueError, TypeError) as error:
         return wrong("inputs", str(error))
     except queue.Full as error:
-        return problem(429, str(error), headers={"Retry-After": "1"})
+        # what waits longer than its timeout leaves the queue
+        seconds = math.ceil(min(max(model.batching.seconds_waiting, 1), settings.timeout))
+        return problem(429, str(error), headers={"Retry-After": str(seconds)})
     except RuntimeError:
         return problem(503, "the service is ending")
     late = problem(504, f"no answer within {settings.timeout:g} s")
@@ -425,15 +490,42 @@ async def _computed(
 
 def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings) -> None:
     """The routes of text-embeddings-inference and of the Inference API, for models that give texts labels."""
-    own = {name: (model, model.service.scoring) for name, model in models.items() if model.service.scoring is not None}
-    if not own:
+
+    def scored() -> dict[str, tuple[Model, Scoring]]:
+        return {name: (one, one.service.scoring) for name, one in models.items() if one.service.scoring is not None}
+
+    if not scored():
         return
-    first = next(iter(own))
+    first = next(iter(scored()))
     described: dict[str, Any] = {"tags": ["as others have it"], "responses": PROBLEMS}
+
+    @app.get(
+        "/info",
+        tags=described["tags"],
+        summary="The model behind `/predict`, as text-embeddings-inference",
+        responses={401: PROBLEMS[401]},
+    )
+    async def info() -> dict[str, Any]:
+        model = models[first]
+        labels = dict(enumerate(model.service.about["labels"]))
+        return {
+            "model_id": first,
+            "model_sha": None,
+            "model_dtype": str(getattr(model.predictor.model, "dtype", "float32")).removeprefix("torch."),
+            "model_type": {"classifier": {"id2label": labels, "label2id": {name: i for i, name in labels.items()}}},
+            "max_concurrent_requests": settings.max_queue_size,
+            "max_input_length": model.predictor.max_length,
+            "max_batch_tokens": model.max_tokens,
+            "max_batch_requests": settings.max_batch_size,
+            "max_client_batch_size": settings.max_inputs,
+            "auto_truncate": False,
+            "tokenization_workers": 1,
+            "version": __version__,
+        }
 
     @app.post("/predict", summary="As text-embeddings-inference", response_model=Scores | list[Scores], **described)
     async def predict(request: Request, body: TextEmbeddingsRequest) -> Response:
-        model, scoring = own[first]
+        model, scoring = scored()[first]
         batch = isinstance(body.inputs, list) and isinstance(body.inputs[0], list)
         items = body.inputs if isinstance(body.inputs, list) else [body.inputs]
         texts = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in items]
@@ -449,7 +541,7 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
         return await _computed(request, model, settings, lambda: scoring.read(single, bool(body.truncate)), present)
 
     async def classify(request: Request, body: InferenceRequest, name: str) -> Response:
-        model, scoring = own[name]
+        model, scoring = scored()[name]
         asked = body.parameters
 
         def present(found: Sequence[Any]) -> Any:
@@ -461,13 +553,13 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
     async def root(request: Request, body: InferenceRequest) -> Response:
         return await classify(request, body, first)
 
-    described |= {"responses": {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}}
+    described |= {"responses": {404: NO_MODEL, **PROBLEMS}}
 
     @app.post(
         "/models/{name:path}", summary="As the Inference API, for a model", response_model=list[Scores], **described
     )
     async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
-        if name not in own:
+        if name not in (own := scored()):
             message = f"there is no model {name!r} for texts here, but {', '.join(own)}.{elsewhere(name, models)}"
             return problem(404, message)
         return await classify(request, body, name)

@@ -109,6 +109,7 @@ class BatchingPredictor(Generic[Answer]):
         self._changed = threading.Condition()
         self._waiting: deque[_Call] = deque()
         self._size = 0  # inputs in `_waiting`
+        self._pace = 0.0  # seconds per input, in the last batch
         self._last, self._patience = 0, 0.0  # calls in the last batch, seconds in which they may come back
         self._thread: threading.Thread | None = None
         self.alive = True  # until the thread ends by an error; the next call begins a new one
@@ -174,6 +175,11 @@ class BatchingPredictor(Generic[Answer]):
         with self._changed:
             self._drop_cancelled()
         return self._size
+
+    @property
+    def seconds_waiting(self) -> float:
+        """Seconds that what waits now needs, at the pace of the last batch; 0 before the first one."""
+        return self.waiting * self._pace
 
     def close(self, cancel_futures: bool = False) -> None:
         """Take no more calls, answer those that wait (or cancel them: `CancelledError`), and end the thread."""
@@ -289,6 +295,7 @@ class BatchingPredictor(Generic[Answer]):
             ) in calls:  # each call by itself: the error goes to the call that caused it, and counts its own inputs
                 self._run([call], between)
             return
+        self._pace = (time.monotonic() - begin) / max(1, len(inputs))
         start = 0
         for call in calls:
             if call.end():

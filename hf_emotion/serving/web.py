@@ -25,7 +25,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .policy import policy
 from .settings import Settings
-from .threads import BatchingPredictor
 
 
 logger = logging.getLogger("hf_emotion.serve")
@@ -85,8 +84,8 @@ class Counters:
 
         return counted
 
-    def watch_queue(self, model: str, batching: BatchingPredictor) -> None:
-        self.queue.labels(model).set_function(lambda: batching.waiting)
+    def watch_queue(self, model: str, waiting: Callable[[], float]) -> None:
+        self.queue.labels(model).set_function(waiting)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -22,6 +22,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import torch
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -181,6 +182,21 @@ class TestOthersRoutes:
         for pair in ([TEXTS[0], TEXTS[1]], [[TEXTS[0], TEXTS[1]]]):
             status, answer, _ = send(service, "/predict", {"inputs": pair})
             assert status == 422 and "pairs" in answer["error"]
+
+    def test_what_clients_of_openai_and_text_embeddings_inference_ask_first(self, service, folders):
+        listed, names = send(service, "/v1/models")[1], [*folders, "goemotions"]
+        assert listed["object"] == "list" and [model["id"] for model in listed["data"]] == names
+        for model in listed["data"]:
+            assert send(service, f"/v1/models/{model['id']}")[1] == model
+            assert (model["object"], type(model["created"]), type(model["owned_by"])) == ("model", int, str)
+        assert send(service, "/v1/models/nobody")[0] == 404
+        info = send(service, "/info")[1]
+        kind = {
+            "id2label": {str(i): name for i, name in enumerate(LABELS)},
+            "label2id": {n: i for i, n in enumerate(LABELS)},
+        }
+        assert info["model_id"] == "text" and info["model_type"] == {"classifier": kind}
+        assert info["model_dtype"] == "float32" and info["max_client_batch_size"] == 256
 
     def test_the_inference_client(self, service, folders, monkeypatch):
         import huggingface_hub
@@ -413,13 +429,57 @@ class TestUnderLoad:
     def test_when_all_are_busy(self, folders, limit):
         with running([folders["text"]], **{limit: 2}) as (address, app), ThreadPoolExecutor(3) as pool:
             held, full = Held(app), limit == "max_queue_size"
+            held.batching._pace = 3.2
             busy = held.wait_for(pool, address, [[text] for text in TEXTS[:2]] if full else TEXTS[1])
             status, answer, headers = send(address, "/predict", {"inputs": TEXTS[3]})
-            assert status == (429 if full else 503) and headers["Retry-After"] and answer["error"]
+            assert (status, headers["Retry-After"]) == ((429, "7") if full else (503, "1")) and answer["error"]
             assert full or ("connections" in answer["error"] and send(address, "/health")[0] == 200)
             assert not full or 'hf_emotion_queue_inputs{model="text"} 2.0' in send(address, "/metrics")[1]
             held.go.set()
             assert [one.result()[0] for one in busy] == [200, 200]
+
+    def test_a_reload_loses_no_request_and_keeps_a_model_if_the_new_one_is_broken(self, folders, tmp_path):
+        shutil.copytree(folders["text"], tmp_path / "mine")
+        before, ended, key = Predictor(folders["text"]), threading.Event(), {"Authorization": "Bearer k"}
+        model = type(before.model).from_pretrained(folders["text"])
+        with torch.no_grad():
+            for weights in model.parameters():
+                weights.neg_()
+        expected = [before.probabilities(TEXTS[0])[0].tolist()]
+
+        def ask(address: str) -> list:
+            found = []
+            while not ended.is_set():
+                found.append(send(address, f"/v1/{EMOTION}", {"inputs": TEXTS[0], "all_scores": True}, **key)[:2])
+            return found
+
+        with running([tmp_path / "mine"], api_key="k") as (address, app), ThreadPoolExecutor(9) as pool:
+            old = Held(app)
+            waits = pool.submit(send, address, f"/v1/{EMOTION}", {"inputs": TEXTS[0]}, **key)
+            assert old.started.wait(60)
+            model.save_pretrained(tmp_path / "mine")
+            expected.append(Predictor(tmp_path / "mine").probabilities(TEXTS[0])[0].tolist())
+            asked = [pool.submit(ask, address) for _ in range(4)]
+            assert send(address, "/v1/reload", {})[0] == 401
+            reload = pool.submit(send, address, "/v1/reload", {}, **key)
+            while app.state.models["mine"].batching is old.batching:
+                time.sleep(0.01)
+            assert not reload.done() and not waits.done()  # the old model still has what it was asked
+            old.go.set()
+            status, answer, _ = reload.result()
+            assert (status, answer["models"][0]["name"], waits.result()[0]) == (200, "mine", 200)
+            assert answer["models"][0]["fingerprint"] != before.fingerprint()
+            ended.set()
+            found = [one for own in asked for one in own.result()]
+            assert {status for status, _ in found} == {200}
+            given = [list(one["results"][0]["scores"].values()) for _, one in found]
+            which = [[row == pytest.approx(own, abs=1e-5) for own in expected] for row in given]
+            assert all(map(any, which)) and [False, True] in which
+            (tmp_path / "mine" / "config.json").write_text("{")
+            status, answer, _ = send(address, "/v1/reload", {}, **key)
+            assert status == 409 and "stay" in answer["error"] and "mine" in answer["error"]
+            after = send(address, f"/v1/{EMOTION}", {"inputs": TEXTS[0], "all_scores": True}, **key)[1]["results"][0]
+            assert list(after["scores"].values()) == pytest.approx(expected[1], abs=1e-5)
 
     def test_a_client_that_has_gone_costs_nothing(self, folders):
         with running([folders["text"]]) as (address, app), ThreadPoolExecutor(1) as pool:

@@ -109,6 +109,20 @@ class TestBatches:
                 wait(futures)
         assert batches == [[1], [2, 3], [4, 5], [6], [7], [8]]
 
+    def test_how_long_the_queue_takes_at_the_pace_of_the_last_batch(self):
+        def slowly(texts):
+            time.sleep(0.1 * len(texts))
+            return texts
+
+        with BatchingPredictor(slowly, max_batch_size=2) as predict:
+            assert predict.seconds_waiting == 0
+            predict(["a", "b"])
+            futures = [predict.submit([str(i)] * 2) for i in range(5)]
+            assert 0.6 < predict.seconds_waiting < 1.5
+            for future in futures:
+                future.cancel()
+            assert predict.seconds_waiting == 0
+
     def test_a_single_string_and_nothing(self, recorder):
         with BatchingPredictor(recorder) as batching:
             assert batching("ab") == ["abab"]
