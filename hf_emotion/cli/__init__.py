@@ -24,6 +24,7 @@ from . import (
     faithfulness,
     fold,
     generate,
+    mcp,
     predict,
     push,
     ready,
@@ -91,6 +92,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {  # in the order of `--he
     "Serve and publish": {
         demo.demo: "Try models in the browser",
         serve.serve: "Answer over HTTP",
+        mcp.mcp: "Be a tool of an assistant (MCP)",
         export.export: "Write a model as ONNX",
         push.push: "Publish a run on the Hub",
         release.release: "Build folders to publish from several runs",
