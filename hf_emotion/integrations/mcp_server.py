@@ -15,6 +15,7 @@ from ..reports.summary import Every, summarize
 from ..reports.summary.counting import Difference
 from ..tasks.aspect_extraction.results import TermsResult
 from ..tasks.emotion_classification.results import EmotionResult
+from ..tasks.results import Readable
 from . import load_text_model
 
 
@@ -79,7 +80,8 @@ def _add_terms(server: MCPServer[Any], predictor: Any, folder: Path) -> None:
     def aspects(texts: list[str]) -> list[TermsResult]:
         with _told():
             results, unread = predictor.predict_quietly(texts)
-        return [{"terms": terms, **own} for terms, own in zip(results, unread.each(), strict=True)]
+        each: list[Readable] = unread.each()
+        return [{"terms": terms, **own} for terms, own in zip(results, each, strict=True)]
 
 
 def _add_emotions(server: MCPServer[Any], predictor: Any, folder: Path) -> None:
@@ -89,7 +91,8 @@ def _add_emotions(server: MCPServer[Any], predictor: Any, folder: Path) -> None:
     def emotions(texts: list[str], top_k: int | None = None) -> list[EmotionResult]:
         with _told():
             results, unread = predictor.predict_quietly(texts, top_k)
-        return [{"labels": labels, **own} for labels, own in zip(results, unread.each(), strict=True)]
+        each: list[Readable] = unread.each()
+        return [{"labels": labels, **own} for labels, own in zip(results, each, strict=True)]
 
     @server.tool(
         description="Shares of emotions in a table (CSV, TSV, JSONL, Parquet, Excel), for each value of the column `by` and each period "

@@ -32,15 +32,16 @@ class EmotionPipe:
         return type(self), (self.name, self.model_name)
 
     def __call__(self, doc: Doc) -> Doc:
-        self._annotate([doc])
+        self.annotate([doc])
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         for docs in minibatch(stream, batch_size):
-            self._annotate(docs)
+            self.annotate(docs)
             yield from docs
 
-    def _annotate(self, docs: list[Doc]) -> None:
+    def annotate(self, docs: list[Doc]) -> None:
+        """As a call, for a batch."""
         units: list[Doc | Span] = list(docs)
         if self.finds_terms:
             for doc in docs:
@@ -54,7 +55,7 @@ class EmotionPipe:
         if self.finds_terms:
             results, unread = self.predictor.predict(texts)
             for doc, terms, own in zip(units, results, unread.each(), strict=True):
-                self._add_terms(doc, terms, own)
+                add_terms(doc, self.name, terms, own)
             return
         results, unread, scored = self.predictor.scored_items(as_texts(texts))
         self.predictor.warn_unread(unread.counts)
@@ -65,10 +66,12 @@ class EmotionPipe:
             if isinstance(one, Doc):
                 one.cats |= scores
 
-    def _add_terms(self, doc: Doc, terms: list[Any], unread: Any) -> None:
-        spans = [doc.char_span(term["start"], term["end"], term["label"], alignment_mode="expand") for term in terms]
-        doc.spans[self.name] = spans
-        doc.spans[self.name].attrs.update(scores=[term["score"] for term in terms], **unread)
+
+def add_terms(doc: Doc, key: str, terms: list[Any], unread: Any) -> None:
+    """Put terms, and what the model could not read, into a group of spans."""
+    spans = [doc.char_span(term["start"], term["end"], term["label"], alignment_mode="expand") for term in terms]
+    doc.spans[key] = spans
+    doc.spans[key].attrs.update(scores=[term["score"] for term in terms], **unread)
 
 
 @Language.factory("hf_emotion")
