@@ -12,7 +12,7 @@ from hf_emotion.tasks import TASKS, corpora
 
 ROOT = Path(hf_emotion.__file__).parent
 # From top to bottom. Rooms between two commas do not know each other.
-FLOORS = "__main__, cli, publishing, convert serving, runs, reports, training, inference, tasks, data, recipes run_report, runtime, "
+FLOORS = "__main__, cli, publishing, convert serving integrations, runs, reports, training, inference, tasks, data, recipes run_report, runtime, "
 FLOORS += "metrics, taxonomies gold, io, modeling configs ready"
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS.split(", ")) for room in rooms.split()}
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]

@@ -25,6 +25,7 @@ from . import (
     fold,
     generate,
     label,
+    mcp,
     predict,
     push,
     ready,
@@ -95,6 +96,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {  # in the order of `--he
     "Serve and publish": {
         demo.demo: "Try models in the browser",
         serve.serve: "Answer over HTTP",
+        mcp.mcp: "Be a tool of an assistant (MCP)",
         export.export: "Write a model as ONNX",
         push.push: "Publish a run on the Hub",
         release.release: "Build folders to publish from several runs",

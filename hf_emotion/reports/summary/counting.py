@@ -4,9 +4,10 @@
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, NotRequired, cast
 
 import numpy as np
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from ...io.names import did_you_mean
 from ...metrics.prediction_powered import Estimated, PredictionPowered
