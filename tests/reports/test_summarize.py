@@ -572,7 +572,9 @@ class TestPageAndCommand:
         text = Page((tmp_path / "out.html").read_text()).text
         assert "Our <shops>" in text and "100 texts of in.csv, 2 November 2026 to 15 November 2026 by week" in text
         assert "joy: b 80.0 points less than a" in text and "p < 0.001" in text
-        assert "--" not in text[text.index("In short") :].replace("summarize --labelled", "")  # the command that a note names
+        assert "--" not in text[text.index("In short") :].replace(
+            "summarize --labelled", ""
+        )  # the command that a note names
         assert sorted(path.name for path in (tmp_path / "charts").iterdir()) == ["01_joy.png"]
         assert "text 0 (a, 2026-11-02)" in text and "text 1 (" in text and "text 2 (" not in text
         assert "- text 0 (a, 2026-11-02)" in invoke(*arguments, "--texts", "1", "--label", "joy")

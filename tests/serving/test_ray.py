@@ -55,7 +55,9 @@ def test_a_folder_with_data_may_have_the_name_of_a_ready_model(tmp_path, monkeyp
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
     asked = []
-    monkeypatch.setattr("hf_emotion.serving.service.build", lambda settings: asked.extend(settings.checkpoints))
+    monkeypatch.setattr(
+        "hf_emotion.serving.service.build", lambda settings, replicated: asked.extend(settings.checkpoints)
+    )
     _builder(Settings(checkpoints=["goemotions", "run", "someone/model"]))()
     assert asked == ["goemotions", str(tmp_path / "run"), "someone/model"]
 

@@ -241,9 +241,7 @@ def summarize(
     sides = [rows] if past is None else [rows, past]
     left = [only_language(side, language) for side in sides] if language else [0]
     if groups and labelled is not None:
-        raise ValueError(
-            "labelled rows name the model's own labels: leave out `groups`, or the labelled rows."
-        )
+        raise ValueError("labelled rows name the model's own labels: leave out `groups`, or the labelled rows.")
     if groups:
         model = None
         for side in sides:

@@ -113,7 +113,7 @@ def test_labels_may_be_numbers_or_one_and_languages_anything(tokenizer):
     assert Predictor(model, tokenizer).labels == list("01234")
     one = stock_model(problem_type="multi_label_classification", **ONE)
     assert 0 < Predictor(one, tokenizer).probabilities([HAPPY])[0, 0] < 1
-    with pytest.raises(ValueError, match=r"`taxonomy` must be one of .*got \['ekman'\]"):
+    with pytest.raises(ValueError, match=r"groups of labels are written as .*got \['ekman'\]"):
         Predictor(stock_model(), tokenizer, taxonomy=["ekman"])
     for languages in (5, [5, "de"], "german"):  # a field of another program
         model.config.languages = languages
