@@ -60,7 +60,9 @@ class Misspelt(CorpusSplit):
             ends = [*itertools.accumulate(map(len, pieces))]
             moved = [(ends[2 * i], ends[2 * i + 1], place[2]) for i, place in enumerate(places)]
             add_text(found, line, "".join(pieces), moved, row["id"])
-        return to_dataset(found, text_processing.tag_labels(names))
+        own = to_dataset(found, text_processing.tag_labels(names))
+        own.info.config_name = rows.info.config_name
+        return own
 
     def _draw(self, row: dict[str, Any]) -> random.Random:
         return random.Random(f"{self.seed} {row['text']}")
