@@ -118,7 +118,14 @@ def read_labelled(
             raise ValueError(f"{where}: {columns.WEIGHT!r} must hold numbers above 0.")
     else:
         notes.append(f"{where} has no column {columns.WEIGHT!r}: its rows count as drawn at random from all.")
-    gold, has = _answers(table, form, where)
+    try:
+        gold, has = _answers(table, form, where)
+    except ValueError as error:
+        if rows.scores is None:
+            error = ValueError(
+                f"{error} Predictions know a label that they never give only with `predict --columns wide`."
+            )
+        raise error from None
     kept = has & table.index.isin(rows.about.index)
     if not kept.any():
         raise ValueError(f"{where}: no row is labelled: fill in {form.names[0]!r}.")
