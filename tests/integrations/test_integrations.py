@@ -9,11 +9,14 @@ import json
 import os
 import pickle
 import re
+import shlex
 import sys
 
 import pytest
 from documents import ROOT, blocks
 from toolkit_helpers import write_csv
+
+from hf_emotion.cli import main
 
 
 pytestmark = [
@@ -45,6 +48,21 @@ def test_the_examples_of_the_page_print_what_it_shows(packages):
         assert (shown.language, shown.text) == ("text", printed.getvalue())
         ran += 1
     assert ran == len(packages)
+
+
+def test_topics_become_groups_as_the_page_shows(tmp_path, monkeypatch):
+    pytest.importorskip("bertopic")
+    monkeypatch.chdir(tmp_path)
+    at = next(at for at, block in enumerate(PAGE) if "import BERTopic\n" in block.text)
+    python, commands, shown = PAGE[at : at + 3]
+    exec(python.text, {})
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for line in commands.text.splitlines():
+            monkeypatch.setattr("sys.argv", shlex.split(line))
+            with pytest.raises(SystemExit, match="0"):
+                main()
+    assert shown.language == "text" and shown.text in printed.getvalue() and "annoyance" in shown.text
 
 
 def found_in(doc):
