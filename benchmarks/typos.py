@@ -25,6 +25,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
 from hf_emotion.runtime.plain import text_processing
 from hf_emotion.tasks.aspect_extraction.loading import add_text, to_dataset
+from hf_emotion.tasks.corpus import mark
 from hf_emotion.tasks.loading import CorpusSplit
 
 
@@ -60,9 +61,7 @@ class Misspelt(CorpusSplit):
             ends = [*itertools.accumulate(map(len, pieces))]
             moved = [(ends[2 * i], ends[2 * i + 1], place[2]) for i, place in enumerate(places)]
             add_text(found, line, "".join(pieces), moved, row["id"])
-        own = to_dataset(found, text_processing.tag_labels(names))
-        own.info.config_name = rows.info.config_name
-        return own
+        return mark(to_dataset(found, text_processing.tag_labels(names)), rows.info.config_name)
 
     def _draw(self, row: dict[str, Any]) -> random.Random:
         return random.Random(f"{self.seed} {row['text']}")

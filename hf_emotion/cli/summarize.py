@@ -276,7 +276,7 @@ def _show(summary: "Summary") -> None:
 
 def _show_drift(summary: "Summary") -> None:
     """Each label then and now, the largest difference first."""
-    from ..reports.summary.wording import p_value
+    from ..reports.summary.wording import bare_p
 
     drift: Any = summary.drift
     shares = drift["shares"]
@@ -289,7 +289,7 @@ def _show_drift(summary: "Summary") -> None:
             *(
                 summary.shown(one["difference"], "+"),
                 summary.interval(one, "+"),
-                p_value(one["p_holm"]).removeprefix("p = ").removeprefix("p "),
+                bare_p(one["p_holm"]),
             ),
             f"{drift['stability'][one['label']]:.3f}",
         ]

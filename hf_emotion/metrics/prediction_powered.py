@@ -154,11 +154,17 @@ def bounds(
     """
     variance = variance + 1 / rows**2
     counted = np.maximum((share * (1 - share) + 1 / rows) / variance, own)
-    having, lacking = share * counted + 0.5, (1 - share) * counted + 0.5
-    low, high = np.fmin(betaincinv(having, lacking, 0.025), share), np.fmax(betaincinv(having, lacking, 0.975), share)
+    low, high = jeffreys(share, counted)
     if np.isfinite(sizes).all():
         low, high = np.floor(low * sizes + 1e-9) / sizes, np.ceil(high * sizes - 1e-9) / sizes
     return low, high, (share * (1 - share) + 1 / rows) / counted
+
+
+def jeffreys(share: np.ndarray | float, rows: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of Jeffreys' 95 % intervals of shares of so many rows, which hold the share; NaN: a share of no rows."""
+    known = np.nan_to_num(share)
+    ends = (betaincinv(known * rows + 0.5, (1 - known) * rows + 0.5, end) for end in (0.025, 0.975))
+    return np.fmin(next(ends), share), np.fmax(next(ends), share)
 
 
 def _moments(seen: Observed) -> tuple[np.ndarray, np.ndarray]:

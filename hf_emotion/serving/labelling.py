@@ -73,13 +73,9 @@ class Table:
     ) -> "Table":
         """The table of these rows, with the answers that they hold."""
         choices = next((str(row[CHOICES]).split(CSV_SEPARATOR) for row in rows if row.get(CHOICES)), [])
-        form, answers = LabelColumns.of(columns, labels or choices), []
-        for row, place in zip(rows, places, strict=True):
-            try:
-                answers.append(form.read(row))
-            except ValueError as error:
-                raise ValueError(f"{path.name}, line {place}: {error}") from error
-        return cls(path, columns, rows, places, form, answers, **more)
+        form = LabelColumns.of(columns, labels or choices)
+        named = ((f"{path.name}, line {place}", row) for row, place in zip(rows, places, strict=True))
+        return cls(path, columns, rows, places, form, form.read_all(named), **more)
 
     def save(self, number: int, answer: Answer) -> None:
         """Write the answer of a row into the file; OSError or ValueError where that fails: the table is then as it was."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of a table that people fill in: what `sample` writes, and `label` and `summarize` read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -80,6 +80,16 @@ class LabelColumns:
         if folded(cells[0]) == NONE and NONE not in self.known:
             return []
         return [self.named(word) for word in cells[0].split(CSV_SEPARATOR)]
+
+    def read_all(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> list[Answer]:
+        """The answers of rows that each have the name of their place, with which an error begins."""
+        answers = []
+        for place, row in rows:
+            try:
+                answers.append(self.read(row))
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from error
+        return answers
 
     def named(self, word: str) -> str:
         """The label that somebody wrote; ValueError if there is none."""

@@ -134,7 +134,7 @@ def _scatter(
 
     before = place < first[:, None]
     after = place > last[:, None]
-    (chi2, df), (free, free_df) = chi2_df([before, ~before & ~after, after]), chi2_df([place >= 0 * first[:, None]])
+    (chi2, df), (free, free_df) = chi2_df([before, ~before & ~after, after]), chi2_df([np.ones_like(before)])
     together, together_df = (own + of.sum(axis=0) - of for own, of in ((chi2, free), (df, free_df)))
     return chi2 / np.maximum(df, 1), together / np.maximum(together_df, 1)
 

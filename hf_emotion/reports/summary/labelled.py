@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
-from scipy.special import betaincinv
 
 from ...io.names import did_you_mean
 from ...io.paths import shown
 from ...metrics.multi_label import tune_thresholds
-from ...metrics.prediction_powered import FEWEST
+from ...metrics.prediction_powered import FEWEST, jeffreys
 from ...tasks import labelled_columns as columns
 from .reading import TEXTS, Rows, read_table
 
@@ -176,12 +175,7 @@ def _answers(
     """The labels of each row, and whether it has an answer."""
     import pandas
 
-    answers = []
-    for place, row in enumerate(table.to_dict("records")):
-        try:
-            answers.append(form.read(row))
-        except ValueError as error:
-            raise ValueError(f"{where}, row {place + 1}: {error}") from error
+    answers = form.read_all((f"{where}, row {place}", row) for place, row in enumerate(table.to_dict("records"), 1))
     has = pandas.Series([isinstance(answer, list) for answer in answers], table.index)
     gold = {name: [isinstance(answer, list) and name in answer for answer in answers] for name in form.labels}
     return pandas.DataFrame(gold, table.index), has
@@ -253,9 +247,7 @@ def quality(gold: np.ndarray, chosen: np.ndarray, weights: np.ndarray, labels: l
         for name, rows in (("precision", got), ("recall", has), ("f1", got | has)):
             own = weights * rows
             share, count = (own @ (got & has) / own.sum(), own.sum() ** 2 / (own @ own)) if rows.any() else (np.nan, 0)
-            hits = np.nan_to_num(share) * count
-            ends = betaincinv(hits + 0.5, count - hits + 0.5, [0.025, 0.975])
-            three = [share, np.fmin(ends[0], share), np.fmax(ends[1], share)]
+            three = [share, *jeffreys(share, count)]
             if name == "f1":
                 three = [2 * value / (1 + value) for value in three]
             values |= dict(zip((name, f"{name}_low", f"{name}_high"), map(float, three), strict=True))

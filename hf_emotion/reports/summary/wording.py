@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 def p_value(p: float) -> str:
     """ "p < 0.001", "p = 0.02"."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return "p " + ("= " * (p >= 0.001)) + bare_p(p)
+
+
+def bare_p(p: float) -> str:
+    """ "< 0.001", "0.02": for a column of p-values."""
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
 def day(period: str, every: str | None) -> str:

@@ -110,7 +110,8 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | Non
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
         scores.append(np.load(kept).astype(np.float32))
     soft = (gold.values + np.mean(scores, axis=0)) / 2
-    packaged = np.array([id.startswith(tuple(f"{corpus}-" for corpus in EVERYDAY)) for id in train["id"]])
+    added = tuple(f"{corpus}-" for corpus in EVERYDAY)
+    packaged = np.array([id.startswith(added) for id in train["id"]])
     soft[packaged] = gold.values[packaged]
     own = {split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()}
     return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
