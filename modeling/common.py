@@ -15,14 +15,7 @@ import torch
 import transformers
 from torch import nn
 from torch.nn import functional as F
-from transformers import (
-    CONFIG_MAPPING,
-    MODEL_MAPPING,
-    AutoConfig,
-    AutoModel,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 
@@ -146,18 +139,11 @@ def input_shape(input_ids, inputs_embeds, positions: int | None = None) -> tuple
 
 
 def real_tokens(attention_mask: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor | None:
-    """
-    Which tokens are real, (B, L) bool, or None without a mask. The mask is (B, L), or (B, 1, 1 or L, L): bools or whole numbers, 1 where
-    a token is seen, or floating point numbers that are added to the scores, 0 where it is seen. A token that any token sees is real.
-    """
+    """Which tokens are real, (B, L) bool, or None without a mask; ValueError for one of another shape."""
     if attention_mask is None:
         return None
-    given = attention_mask.shape
-    if attention_mask.dim() == 4 and given[1:3] in ((1, 1), (1, shape[1])):
-        seen = attention_mask[:, 0]
-        attention_mask = (seen == 0 if seen.is_floating_point() else seen.bool()).any(dim=1)
     if attention_mask.shape != shape:
-        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(given)}.")
+        raise ValueError(f"`attention_mask` must have shape {tuple(shape)}, got {tuple(attention_mask.shape)}.")
     return attention_mask.bool()
 
 
@@ -189,16 +175,6 @@ def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
     """(B, L), 0 at padding -> (B, L) int64: places counted from the first real token; 0 before it."""
     first = (mask != 0).int().argmax(dim=-1, keepdim=True)
     return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
-
-
-def additive_mask(attention_mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask of four dimensions in the form that is added to scores, see `real_tokens`; other masks as they are."""
-    if attention_mask is None or attention_mask.dim() != 4:
-        return attention_mask
-    lowest = torch.finfo(dtype).min
-    if attention_mask.is_floating_point():
-        return attention_mask.to(dtype).clamp(min=lowest)  # a row that is all -inf would have a softmax of NaN
-    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
 
 
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
@@ -234,7 +210,8 @@ def regression_losses(logits: torch.Tensor, values: torch.Tensor, config) -> tor
 
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
     """
-    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set.
+    The loss that `config.problem_type` asks for, weighted by [`class_balanced_weights`] if `config.class_balanced_beta` is set. Models with
+    it say `accepts_loss_kwargs = False`: without that the Trainer would not divide a mean over rows by the number of accumulation steps.
 
     `"multi_label_classification"` takes labels (B, C) of 0 and 1, NaN for a label that was not annotated: binary cross-entropy, the weight
     of a class on both of its terms, mean over the annotated ones of B×C. `"single_label_classification"` takes class ids (B,), or (B, A) for
@@ -254,7 +231,7 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
         logits = logits.float()
     labels = labels.to(logits.device, logits.dtype if multi_label else torch.long)
     weights = None
-    if config.class_balanced_beta is not None:
+    if getattr(config, "class_balanced_beta", None) is not None:
         if config.class_counts is None:
             raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
         balance = (config.class_counts, config.class_balanced_beta, config.class_balanced_normalize)

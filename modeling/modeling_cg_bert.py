@@ -20,13 +20,13 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling, SequenceCl
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert import modeling_bert as bert
 from transformers.processing_utils import Unpack
-from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils import TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .common import (
     AdaptedModel,
-    additive_mask,
+    classification_loss,
     first_real,
     input_shape,
     positions_from_first_real,
@@ -39,35 +39,13 @@ from .configuration_cg_bert import CGBertConfig, QACGBertConfig
 @dataclass
 class CGBertModelOutput(BaseModelOutputWithPooling):
     r"""
-    The fields are those of [`BertModel`]'s output, and `context_gates`.
+    The fields of [`BertModel`]'s output, and with `output_attentions` the maps of each layer.
 
     Args:
-        last_hidden_state, hidden_states: the states after the last layer, and after each, (B, L, d).
         pooler_output: the classifier's input (B, d): pooled [CLS], or the last hidden state of [CLS] with `use_pooler=False`.
-        attentions: with `output_attentions`, each layer's softmax attention (B, h, L, L) over q̂ and k̂. In training it is the attention
-            after dropout, as in BERT.
-        context_gates: with `output_attentions`, each layer's gates λ_Q and λ_K, (B, h, L, 2).
-    """
-
-    context_gates: tuple[torch.FloatTensor, ...] | None = None
-
-
-@dataclass
-class CGBertClassifierOutput(SequenceClassifierOutput):
-    """The mean loss, if `labels` are given; logits (B, labels), before the softmax; the others as in [`CGBertModelOutput`]."""
-
-    context_gates: tuple[torch.FloatTensor, ...] | None = None
-
-
-@dataclass
-class QACGBertModelOutput(BaseModelOutputWithPooling):
-    r"""
-    The fields of [`CGBertModelOutput`], and two more. With `output_attentions` for each layer, in training before dropout:
-
-    Args:
-        attentions: A_self (B, h, L, L), in [0, 1].
+        attentions: softmax attention (B, h, L, L) over q̂ and k̂, in training after dropout, as in BERT; in quasi-attention A_self, before it.
         quasi_attentions: A_quasi (B, h, L, L), in [0, 1], exactly 0 on padding.
-        context_gates: λ_A (B, h, L, 1), in [−1, 1] for β = γ = 1.
+        context_gates: λ_Q and λ_K (B, h, L, 2); in quasi-attention λ_A (B, h, L, 1), in [−1, 1] for β = γ = 1.
         combined_attentions: Â = A_self + λ_A ⊙ α A_quasi (B, h, L, L), in [−1, 2] for α = β = γ = 1.
     """
 
@@ -77,15 +55,12 @@ class QACGBertModelOutput(BaseModelOutputWithPooling):
 
 
 @dataclass
-class QACGBertClassifierOutput(SequenceClassifierOutput):
-    """The fields of [`CGBertClassifierOutput`], and the maps of [`QACGBertModelOutput`]."""
+class CGBertClassifierOutput(SequenceClassifierOutput):
+    """The mean loss, if `labels` are given; logits (B, labels), before the softmax; the maps as in [`CGBertModelOutput`]."""
 
     quasi_attentions: tuple[torch.FloatTensor, ...] | None = None
     context_gates: tuple[torch.FloatTensor, ...] | None = None
     combined_attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-# Tokens
 
 
 # Attention
@@ -158,7 +133,7 @@ class CGBertSelfAttention(bert.BertSelfAttention):
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
-        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1 or L, L) or None,
+        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or None,
         and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d), attention or None.
         """
         shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
@@ -332,7 +307,6 @@ class CGBertModel(CGBertPreTrainedModel):
 
     _input_embed_layer = "word_embeddings"
     attention_class: type[bert.BertSelfAttention] = CGBertSelfAttention
-    output_class: type[ModelOutput] = CGBertModelOutput
     map_names: tuple[str, ...] = ("attentions", "context_gates")
 
     def __init__(self, config: CGBertConfig):
@@ -356,11 +330,11 @@ class CGBertModel(CGBertPreTrainedModel):
         context_ids: torch.LongTensor | None = None,
         output_attentions: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
-    ) -> ModelOutput:
+    ) -> CGBertModelOutput:
         r"""
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
             context_ids: (B,), the context of each row, in [0, `num_contexts`).
             output_attentions: return the maps of every layer. They are computed explicitly, with every attention implementation.
 
@@ -379,10 +353,11 @@ class CGBertModel(CGBertPreTrainedModel):
             position_ids = positions_from_first_real(token_mask)
         states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)  # (B, L, d)
         key_bias = None
-        if attention_mask is not None:
-            pairs = attention_mask if attention_mask.dim() == 4 else token_mask[:, None, None]  # type: ignore[index]
-            pairs = additive_mask(pairs, states.dtype)
-            attention_mask, key_bias = attention_mask if attention_mask.dim() == 2 else pairs, pairs[:, 0]  # type: ignore[index]
+        if token_mask is not None:
+            padding = ~token_mask[:, None]
+            key_bias = torch.zeros_like(padding, dtype=states.dtype).masked_fill(
+                padding, torch.finfo(states.dtype).min
+            )
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=states, attention_mask=attention_mask)
         if output_attentions is None:
             output_attentions = self.config.output_attentions
@@ -391,7 +366,7 @@ class CGBertModel(CGBertPreTrainedModel):
             states, self.context_embeddings(context_ids), attention_mask=mask, key_bias=key_bias, maps=maps, **kwargs
         )
         sentence = first_real(states, token_mask)  # (B, d)
-        outputs = self.output_class(states, sentence if self.pooler is None else self.pooler(sentence[:, None]))
+        outputs = CGBertModelOutput(states, sentence if self.pooler is None else self.pooler(sentence[:, None]))
         for i, name in enumerate(self.map_names if output_attentions else ()):
             outputs[name] = tuple(layer[i] for layer in maps)
         return outputs
@@ -400,10 +375,8 @@ class CGBertModel(CGBertPreTrainedModel):
 class CGBertForSequenceClassification(CGBertPreTrainedModel):
     """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`CGBertClassifierOutput`]."""
 
-    # The loss is a mean over rows. Without this the Trainer would not divide it by the number of accumulation steps.
-    accepts_loss_kwargs = False
+    accepts_loss_kwargs = False  # see `classification_loss`
     base_class: type[CGBertModel] = CGBertModel
-    output_class: type[ModelOutput] = CGBertClassifierOutput
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
@@ -426,36 +399,29 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         labels: torch.LongTensor | None = None,
         output_attentions: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
-    ) -> ModelOutput:
+    ) -> CGBertClassifierOutput:
         """The arguments of [`CGBertModel`], and `labels`: (B,) class ids, -100 for a row without a label."""
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, context_ids)
         outputs = self.bert(*inputs, output_attentions=output_attentions, return_dict=True, **kwargs)
-        logits, loss = self.classifier(self.dropout(outputs.pooler_output)), None  # (B, labels)
-        if labels is not None:
-            if labels.shape != logits.shape[:1] or labels.is_floating_point():
-                found = f"{tuple(labels.shape)} of {labels.dtype}"
-                raise ValueError(f"`labels` must be class ids, whole numbers of shape ({len(logits)},), got {found}.")
-            labels = labels.to(logits.device, torch.long)
-            loss = F.cross_entropy(logits, labels, reduction="sum") / (labels != -100).sum().clamp(min=1)
+        logits = self.classifier(self.dropout(outputs.pooler_output))  # (B, labels)
+        loss = None if labels is None else classification_loss(logits, labels, self.config)
         names = [name for name in ("hidden_states", *self.bert.map_names) if name in outputs]
-        return self.output_class(loss=loss, logits=logits, **{name: outputs[name] for name in names})
+        return CGBertClassifierOutput(loss, logits, **{name: outputs[name] for name in names})
 
 
 class QACGBertModel(CGBertModel):
-    """BERT with quasi-attention, which can subtract, guided by a context. Returns a [`QACGBertModelOutput`]."""
+    """BERT with quasi-attention, which can subtract, guided by a context. Returns a [`CGBertModelOutput`]."""
 
     config: QACGBertConfig
     attention_class = QACGBertSelfAttention
-    output_class = QACGBertModelOutput
     map_names = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
 
 
 class QACGBertForSequenceClassification(CGBertForSequenceClassification):
-    """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`QACGBertClassifierOutput`]."""
+    """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`CGBertClassifierOutput`]."""
 
     config: QACGBertConfig
     base_class = QACGBertModel
-    output_class = QACGBertClassifierOutput
 
 
 __all__ = ["CGBertForSequenceClassification", "CGBertModel", "QACGBertForSequenceClassification", "QACGBertModel"]

@@ -19,16 +19,13 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.activations import ACT2FN
-from transformers.masking_utils import create_bidirectional_mask
 from transformers.models.bert import modeling_bert as bert
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs, logging
-from transformers.utils.generic import can_return_tuple, maybe_autocast, merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
+from transformers.utils.generic import can_return_tuple, maybe_autocast
 
 from .common import (
     AdaptedModel,
-    additive_mask,
     build_encoder,
     class_balanced_weights,
     classification_loss,
@@ -388,6 +385,48 @@ class LabelAwareBase(AdaptedModel):
         return torch.stack([part.mean(dim=0) for part in parts]), parts
 
 
+class LabelAwareEncoder(LabelAwareBase):
+    """What both base models are: a text encoder with one vector per label that attends to its tokens."""
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        pooling_mask: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> LabelAwareModelOutput:
+        r"""
+        Args:
+            input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
+            token_type_ids, position_ids: (B, L), for encoders that read them; token types are ignored by the others.
+            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. For
+                overlapping windows of a long text it is 0 at tokens that another window counts.
+
+        Raises:
+            ValueError: both or neither of ids and embeddings; a shape that does not fit; an input that the encoder does not read.
+        """
+        shape = input_shape(input_ids, inputs_embeds, getattr(self.config, "max_position_embeddings", None))
+        token_mask = real_tokens(attention_mask, shape)
+        inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        inputs |= {"token_type_ids": token_type_ids, "position_ids": position_ids}
+        inputs = {name: value for name, value in inputs.items() if value is not None}
+        hidden_states, layers, attentions = self.encode(inputs, token_mask, **kwargs)
+        states = hidden_states  # (B, L, d)
+        if token_mask is not None:
+            token_mask = token_mask.to(states.device)
+            # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
+            states = states.masked_fill(~token_mask[..., None], 0.0)
+        representations, label_attentions, lse = self.score(states, pooled_tokens(token_mask, pooling_mask, shape))
+        if self.config.label_attention == "bilinear":
+            representations = with_sentence(representations, self.sentence(states, token_mask))  # (B, C, 2d)
+        return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse, layers, attentions)
+
+
 # Over any encoder
 
 
@@ -415,7 +454,7 @@ class LabelAwarePreTrainedModel(LabelAwareBase):
         return over_encoder(cls, encoder, dtype, arguments)
 
 
-class LabelAwareModel(LabelAwarePreTrainedModel):
+class LabelAwareModel(LabelAwareEncoder, LabelAwarePreTrainedModel):
     """A text encoder with one vector per label that attends to its tokens. Returns a [`LabelAwareModelOutput`]."""
 
     def __init__(self, config: LabelAwareConfig):
@@ -432,40 +471,13 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
     def set_input_embeddings(self, value):
         self.encoder.set_input_embeddings(value)
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
-        pooling_mask: torch.Tensor | None = None,
-        **kwargs: Unpack[TransformersKwargs],
-    ) -> LabelAwareModelOutput:
-        r"""
-        Args:
-            input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            token_type_ids, position_ids: (B, L), for encoders that read them; token types are ignored by the others.
-            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. For
-                overlapping windows of a long text it is 0 at tokens that another window counts.
-
-        Raises:
-            ValueError: both or neither of ids and embeddings; a shape that does not fit; an input that the encoder does not read.
-        """
-        shape = input_shape(input_ids, inputs_embeds)
-        if attention_mask is not None and attention_mask.dim() != 2:
-            raise ValueError(f"`attention_mask` must have shape {shape}, got {tuple(attention_mask.shape)}.")
+    def encode(self, inputs: dict[str, torch.Tensor], token_mask: torch.Tensor | None, **kwargs: Any):
+        """Arguments of `forward` by their names, mask (B, L) or None -> the encoder's last hidden states (B, L, d), all of them, attentions."""
         if "token_type_ids" not in self._encoder_takes:  # which another model's tokenizer may give
-            token_type_ids = None
-        inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
-        inputs |= {"token_type_ids": token_type_ids, "position_ids": position_ids}
-        inputs = {name: value for name, value in inputs.items() if value is not None}
+            inputs.pop("token_type_ids", None)
         for name in inputs.keys() - self._encoder_takes:
             raise ValueError(f"`{name}` is not an input of a {self.encoder.config.model_type!r} model: leave it out.")
-        token_mask = real_tokens(attention_mask, shape)
-        back = None
+        attention_mask = back = None
         if token_mask is not None:
             # Padding moves behind the tokens, where it changes no encoder's positions.
             there, back = real_first(token_mask)
@@ -477,25 +489,15 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
         if "use_cache" in self._encoder_takes:  # of decoder-only models: nothing comes after the text
             kwargs["use_cache"] = False
         outputs = self.encoder(attention_mask=attention_mask, return_dict=True, **inputs, **kwargs)
-        hidden_states = outputs.last_hidden_state  # (B, L, d)
-        layers, attentions = outputs.get("hidden_states"), outputs.get("attentions")
+        states, layers, attentions = map(outputs.get, ("last_hidden_state", "hidden_states", "attentions"))
         if back is not None:
-            hidden_states = reordered(hidden_states, back)
+            states = reordered(states, back)
             # Deep layers of some encoders have fewer tokens.
             layers = layers and tuple(reordered(x, back) if x.shape[1] == back.shape[1] else x for x in layers)
             attentions = attentions and tuple(reordered_maps(maps, back) for maps in attentions)
+        return states, layers, attentions
 
-        states = hidden_states
-        if token_mask is not None:
-            token_mask = token_mask.to(states.device)
-            # With local attention padding may see nothing and become NaN, and NaN times 0 is NaN.
-            states = states.masked_fill(~token_mask[..., None], 0.0)
-        representations, label_attentions, lse = self.score(states, pooled_tokens(token_mask, pooling_mask, shape))
-        if self.config.label_attention == "bilinear":
-            representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
-        return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse, layers, attentions)
-
-    def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
+    def sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> s (B, d)."""
         if self.config.sentence_representation == "first":
             return first_real(hidden_states, token_mask)
@@ -512,65 +514,37 @@ class LabelAwareModel(LabelAwarePreTrainedModel):
 class LabelAwareBertPreTrainedModel(LabelAwareBase, bert.BertPreTrainedModel):
     config: LabelAwareBertConfig
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
-    _can_record_outputs = {"hidden_states": bert.BertLayer, "attentions": bert.BertSelfAttention}
 
 
-class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
+class LabelAwareBertModel(LabelAwareEncoder, LabelAwareBertPreTrainedModel, bert.BertModel):
     """BERT with one vector per label that attends to its tokens. Returns a [`LabelAwareModelOutput`]."""
 
-    _input_embed_layer = "word_embeddings"
-
     def __init__(self, config: LabelAwareBertConfig):
-        super().__init__(config)
+        super().__init__(config, add_pooling_layer=config.sentence_representation == "pooler")
         warn_if_untested()
-        self.embeddings = bert.BertEmbeddings(config)
-        self.encoder = bert.BertEncoder(config)
-        self.pooler = bert.BertPooler(config) if config.sentence_representation == "pooler" else None
         self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
         self.post_init()
 
-    @merge_with_config_defaults
-    @capture_outputs
-    def forward(
-        self,
-        input_ids: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
-        pooling_mask: torch.Tensor | None = None,
-        **kwargs: Unpack[TransformersKwargs],
-    ) -> LabelAwareModelOutput:
-        """The arguments of [`LabelAwareModel`]; the attention mask may have four dimensions, see `real_tokens`."""
-        shape = input_shape(input_ids, inputs_embeds, self.config.max_position_embeddings)
-        if input_ids is not None and not input_ids.is_meta:
-            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
-        token_mask = real_tokens(attention_mask, shape)  # (B, L)
-        if position_ids is None and token_mask is not None:
-            position_ids = positions_from_first_real(token_mask)
-        embeddings = self.embeddings(
-            input_ids, token_type_ids=token_type_ids, position_ids=position_ids, inputs_embeds=inputs_embeds
-        )
-        mask = additive_mask(attention_mask, embeddings.dtype)
-        mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=mask)
-        hidden_states = self.encoder(embeddings, attention_mask=mask, **kwargs).last_hidden_state  # (B, L, d)
+    def encode(self, inputs: dict[str, torch.Tensor], token_mask: torch.Tensor | None, **kwargs: Any):
+        """As in [`LabelAwareModel`]."""
+        ids = inputs.get("input_ids")
+        if ids is not None and not ids.is_meta:
+            self.warn_if_padding_and_no_attention_mask(ids, token_mask)
+        if token_mask is not None:
+            inputs.setdefault("position_ids", positions_from_first_real(token_mask))
+        outputs = bert.BertModel.forward(self, attention_mask=token_mask, return_dict=True, **inputs, **kwargs)
+        return outputs.last_hidden_state, outputs.hidden_states, outputs.attentions
 
-        pooled = pooled_tokens(token_mask, pooling_mask, shape)
-        representations, label_attentions, lse = self.score(hidden_states, pooled)
-        if self.config.label_attention == "bilinear":
-            sentence = first_real(hidden_states, token_mask)  # (B, d)
-            if self.pooler is not None:
-                sentence = self.pooler(sentence[:, None])
-            representations = with_sentence(representations, sentence)  # (B, C, 2d)
-        return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse)
+    def sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
+        """As in [`LabelAwareModel`]."""
+        first = first_real(hidden_states, token_mask)
+        return first if self.pooler is None else self.pooler(first[:, None])
 
 
 class LabelAwareClassifier(LabelAwareBase):
     """Multi-label or single-label classification, or regression, by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
 
-    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
-    # accumulation steps.
-    accepts_loss_kwargs = False
+    accepts_loss_kwargs = False  # see `classification_loss`
     base_class: type[LabelAwareBase]
 
     def __init__(self, config):

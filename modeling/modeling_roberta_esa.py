@@ -221,8 +221,7 @@ RobertaESAModel = RobertaWithESA
 class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
     """Single- or multi-label classification, or regression. Returns a [`RobertaESAClassifierOutput`]."""
 
-    # The loss is a mean over rows. Without this the Trainer would not divide it by the number of accumulation steps.
-    accepts_loss_kwargs = False
+    accepts_loss_kwargs = False  # see `classification_loss`
 
     def __init__(self, config: RobertaESAConfig):
         super().__init__(config)

@@ -833,7 +833,6 @@ FLOAT32_SOFTMAX = ("any-modernbert", "any-qwen3")
 PADDED_BY_ID = of(modeling.RobertaESAConfig)
 # What a model does not support -> {id: reason}.
 UNSUPPORTED: dict[str, dict[str, str]] = {
-    "four-dimensional masks": {case.id: "takes two" for case in CASES if type(case.plain_config) is not BertConfig},
     "base model": {case.id: "AutoModel has none" for case in CASES if case.base_class is None},
     "dropout": dict.fromkeys(MODULATED_CASES, "has none beside the language model's"),
     "check of masks": dict.fromkeys(MODULATED_CASES, "`generate` hands over masks of other shapes"),
