@@ -4,12 +4,11 @@ What the model families share: tested versions, fields of configurations, shapes
 travels with every checkpoint.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import torch
 import transformers
@@ -33,6 +32,17 @@ def warn_if_untested() -> None:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".")[:2]]
+
+
+def set_auto_map(config: Any, model: str, head: str, auto_class: str = "AutoModelForSequenceClassification") -> None:
+    """
+    Name the classes that travel with the weights. They are not read from a loaded configuration, whose entries name the repository they
+    came from and would tie a fine-tuned copy to it.
+    """
+    own = type(config).__module__.rpartition(".")[2]
+    code = own.replace("configuration_", "modeling_")
+    config.auto_map = {"AutoConfig": f"{own}.{type(config).__name__}", "AutoModel": f"{code}.{model}"}
+    config.auto_map[auto_class] = f"{code}.{head}"
 
 
 # Values that belong to the labels of a checkpoint.
@@ -72,44 +82,77 @@ def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: st
     return {**saved, **given}
 
 
-def check_labels(config) -> None:
-    """ValueError unless `problem_type`, `value_range`, `class_counts`, `thresholds` and `class_balanced_beta` fit a configuration's labels."""
-    kinds = ("single_label_classification", "multi_label_classification", "regression")
-    if config.problem_type not in kinds:
-        raise ValueError(f"`problem_type` must be one of {kinds}, got {config.problem_type!r}.")
-    if config.problem_type == "regression":
-        ends = list(config.value_range or [])
-        if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
-            wanted = "the lowest and the highest value of the data"
-            raise ValueError(f"regression needs `value_range`, {wanted}, got {config.value_range}.")
-        if config.regression_loss == "ordinal" and any(end % 1 for end in ends):
-            raise ValueError(
-                f'`regression_loss` "ordinal" needs whole numbers in `value_range`, got {config.value_range}.'
-            )
-    for name in ("class_counts", "thresholds", "label_texts"):
-        values = getattr(config, name, None)
-        count = len(config.vector_names) if name == "label_texts" and values is not None else config.num_labels
+@dataclass(kw_only=True)
+class ClassifierFields:
+    r"""
+    Args:
+        class_balanced_beta: β of the class-balanced loss ([`class_balanced_weights`]), in [0, 1). `None`: no re-weighting.
+        class_balanced_normalize: rescale the weights to mean 1, so that β changes the balance and not the learning rate.
+        class_counts: number of training rows of each label; needed by the class-balanced loss.
+        thresholds: decision threshold of each label: a label is predicted if its probability is greater.
+        value_range: the lowest and the highest value of the data that a regression learnt.
+        regression_loss: `"mse"` (default): squared errors; `"ordinal"`: cumulative logits, for whole numbers ([`regression_losses`]).
+        ordinal_slope: slope of the cumulative logits.
+    """
+
+    class_balanced_beta: float | int | None = None
+    class_balanced_normalize: bool = False
+    class_counts: list[int] | None = None
+    thresholds: list[float | int] | None = None
+    value_range: list[float | int] | None = None
+    regression_loss: Literal["mse", "ordinal"] = "mse"
+    ordinal_slope: float | int = 3.0
+
+    def validate_labels(self):
+        kinds = ("single_label_classification", "multi_label_classification", "regression")
+        if self.problem_type not in kinds:
+            raise ValueError(f"`problem_type` must be one of {kinds}, got {self.problem_type!r}.")
+        if self.problem_type == "regression":
+            ends = list(self.value_range or [])
+            if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
+                wanted = "the lowest and the highest value of the data"
+                raise ValueError(f"regression needs `value_range`, {wanted}, got {self.value_range}.")
+            if self.regression_loss == "ordinal" and any(end % 1 for end in ends):
+                wanted = "whole numbers in `value_range`"
+                raise ValueError(f'`regression_loss` "ordinal" needs {wanted}, got {self.value_range}.')
+        for name in ("class_counts", "thresholds"):
+            self.check_count(name, self.num_labels)
+        if self.class_counts is not None and min(self.class_counts) < 0:
+            raise ValueError(f"`class_counts` must not be negative, got {self.class_counts}.")
+        if self.thresholds is not None and not all(0 <= value <= 1 for value in self.thresholds):
+            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {self.thresholds}.")
+        if self.class_balanced_beta is not None and not 0 <= self.class_balanced_beta < 1:
+            raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {self.class_balanced_beta}.")
+
+    def check_count(self, name: str, count: int) -> None:
+        values = getattr(self, name)
         if values is not None and len(values) != count:
             wanted = f"one value for each of the {count} labels"
             raise ValueError(f"`{name}` needs {wanted}, got {len(values)}; or pass `{name}=None`.")
-    if config.class_counts is not None and min(config.class_counts) < 0:
-        raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
-    if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
-        raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
-    if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
-        raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
 
 
-def check_contexts(config) -> None:
-    """ValueError unless `aspects`, `targets` and `target_texts` are different names that fit each other."""
-    for name in ("aspects", "targets", "target_texts"):
-        values = getattr(config, name)
-        if values is not None and (not values or len(set(values)) != len(values)):
-            raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
-    if config.targets is not None and config.aspects is None:
-        raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
-    if config.target_texts is not None and len(config.target_texts) != len(config.targets or []):
-        raise ValueError(f"`target_texts` needs one text for each of {config.targets}, got {config.target_texts}.")
+@dataclass(kw_only=True)
+class ContextFields:
+    r"""
+    Args:
+        aspects: names of the aspects, e.g. `["price", "safety"]`.
+        targets: names of the targets, as a text writes them. None: the context is only the aspect.
+        target_texts: the text that the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
+    """
+
+    aspects: list[str] | None = None
+    targets: list[str] | None = None
+    target_texts: list[str] | None = None
+
+    def validate_contexts(self):
+        for name in ("aspects", "targets", "target_texts"):
+            values = getattr(self, name)
+            if values is not None and (not values or len(set(values)) != len(values)):
+                raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
+        if self.targets is not None and self.aspects is None:
+            raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
+        if self.target_texts is not None and len(self.target_texts) != len(self.targets or []):
+            raise ValueError(f"`target_texts` needs one text for each of {self.targets}, got {self.target_texts}.")
 
 
 def nested_config(config: Mapping[str, Any] | PreTrainedConfig, field: str) -> PreTrainedConfig:
@@ -249,6 +292,28 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     if weights is not None:
         losses = losses * weights[labels.clamp(min=0)]
     return losses.sum() / (labels != -100).sum().clamp(min=1)
+
+
+class TextPipeline:
+    """
+    A base of all pipelines, to name before that of transformers. It notes task and Auto classes as the registry of transformers does: so a
+    pipeline of code from the Hub saves its code, too.
+    """
+
+    task_name: str
+    model_classes: tuple[Any, ...]
+    _registered_impl: dict[str, dict[str, Any]]
+    _load_processor = _load_image_processor = _load_feature_extractor = False
+    _load_tokenizer = True
+
+    def __init_subclass__(cls) -> None:
+        if "task_name" in vars(cls):
+            cls._registered_impl = {cls.task_name: {"impl": cls, "pt": cls.model_classes, "type": "text"}}
+
+    def replace_stock(self) -> None:
+        """Be saved under the names of the stock pipelines, too, which keeps these from the model."""
+        names = (self.task_name, "text-classification", "sentiment-analysis")
+        self._registered_impl = dict.fromkeys(names, self._registered_impl[self.task_name])
 
 
 # What a pretrained checkpoint may lack. PEFT trains modules of the first two names without being asked.

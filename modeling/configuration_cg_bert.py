@@ -8,22 +8,20 @@ from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 from transformers.utils import logging
 
-from .common import BERT_TYPES, check_contexts, merged
+from .common import BERT_TYPES, ContextFields, merged, set_auto_map
 
 
 logger = logging.get_logger(__name__)
 
 
 @strict
-class CGBertConfig(BertConfig):
+class CGBertConfig(ContextFields, BertConfig):
     r"""
-    Everything of [`BertConfig`], and the fields below. `problem_type` is `"single_label_classification"`.
+    Everything of [`BertConfig`] and [`ContextFields`], and the fields below. `problem_type` is `"single_label_classification"`.
 
     Args:
         num_contexts: number of contexts, i.e. of values that `context_ids` can take. Defaults to targets × aspects, to 1 without names.
-        aspects: names of the aspects, e.g. `["price", "safety"]`. Context id = target index · number of aspects + aspect index.
-        targets: names of the targets, as a text writes them. None: the context is only the aspect.
-        target_texts: the text that the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
+            Context id = target index · number of aspects + aspect index.
         auxiliary_sentence: whether the model is trained on pairs: the text, and target and aspect in words as the second segment.
         gate_activation: activation g of the gates λ: tanh (eq. 3), or sigmoid (published code).
         gate_heads: one gate vector for queries and one for keys (published code), or one for each head (V^h of eqs. 3 and 7).
@@ -45,9 +43,6 @@ class CGBertConfig(BertConfig):
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "context_gates"]
 
     num_contexts: int | None = None
-    aspects: list[str] | None = None
-    targets: list[str] | None = None
-    target_texts: list[str] | None = None
     auxiliary_sentence: bool = False
     gate_activation: Literal["tanh", "sigmoid"] = "tanh"
     gate_heads: Literal["shared", "per_head"] = "shared"
@@ -59,13 +54,8 @@ class CGBertConfig(BertConfig):
             self.num_contexts = len(self.aspects or [None]) * len(self.targets or [None])
         self.problem_type = self.problem_type or "single_label_classification"
         super().__post_init__(**kwargs)
-        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
         name = "QACGBert" if self.model_type == "qacg-bert" else "CGBert"
-        self.auto_map = {
-            "AutoConfig": f"configuration_cg_bert.{name}Config",
-            "AutoModel": f"modeling_cg_bert.{name}Model",
-            "AutoModelForSequenceClassification": f"modeling_cg_bert.{name}ForSequenceClassification",
-        }
+        set_auto_map(self, f"{name}Model", f"{name}ForSequenceClassification")
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
@@ -81,8 +71,7 @@ class CGBertConfig(BertConfig):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
 
-    def validate_contexts(self):
-        check_contexts(self)
+    def validate_num_contexts(self):
         aspects, targets = len(self.aspects or [None]), len(self.targets or [None])
         if self.aspects is not None and self.num_contexts != aspects * targets:
             found = f"`num_contexts` is {self.num_contexts}, but there are {targets} targets × {aspects} aspects"

@@ -6,7 +6,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from .common import nested_config
+from .common import merged, nested_config, set_auto_map
 
 
 def _of_text_config(name: str) -> property:
@@ -72,21 +72,12 @@ class EmotionModulatedConfig(PreTrainedConfig):
             setattr(self, name, found[0] if isinstance(found, list) else found)
         self.pad_token_id = self.eos_token_id if self.pad_token_id is None else self.pad_token_id
         super().__post_init__(**kwargs)
-        # Not read from a loaded config, whose entries carry the name of a repository and would tie a fine-tuned copy to it.
-        self.auto_map = {
-            "AutoConfig": "configuration_emotion_modulated.EmotionModulatedConfig",
-            "AutoModel": "modeling_emotion_modulated.EmotionModulatedModel",
-            "AutoModelForCausalLM": "modeling_emotion_modulated.EmotionModulatedForCausalLM",
-        }
+        set_auto_map(self, "EmotionModulatedModel", "EmotionModulatedForCausalLM", "AutoModelForCausalLM")
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        if (found := config_dict.get("model_type", cls.model_type)) != cls.model_type:
-            remedy = "`from_language_model_pretrained` makes a new model"
-            raise ValueError(f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: {remedy}.")
-        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
-        return super().from_dict({**config_dict, **given}, **kwargs)
+        remedy = "`from_language_model_pretrained` makes a new model"
+        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     def forget_base_model(self) -> None:
         """From now on the weights of the language model are saved with the modulators."""

@@ -8,15 +8,17 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, BertConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .common import BERT_TYPES, check_contexts, check_labels, merged, nested_config
+from .common import BERT_TYPES, ClassifierFields, ContextFields, merged, nested_config, set_auto_map
 
 
 logger = logging.get_logger(__name__)
 
 
 @dataclass(kw_only=True)
-class LabelAwareFields:
+class LabelAwareFields(ClassifierFields, ContextFields):
     r"""
+    The fields of [`ClassifierFields`] and [`ContextFields`], and:
+
     Args:
         label_attention: `"bilinear"` (default): one attention distribution per label, scores e W Hᵀ (section 3.2 of the paper). `"leam"`:
             one distribution for all labels, from cosine similarities (the paper's LEAM rows).
@@ -30,18 +32,10 @@ class LabelAwareFields:
         head_hidden_size: size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
         head_bias_init: start of the head's bias: the log odds of the labels' frequencies in the training rows, `"prior"` (default), or
             `"zeros"`. hf-emotion's trainings set the log odds; other trainings call `init_head_bias`.
-        class_balanced_beta: β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
-        class_balanced_normalize: rescale the weights to mean 1, so that β changes the balance and not the learning rate.
-        class_counts: number of training rows of each label; needed by the class-balanced loss.
-        thresholds: decision threshold of each label: a label is predicted if its probability is greater.
         problem_type: `"multi_label_classification"` (default), `"single_label_classification"` (with `aspects`), or `"regression"`: a
             value for each label.
-        value_range: the lowest and the highest value of the data that a regression learnt.
-        regression_loss: `"mse"` (default): squared errors; `"ordinal"`: cumulative logits, for whole numbers (`regression_losses`).
-        ordinal_slope: slope of the cumulative logits.
         aspects: names of A aspects, for each of which a text has one label. A label vector then stands for an aspect and a label ("price
             positive"); the label "none", for an aspect that the text does not name, has no vector: its logit is the constant 0.
-        targets, target_texts: as in [`CGBertConfig`].
         target_words: what the model reads for the target that is asked about, and for every other one.
     """
 
@@ -57,16 +51,6 @@ class LabelAwareFields:
     tie_head: bool = True
     head_hidden_size: int | None = None
     head_bias_init: Literal["prior", "zeros"] = "prior"
-    class_balanced_beta: float | int | None = None
-    class_balanced_normalize: bool = False
-    class_counts: list[int] | None = None
-    thresholds: list[float | int] | None = None
-    value_range: list[float | int] | None = None
-    regression_loss: Literal["mse", "ordinal"] = "mse"
-    ordinal_slope: float | int = 3.0
-    aspects: list[str] | None = None
-    targets: list[str] | None = None
-    target_texts: list[str] | None = None
     target_words: list[str] = field(default_factory=lambda: ["this one", "another one"])
 
     @property
@@ -87,7 +71,6 @@ class LabelAwareFields:
         self.problem_type = self.problem_type or kind
 
     def validate_aspects(self):
-        check_contexts(self)
         if self.aspects is not None and self.problem_type != "single_label_classification":
             wanted = "must be 'single_label_classification' with `aspects`, each of which has one label"
             raise ValueError(f"`problem_type` {wanted}; got {self.problem_type!r}.")
@@ -95,6 +78,8 @@ class LabelAwareFields:
             raise ValueError(f"`target_words` needs two texts, got {self.target_words}.")
 
     def validate_sizes(self):
+        if self.label_texts is not None:
+            self.check_count("label_texts", len(self.vector_names))
         for name in ("label_embedding_size", "head_hidden_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -111,9 +96,6 @@ class LabelAwareFields:
         for name in ("tie_head", "head_hidden_size", "sentence_representation"):
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(f"`{name}` must stay at its default: LEAM has one linear layer at its end.")
-
-    def validate_labels(self):
-        check_labels(self)
 
 
 @strict
@@ -152,12 +134,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
                     self.label_embedding_size = getattr(self.encoder_config, name, None) or self.label_embedding_size
         self.start_problem_type()
         super().__post_init__(**kwargs)
-        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
-        self.auto_map = {
-            "AutoConfig": "configuration_label_aware.LabelAwareConfig",
-            "AutoModel": "modeling_label_aware.LabelAwareModel",
-            "AutoModelForSequenceClassification": "modeling_label_aware.LabelAwareForSequenceClassification",
-        }
+        set_auto_map(self, "LabelAwareModel", "LabelAwareForSequenceClassification")
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
@@ -212,11 +189,7 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
             self.label_embedding_size = self.hidden_size
         self.start_problem_type()
         super().__post_init__(**kwargs)
-        self.auto_map = {  # as in LabelAwareConfig
-            "AutoConfig": "configuration_label_aware.LabelAwareBertConfig",
-            "AutoModel": "modeling_label_aware.LabelAwareBertModel",
-            "AutoModelForSequenceClassification": "modeling_label_aware.BertForLabelAwareClassification",
-        }
+        set_auto_map(self, "LabelAwareBertModel", "BertForLabelAwareClassification")
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):

@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, GPT2Config
 
+from .common import merged, set_auto_map
+
 
 @dataclass(kw_only=True)
 class EmotionFields:
@@ -62,16 +64,13 @@ class EmotionFields:
         if self.context_separator_token_id is None:
             self.context_separator_token_id = eos
         super().__post_init__(**kwargs)
+        name = "GPT2ModLN" if self.base_model_type == "gpt2" else "BertModLN"
+        set_auto_map(self, f"{name}Model", f"{name}ForConditionalGeneration", "AutoModelForSeq2SeqLM")
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        found = config_dict.get("model_type", cls.model_type)
-        if found != cls.model_type:
-            remedy = f"one of {cls.base_model_type!r} is wrapped by `from_encoder_decoder_pretrained`"
-            raise ValueError(f"the checkpoint must be one of {cls.model_type!r}, got one of {found!r}: {remedy}.")
-        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
-        return super().from_dict({**config_dict, **given}, **kwargs)
+        remedy = f"one of {cls.base_model_type!r} is wrapped by `from_encoder_decoder_pretrained`"
+        return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     def validate_emotions(self):
         for name, least in (("num_emotions", 1), ("modulation_initializer_range", 0)):
@@ -114,15 +113,6 @@ class GPT2ModLNConfig(EmotionFields, GPT2Config):
     base_model_type = "gpt2"  # the model type of checkpoints that can be wrapped
     norm_names = ("ln_1", "ln_cross_attn", "ln_2", "ln_f")
 
-    def __post_init__(self, **kwargs):
-        super().__post_init__(**kwargs)
-        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
-        self.auto_map = {
-            "AutoConfig": "configuration_mod_ln.GPT2ModLNConfig",
-            "AutoModel": "modeling_mod_ln.GPT2ModLNModel",
-            "AutoModelForSeq2SeqLM": "modeling_mod_ln.GPT2ModLNForConditionalGeneration",
-        }
-
     @staticmethod
     def token_ids(tokenizer) -> dict[str, int | None]:
         """The special tokens of a tokenizer, as fields of this configuration."""
@@ -157,15 +147,6 @@ class BertModLNConfig(EmotionFields, BertConfig):
     decoder_start_token_id: int | None = 101
     eos_token_id: int | list[int] | None = 102
     context_start_token_id: int | None = 101
-
-    def __post_init__(self, **kwargs):
-        super().__post_init__(**kwargs)
-        # As in GPT2ModLNConfig.
-        self.auto_map = {
-            "AutoConfig": "configuration_mod_ln.BertModLNConfig",
-            "AutoModel": "modeling_mod_ln.BertModLNModel",
-            "AutoModelForSeq2SeqLM": "modeling_mod_ln.BertModLNForConditionalGeneration",
-        }
 
     @staticmethod
     def token_ids(tokenizer) -> dict[str, int | None]:

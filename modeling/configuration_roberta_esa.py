@@ -7,7 +7,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import RobertaConfig
 from transformers.utils import logging
 
-from .common import check_labels, merged
+from .common import ClassifierFields, merged, set_auto_map
 
 
 logger = logging.get_logger(__name__)
@@ -17,10 +17,10 @@ ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
 
 
 @strict
-class RobertaESAConfig(RobertaConfig):
+class RobertaESAConfig(ClassifierFields, RobertaConfig):
     r"""
-    Everything of [`RobertaConfig`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT. `problem_type`
-    defaults to `"single_label_classification"`.
+    Everything of [`RobertaConfig`] and [`ClassifierFields`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT.
+    `problem_type` defaults to `"single_label_classification"`.
 
     Args:
         esa_position_embedding: P, which is added before and after the attention: a learned table, sines and cosines, or nothing.
@@ -32,9 +32,6 @@ class RobertaESAConfig(RobertaConfig):
         classifier_dropout: dropout of the head.
         tfidf_gating: `"filter"`: words of low tf·idf are removed before tokenisation, by the pipeline and by `predict`. `"scale"`: word
             embeddings are multiplied by `token_gates`.
-        class_balanced_beta, class_balanced_normalize, class_counts, thresholds: as in label-aware BERT: class-balanced loss, and decision
-            thresholds of multi-label models.
-        value_range, regression_loss, ordinal_slope: as in label-aware BERT, for `problem_type="regression"`.
 
     | what the article leaves open | ours |
     |---|---|
@@ -58,25 +55,13 @@ class RobertaESAConfig(RobertaConfig):
     head_hidden_size: int | None = None
     classifier_dropout: float | int | None = 0.3
     tfidf_gating: Literal["none", "filter", "scale"] = "none"
-    class_balanced_beta: float | int | None = None
-    class_balanced_normalize: bool = False
-    class_counts: list[int] | None = None
-    thresholds: list[float | int] | None = None
-    value_range: list[float | int] | None = None
-    regression_loss: Literal["mse", "ordinal"] = "mse"
-    ordinal_slope: float | int = 3.0
 
     def __post_init__(self, **kwargs):
         if self.esa_num_attention_heads is None:
             self.esa_num_attention_heads = self.num_attention_heads
         self.problem_type = self.problem_type or "single_label_classification"
         super().__post_init__(**kwargs)
-        # Not read from a loaded config, whose entries name the repository they came from and would tie a fine-tuned copy to it.
-        self.auto_map = {
-            "AutoConfig": "configuration_roberta_esa.RobertaESAConfig",
-            "AutoModel": "modeling_roberta_esa.RobertaWithESA",
-            "AutoModelForSequenceClassification": "modeling_roberta_esa.RobertaWithESAForSequenceClassification",
-        }
+        set_auto_map(self, "RobertaWithESA", "RobertaWithESAForSequenceClassification")
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
@@ -87,7 +72,6 @@ class RobertaESAConfig(RobertaConfig):
         return super().from_dict(merged(cls, config_dict, kwargs, ROBERTA_TYPES, remedy), **kwargs)
 
     def validate_esa(self):
-        check_labels(self)
         if self.is_decoder or self.add_cross_attention:
             raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
         heads = self.esa_num_attention_heads

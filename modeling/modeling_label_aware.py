@@ -415,7 +415,7 @@ class LabelAwareEncoder(LabelAwareBase):
         inputs = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
         inputs |= {"token_type_ids": token_type_ids, "position_ids": position_ids}
         inputs = {name: value for name, value in inputs.items() if value is not None}
-        hidden_states, layers, attentions = self.encode(inputs, token_mask, **kwargs)
+        hidden_states, layers, attentions = self._encode(inputs, token_mask, **kwargs)
         states = hidden_states  # (B, L, d)
         if token_mask is not None:
             token_mask = token_mask.to(states.device)
@@ -423,7 +423,7 @@ class LabelAwareEncoder(LabelAwareBase):
             states = states.masked_fill(~token_mask[..., None], 0.0)
         representations, label_attentions, lse = self.score(states, pooled_tokens(token_mask, pooling_mask, shape))
         if self.config.label_attention == "bilinear":
-            representations = with_sentence(representations, self.sentence(states, token_mask))  # (B, C, 2d)
+            representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
         return LabelAwareModelOutput(representations, hidden_states, label_attentions, lse, layers, attentions)
 
 
@@ -471,7 +471,7 @@ class LabelAwareModel(LabelAwareEncoder, LabelAwarePreTrainedModel):
     def set_input_embeddings(self, value):
         self.encoder.set_input_embeddings(value)
 
-    def encode(self, inputs: dict[str, torch.Tensor], token_mask: torch.Tensor | None, **kwargs: Any):
+    def _encode(self, inputs: dict[str, torch.Tensor], token_mask: torch.Tensor | None, **kwargs: Any):
         """Arguments of `forward` by their names, mask (B, L) or None -> the encoder's last hidden states (B, L, d), all of them, attentions."""
         if "token_type_ids" not in self._encoder_takes:  # which another model's tokenizer may give
             inputs.pop("token_type_ids", None)
@@ -497,7 +497,7 @@ class LabelAwareModel(LabelAwareEncoder, LabelAwarePreTrainedModel):
             attentions = attentions and tuple(reordered_maps(maps, back) for maps in attentions)
         return states, layers, attentions
 
-    def sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
+    def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> s (B, d)."""
         if self.config.sentence_representation == "first":
             return first_real(hidden_states, token_mask)
@@ -525,7 +525,7 @@ class LabelAwareBertModel(LabelAwareEncoder, LabelAwareBertPreTrainedModel, bert
         self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
         self.post_init()
 
-    def encode(self, inputs: dict[str, torch.Tensor], token_mask: torch.Tensor | None, **kwargs: Any):
+    def _encode(self, inputs: dict[str, torch.Tensor], token_mask: torch.Tensor | None, **kwargs: Any):
         """As in [`LabelAwareModel`]."""
         ids = inputs.get("input_ids")
         if ids is not None and not ids.is_meta:
@@ -535,7 +535,7 @@ class LabelAwareBertModel(LabelAwareEncoder, LabelAwareBertPreTrainedModel, bert
         outputs = bert.BertModel.forward(self, attention_mask=token_mask, return_dict=True, **inputs, **kwargs)
         return outputs.last_hidden_state, outputs.hidden_states, outputs.attentions
 
-    def sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
+    def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """As in [`LabelAwareModel`]."""
         first = first_real(hidden_states, token_mask)
         return first if self.pooler is None else self.pooler(first[:, None])

@@ -4,6 +4,7 @@
 import torch
 from transformers import AutoModelForTokenClassification, Pipeline
 
+from .common import TextPipeline
 from .text_processing import (
     OUTSIDE,
     check_finite,
@@ -20,17 +21,14 @@ from .text_processing import (
 )
 
 
-class AspectExtractionPipeline(Pipeline):
+class AspectExtractionPipeline(TextPipeline, Pipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"term", "start", "end", "label", "score"}`, in the order of the text: the words,
     their place (`text[start:end]`), the sentiment towards them and its probability. A text that is longer than the model reads is read in
     overlapping windows.
     """
 
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
+    task_name, model_classes = "aspect-extraction", (AutoModelForTokenClassification,)
 
     def _sanitize_parameters(self, **kwargs):
         if kwargs:
@@ -74,14 +72,5 @@ class AspectExtractionPipeline(Pipeline):
                 rows[word] = window[token]
         return term_entries(model_outputs["text"], words, find_terms(rows, tags))
 
-
-# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
-AspectExtractionPipeline._registered_impl = {
-    "aspect-extraction": {
-        "impl": AspectExtractionPipeline,
-        "pt": (AutoModelForTokenClassification,),
-        "type": "text",
-    }
-}
 
 __all__ = ["AspectExtractionPipeline"]

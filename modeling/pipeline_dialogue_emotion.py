@@ -4,6 +4,7 @@
 import torch
 from transformers import AutoModelForTokenClassification, Pipeline
 
+from .common import TextPipeline
 from .text_processing import (
     check_finite,
     encoder_positions,
@@ -15,7 +16,7 @@ from .text_processing import (
 )
 
 
-class DialogueEmotionPipeline(Pipeline):
+class DialogueEmotionPipeline(TextPipeline, Pipeline):
     r"""
     Returns for a dialogue (a list of turns), or for each of several, a list of `{"speaker", "utterance", "label", "score",
     "scores"}`, one entry for each turn: the most probable emotion, its probability, and the probabilities of all emotions.
@@ -25,10 +26,7 @@ class DialogueEmotionPipeline(Pipeline):
     `batch_size` has no effect.
     """
 
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
+    task_name, model_classes = "dialogue-emotion", (AutoModelForTokenClassification,)
 
     def _sanitize_parameters(self, **kwargs):
         if kwargs:
@@ -81,10 +79,5 @@ class DialogueEmotionPipeline(Pipeline):
             results.append({**entry, "scores": dict(zip(names, row, strict=True))})
         return results
 
-
-# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
-DialogueEmotionPipeline._registered_impl = {
-    "dialogue-emotion": {"impl": DialogueEmotionPipeline, "pt": (AutoModelForTokenClassification,), "type": "text"}
-}
 
 __all__ = ["DialogueEmotionPipeline"]

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
+from .common import TextPipeline
 from .text_processing import (
     ABSTAINED,
     RULES,
@@ -26,7 +27,7 @@ from .text_processing import (
 )
 
 
-class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
+class EmotionClassificationPipeline(TextPipeline, ChunkPipeline, TextClassificationPipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose probability is
     greater than their decision threshold (`config.thresholds`, else 0.5), maybe none. A single-label model gives its most probable
@@ -49,17 +50,16 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     them. Thresholds apply to sigmoid scores: with another `function_to_apply` also give `top_k`.
     """
 
+    task_name, model_classes = "emotion-classification", (AutoModelForSequenceClassification,)
+
     def __init__(self, *args, gate: TfidfGate | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.gate = gate or load_gate(self.model.config)
 
     def save_pretrained(self, save_directory, **kwargs):
-        own = self._registered_impl
         stock = type(self.model).__module__.startswith("transformers.")
         if stock and getattr(self.model.config, "tfidf_gating", None) == "filter":
-            # The stock pipelines would read the words that the gate removes; an entry under their names keeps them from it.
-            names = ("text-classification", "sentiment-analysis")
-            self._registered_impl = own | dict.fromkeys(names, own["emotion-classification"])
+            self.replace_stock()  # which would read the words that the gate removes
         super().save_pretrained(save_directory, **kwargs)
         if self.gate is not None:
             self.gate.save_pretrained(save_directory)
@@ -200,14 +200,5 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         limits = {config.id2label[i]: stored[i] if threshold is None else threshold for i in range(config.num_labels)}
         return [item for item in scores if item["score"] > limits[item["label"]]]
 
-
-# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
-EmotionClassificationPipeline._registered_impl = {
-    "emotion-classification": {
-        "impl": EmotionClassificationPipeline,
-        "pt": (AutoModelForSequenceClassification,),
-        "type": "text",
-    }
-}
 
 __all__ = ["EmotionClassificationPipeline"]

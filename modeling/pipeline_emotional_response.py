@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Pipeline
 
+from .common import TextPipeline
 from .text_processing import is_readable, normalized
 
 
@@ -145,7 +146,7 @@ def limit_length(settings: dict[str, Any], model, most: int) -> None:
         settings["max_new_tokens"] = most if config.is_encoder_decoder else min(most, text_positions(config))
 
 
-class EmotionalResponsePipeline(Pipeline):
+class EmotionalResponsePipeline(TextPipeline, Pipeline):
     r"""
     Returns for a context and an emotion (or for each of several) a list of `{"emotion", "generated_text"}`: one reply, or as many
     as `num_return_sequences`.
@@ -157,10 +158,7 @@ class EmotionalResponsePipeline(Pipeline):
     `batch_size` has no effect.
     """
 
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
+    task_name, model_classes = "emotional-response", (AutoModelForSeq2SeqLM, AutoModelForCausalLM)
     default_max_new_tokens = DEFAULT_NEW_TOKENS
 
     def _sanitize_parameters(self, **kwargs):
@@ -199,15 +197,6 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
         raise ValueError(f"an input must be {wanted}; got {inputs!r}.")
     return pair
 
-
-# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
-EmotionalResponsePipeline._registered_impl = {
-    "emotional-response": {
-        "impl": EmotionalResponsePipeline,
-        "pt": (AutoModelForSeq2SeqLM, AutoModelForCausalLM),
-        "type": "text",
-    }
-}
 
 __all__ = [
     "DEFAULT_NEW_TOKENS",

@@ -3,6 +3,7 @@
 
 from transformers import AutoModelForSequenceClassification, Pipeline
 
+from .common import TextPipeline
 from .text_processing import (
     all_aspects_at_once,
     check_finite,
@@ -15,7 +16,7 @@ from .text_processing import (
 )
 
 
-class TargetedSentimentPipeline(Pipeline):
+class TargetedSentimentPipeline(TextPipeline, Pipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"target", "aspect", "label", "score", "scores"}`, one entry for every
     target in the text and every aspect: the most probable label, its probability, and the probabilities of all labels. All
@@ -26,19 +27,13 @@ class TargetedSentimentPipeline(Pipeline):
         aspects (`list[str]`): aspects to ask for instead of all of the model's.
     """
 
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
+    task_name, model_classes = "targeted-sentiment", (AutoModelForSequenceClassification,)
 
     def save_pretrained(self, save_directory, **kwargs):
-        own = self._registered_impl
         config = self.model.config
         stock = not hasattr(config, "num_contexts") and getattr(config, "auxiliary_sentence", False)
         if stock or all_aspects_at_once(config):
-            # The stock pipelines would answer without any aspect, or fail; an entry under their names keeps them from it.
-            names = ("text-classification", "sentiment-analysis")
-            self._registered_impl = own | dict.fromkeys(names, own["targeted-sentiment"])
+            self.replace_stock()  # which would answer without any aspect, or fail
         super().save_pretrained(save_directory, **kwargs)
 
     def _sanitize_parameters(self, targets=None, aspects=None, **kwargs):
@@ -99,14 +94,5 @@ class TargetedSentimentPipeline(Pipeline):
         rows = zip(model_outputs["pairs"], probabilities.tolist(), strict=True)
         return [target_entry(*pair, names, row) for pair, row in rows]
 
-
-# As the registry of transformers notes it: so a pipeline of code from the Hub saves its code, too.
-TargetedSentimentPipeline._registered_impl = {
-    "targeted-sentiment": {
-        "impl": TargetedSentimentPipeline,
-        "pt": (AutoModelForSequenceClassification,),
-        "type": "text",
-    }
-}
 
 __all__ = ["TargetedSentimentPipeline"]

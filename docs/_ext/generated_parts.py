@@ -133,10 +133,10 @@ def public_names(kind: str) -> str:
         if name == "Recipe":
             continue  # has a page of its own
         groups[group].append(f".. {directive}:: hf_emotion.{name}{members}")
-    if kind == "configurations":
-        shared = [".. autoclass:: hf_emotion.modeling.configuration_label_aware.LabelAwareFields"]
-        shared.append(".. autoclass:: hf_emotion.modeling.configuration_mod_ln.EmotionFields")
-        groups["configurations"] += shared
+    fields = ("common.ClassifierFields", "common.ContextFields", "configuration_label_aware.LabelAwareFields")
+    shared = {"configurations": (*fields, "configuration_mod_ln.EmotionFields")}
+    shared["models"] = ("modeling_label_aware.LabelAwareEncoder\n   :members:",)
+    groups[kind] += [f".. autoclass:: hf_emotion.modeling.{place}" for place in shared.get(kind, ())]
     return "\n".join(["```{eval-rst}", "\n\n".join(groups[kind]), "```"])
 
 
