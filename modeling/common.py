@@ -442,15 +442,23 @@ def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None)
     return given if sizes else F.one_hot(given.long(), config.num_emotions)
 
 
-def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
-    """Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T)."""
-    emotions, contexts = model.config.num_emotions, len(torch.atleast_2d(input_ids))
-    kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
-    for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
-        if kwargs.get(name) is not None:
-            kwargs[name] = torch.atleast_2d(kwargs[name]).repeat_interleave(emotions, dim=0)
-    outputs = model.generate(emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts), **kwargs)
-    sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
-    replies = len(sequences) // (contexts * emotions)
-    sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
-    return sequences.view(*sizes, sequences.shape[-1])
+class EmotionalGenerationMixin(transformers.GenerationMixin):
+    """What models that reply in an emotion share."""
+
+    def generate_all_emotions(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> torch.Tensor:
+        """
+        Replies to contexts in every emotion, in one batch: (L,) or (B, L) -> (E, T) or (B, E, T), or with R > 1 replies (.., E, R, T).
+        Contexts of a decoder-only model are padded on the left, and come back with the replies.
+        """
+        emotions, contexts = self.config.num_emotions, len(torch.atleast_2d(input_ids))
+        kwargs |= {"input_ids": input_ids, "attention_mask": attention_mask}
+        for name in ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"):
+            if kwargs.get(name) is not None:
+                kwargs[name] = torch.atleast_2d(kwargs[name]).repeat_interleave(emotions, dim=0)
+        outputs = self.generate(emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts), **kwargs)
+        sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
+        replies = len(sequences) // (contexts * emotions)
+        sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
+        return sequences.view(*sizes, sequences.shape[-1])

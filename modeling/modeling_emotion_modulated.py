@@ -17,14 +17,14 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationConfig, GenerationMixin
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationConfig
 from transformers import initialization as init
 from transformers.modeling_utils import PreTrainedModel, load_state_dict
 from transformers.models.auto import modeling_auto
 from transformers.utils import cached_file
 from transformers.utils.generic import can_return_tuple
 
-from .common import AdaptedModel, check_emotions, in_every_emotion, warn_if_untested
+from .common import AdaptedModel, EmotionalGenerationMixin, check_emotions, real_positions, warn_if_untested
 from .configuration_emotion_modulated import EmotionModulatedConfig
 
 
@@ -270,21 +270,16 @@ class EmotionModulatedModel(AdaptedModel):
                 raise ValueError("Pass exactly one of `emotion_ids`, `emotion_weights` and `emotion_modulation`.")
             emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
         if position_ids is None and isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
-            # The mask also covers the cache.
-            position_ids = ((attention_mask != 0).cumsum(dim=-1) - 1).clamp(min=0)[:, -length:]
+            position_ids = real_positions(attention_mask)[:, -length:]  # the mask also covers the cache
         if labels is not None:
             labels, use_cache = labels.long(), use_cache or False
             if num_items_in_batch is None:
                 num_items_in_batch = (labels[:, 1:] != -100).sum()
             # Batches without a label have none to divide by.
             kwargs["num_items_in_batch"] = torch.as_tensor(num_items_in_batch, device=labels.device).clamp(min=1)
-        given = {
-            "input_ids": input_ids,
-            "inputs_embeds": inputs_embeds,
-            "attention_mask": attention_mask,
-            "labels": labels,
-        }
-        given |= {"position_ids": position_ids, "use_cache": use_cache, "logits_to_keep": logits_to_keep, **kwargs}
+        given = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask}
+        given |= {"position_ids": position_ids, "use_cache": use_cache, "logits_to_keep": logits_to_keep}
+        given |= {"labels": labels, **kwargs}
         kwargs = {name: value for name, value in given.items() if value is not None}  # not every model takes all
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name) and kwargs.get(name) is None:
@@ -375,9 +370,8 @@ class EmotionModulatedModel(AdaptedModel):
             for size in ("hidden_size", "num_hidden_layers"):
                 if getattr(text, size) != getattr(settings, size):
                     wanted = f"the `{size}` {getattr(settings, size)} of the modulators in {name!r}"
-                    raise ValueError(
-                        f"{base!r} must have {wanted}, got {getattr(text, size)}: name another language model."
-                    )
+                    found = f"got {getattr(text, size)}: name another language model"
+                    raise ValueError(f"{base!r} must have {wanted}, {found}.")
             # Settings are those of the training; how weights are quantized is a matter of the checkpoint that has them.
             if (settings.model_type, settings.vocab_size) != (found.model_type, text.vocab_size):
                 settings = found
@@ -392,23 +386,19 @@ class EmotionModulatedModel(AdaptedModel):
         config.name_or_path = name
         model = cls(config, language_model)
         saved, own = load_state_dict(cached_file(name, file, **hub)), model.state_dict()
-        mismatched = set()
-        for key in saved.keys() & own.keys() if kwargs.get("ignore_mismatched_sizes") else ():
-            if saved[key].shape != own[key].shape:  # starts anew
-                mismatched.add((key, saved.pop(key).shape, own[key].shape))
+        anew = [key for key in saved.keys() & own.keys() if saved[key].shape != own[key].shape]
+        anew = anew if kwargs.get("ignore_mismatched_sizes") else []
+        mismatched = {(key, saved.pop(key).shape, own[key].shape) for key in anew}
         missing, unexpected = model.load_state_dict(saved, strict=False)
-        missing = {key for key in missing if key.startswith("emotion_modulation.")} - {key for key, *_ in mismatched}
+        missing = {key for key in missing if key.startswith("emotion_modulation.") and key not in anew}
         if model.can_generate() and kwargs.get("generation_config") is None:
             with suppress(OSError):
                 model.generation_config = GenerationConfig.from_pretrained(name, **hub)
-        return model.eval(), {
-            "missing_keys": missing,
-            "unexpected_keys": set(unexpected),
-            "mismatched_keys": mismatched,
-        }
+        info = {"missing_keys": missing, "unexpected_keys": set(unexpected), "mismatched_keys": mismatched}
+        return model.eval(), info
 
 
-class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
+class EmotionModulatedForCausalLM(EmotionModulatedModel, EmotionalGenerationMixin):
     """[`EmotionModulatedModel`] over a whole language model, with its head. Returns a [`CausalLMOutputWithPast`]."""
 
     language_model_class = AutoModelForCausalLM
@@ -470,12 +460,6 @@ class EmotionModulatedForCausalLM(EmotionModulatedModel, GenerationMixin):
             if kwargs.get(name) is not None:
                 raise ValueError(f"`{name}` must not be given to `generate_batch`: pass the rows to `generate`.")
         return super().generate_batch(*args, **kwargs)
-
-    def generate_all_emotions(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
-    ) -> torch.Tensor:
-        """As [`in_every_emotion`]; contexts are padded on the left, and come back with the replies."""
-        return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 
     @torch.no_grad()
     def fold(self, emotion_weights: torch.Tensor) -> PreTrainedModel:

@@ -28,7 +28,14 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .common import AdaptedModel, check_emotions, in_every_emotion, input_shape, warn_if_untested
+from .common import (
+    AdaptedModel,
+    EmotionalGenerationMixin,
+    check_emotions,
+    input_shape,
+    real_positions,
+    warn_if_untested,
+)
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 
 
@@ -133,7 +140,7 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
     """(B, length) or (1, length), the positions of the last `length` tokens among the real ones; padding may be on either side."""
     if attention_mask is None or attention_mask.dim() != 2:
         return torch.arange(length, device=device)[None] + past
-    return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
+    return real_positions(attention_mask)[:, -length:]
 
 
 def cache_among(values: Iterable[Any]) -> Any:
@@ -243,7 +250,7 @@ class ModulatedStack(ModLNPreTrainedModel):
             encoder_attention_mask = create_bidirectional_mask(
                 self.config, states, encoder_attention_mask, encoder_hidden_states=encoder_hidden_states
             )
-        kwargs |= {"attention_mask": mask, "encoder_attention_mask": encoder_attention_mask}
+        kwargs |= {"attention_mask": mask, "context_mask": encoder_attention_mask}
         for index, layer in enumerate(getattr(self, self.layers_name)):
             own = parts[self.parts_per_layer * index : self.parts_per_layer * (index + 1)]
             states = layer(states, encoder_hidden_states, *own, cache=cache, **kwargs)
@@ -346,7 +353,7 @@ class EncoderDecoder(ModLNPreTrainedModel):
         )
 
 
-class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
+class EmotionalGeneration(ModLNPreTrainedModel, EmotionalGenerationMixin):
     """A model with a head."""
 
     head_name: str
@@ -440,7 +447,7 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
     def generate_all_emotions(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
     ) -> torch.Tensor:
-        """Replies in every emotion, see [`in_every_emotion`]. An encoder that is not modulated runs once for each context."""
+        """As in [`EmotionalGenerationMixin`]. An encoder that is not modulated runs once for each context."""
         encoder = self.get_encoder()
         if not self.get_decoder().is_modulated and not encoder.is_modulated:
             raise ValueError("no norm of the model is modulated: its reply is the same for every emotion.")
@@ -450,7 +457,7 @@ class EmotionalGeneration(ModLNPreTrainedModel, transformers.GenerationMixin):
                 states = encoder(input_ids=torch.atleast_2d(input_ids), attention_mask=mask, return_dict=True)[0]
             states = states.repeat_interleave(self.config.num_emotions, dim=0)  # (B·E, L, d)
             kwargs["encoder_outputs"] = BaseModelOutput(last_hidden_state=states)
-        return in_every_emotion(self, input_ids, attention_mask, **kwargs)
+        return super().generate_all_emotions(input_ids, attention_mask, **kwargs)
 
     @classmethod
     def from_encoder_decoder_pretrained(
@@ -526,25 +533,15 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
 
     # The modulation as positional arguments: gradient checkpointing ignores named ones. Attention takes the cache by its position, which
     # has not changed, not by its name, which has.
-    def forward(
-        self,
-        hidden_states,
-        encoder_hidden_states,
-        *modulation,
-        attention_mask,
-        encoder_attention_mask,
-        cache,
-        **kwargs,
-    ):
+    def forward(self, states, context, *modulation, attention_mask, context_mask, cache, **kwargs):
         """(B, T, d), (B, L, d), and scale and shift (B, 1, d) of each modulated norm -> (B, T, d)."""
         parts = iter(modulation)
-        context = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
-        states = normalise(self, "ln_1", hidden_states, parts)
-        hidden_states = hidden_states + self.attn(states, cache, attention_mask=attention_mask, **kwargs)[0]
+        normed = normalise(self, "ln_1", states, parts)
+        states = states + self.attn(normed, cache, attention_mask=attention_mask, **kwargs)[0]
         if self.crossattention is not None:
-            states = normalise(self, "ln_cross_attn", hidden_states, parts)
-            hidden_states = hidden_states + self.crossattention(states, cache, **context, **kwargs)[0]
-        return hidden_states + self.mlp(normalise(self, "ln_2", hidden_states, parts))
+            kwargs |= {"encoder_hidden_states": context, "encoder_attention_mask": context_mask}
+            states = states + self.crossattention(normalise(self, "ln_cross_attn", states, parts), cache, **kwargs)[0]
+        return states + self.mlp(normalise(self, "ln_2", states, parts))
 
 
 class GPT2ModLNPreTrainedModel(ModLNPreTrainedModel, gpt2.GPT2PreTrainedModel):
@@ -654,25 +651,13 @@ class BertModLNLayer(GradientCheckpointingLayer):
         self.intermediate = bert.BertIntermediate(config)
         self.output = BertModLNOutput(config, config.intermediate_size, "output" in modulated)
 
-    # The modulation as positional arguments: gradient checkpointing ignores named ones. Attention takes the cache by its position, which
-    # has not changed, not by its name, which has.
-    def forward(
-        self,
-        hidden_states,
-        encoder_hidden_states,
-        *modulation,
-        attention_mask,
-        encoder_attention_mask,
-        cache,
-        **kwargs,
-    ):
-        """(B, T, d), (B, L, d), and scale and shift (B, 1, d) of each modulated norm -> (B, T, d)."""
-        parts = iter(modulation)
-        hidden_states = self.attention(hidden_states, attention_mask, cache, modulation=parts, **kwargs)
+    def forward(self, states, context, *modulation, attention_mask, context_mask, cache, **kwargs):
+        """As in [`GPT2ModLNBlock`]."""
+        kwargs["modulation"] = parts = iter(modulation)
+        states = self.attention(states, attention_mask, cache, **kwargs)
         if self.crossattention is not None:
-            context = (encoder_hidden_states, encoder_attention_mask, cache)
-            hidden_states = self.crossattention(hidden_states, *context, modulation=parts, **kwargs)
-        return self.output(self.intermediate(hidden_states), hidden_states, parts)
+            states = self.crossattention(states, context, context_mask, cache, **kwargs)
+        return self.output(self.intermediate(states), states, parts)
 
 
 class BertModLNPreTrainedModel(ModLNPreTrainedModel, bert.BertPreTrainedModel):
