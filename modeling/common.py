@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What the model families share: tested versions, fields of configurations, shapes and masks, losses, adapters, encoders, positions, emotions. It
-travels with every checkpoint.
-"""
+"""What the model families share: it travels with every checkpoint."""
 
 import inspect
 import math
@@ -345,11 +342,10 @@ class AdaptedModel(PreTrainedModel):
                 if not all(p.requires_grad for module in modules for p in module.parameters(recurse=False))
             ]
             if lacking:
-                wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+                fault = "the adapter neither trains nor saves new weights of the model"
                 before = "load the model again (if these weights are trained by now, save it before)"
-                raise ValueError(
-                    f"the adapter neither trains nor saves new weights of the model: {before}, and {wanted}."
-                )
+                wanted = f"name {sorted(lacking)} in the `modules_to_save` of the adapter's configuration"
+                raise ValueError(f"{fault}: {before}, and {wanted}.")
         return super().train(mode)
 
 
@@ -371,10 +367,9 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
     reads_text = encoder.main_input_name == "input_ids" and encoder.config.model_type not in UNFIT
     if not reads_text or "attention_mask" not in inspect.signature(encoder.forward).parameters:
-        wanted = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.config.model_type!r} model, which {wanted}: take another encoder."
-        )
+        fault = "does not turn `input_ids` with an `attention_mask` into states (B, L, `hidden_size`)"
+        kind = encoder.config.model_type
+        raise ValueError(f"`encoder_config` is of a {kind!r} model, which {fault}: take another encoder.")
     if not encoder._no_split_modules:  # transformers does not say what must be on one device: all of it
         encoder._no_split_modules = {type(encoder).__name__}
     return encoder
@@ -442,7 +437,7 @@ def check_emotions(config, emotion_ids, emotion_weights, batch_size: int | None)
     return given if sizes else F.one_hot(given.long(), config.num_emotions)
 
 
-class EmotionalGenerationMixin(transformers.GenerationMixin):
+class EmotionGenerationMixin(transformers.GenerationMixin):
     """What models that reply in an emotion share."""
 
     def generate_all_emotions(

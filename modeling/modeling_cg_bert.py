@@ -99,10 +99,8 @@ class ContextGuidance(nn.Module):
     def forward(self, hidden_states, query, key, context_embeds):
         """X (B, L, d), its queries and keys (B, L, h, d_h), E_c (B, d) -> context queries and keys (B, L, h or 1, d_h), gates (B, L, h)."""
         context_query, context_key = self.project(hidden_states, context_embeds, query.shape)
-        query_gate = (self.query_gate_weight, self.query_gate_context_weight, self.query_gate_bias)
-        key_gate = (self.key_gate_weight, self.key_gate_context_weight, self.key_gate_bias)
-        query_gate, key_gate = self.gate(query, context_query, *query_gate), self.gate(key, context_key, *key_gate)
-        return context_query, context_key, query_gate, key_gate
+        gates = self.gate("query_gate", query, context_query), self.gate("key_gate", key, context_key)
+        return context_query, context_key, *gates
 
     def project(self, hidden_states, context_embeds, shape):
         """Eq. 2: ĉ_Q = U_Q C + b and ĉ_K = U_K C + b for each head, of the given shape (B, L, h, d_h)."""
@@ -117,8 +115,11 @@ class ContextGuidance(nn.Module):
         """W_e E_c + b + E_c (B, d), which is the same at every position: computed once per row and not once per token."""
         return F.linear(context_embeds, self.context_weight, self.context_bias) + context_embeds
 
-    def gate(self, states, context, weight, context_weight, bias):
+    def gate(self, name, states, context):
         """Queries or keys (B, L, h, d_h) and their contexts, the same shape or (B, L, 1, d_h) -> λ (B, L, h)."""
+        weight, context_weight, bias = (
+            getattr(self, f"{name}_{part}") for part in ("weight", "context_weight", "bias")
+        )
         scores = states @ weight if weight.dim() == 1 else torch.einsum("blhd,hd->blh", states, weight)
         scores = scores + context @ context_weight
         return self.activation(scores if bias is None else scores + bias)
@@ -201,9 +202,8 @@ class QACGBertSelfAttention(bert.BertSelfAttention):
         dropout = self.dropout.p if self.training else 0.0
 
         if maps is None and self.config._attn_implementation != "eager":
-            attend = ALL_ATTENTION_FUNCTIONS.get_interface(
-                self.config._attn_implementation, bert.eager_attention_forward
-            )
+            kind = self.config._attn_implementation
+            attend = ALL_ATTENTION_FUNCTIONS.get_interface(kind, bert.eager_attention_forward)
             states = [part.transpose(1, 2) for part in (query, key, value)]
             output, attention = attend(self, *states, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
             quasi = self.quasi_attention(context_query, context_key, key_bias, dropout)  # (B·g, L, L)
@@ -261,9 +261,8 @@ class CGBertLayer(bert.BertLayer):
     # E_c as a positional argument: reentrant gradient checkpointing gives no gradients to named ones.
     def forward(self, hidden_states, context_embeds, **kwargs):
         states, _ = self.attention(hidden_states, context_embeds=context_embeds, **kwargs)
-        return bert.apply_chunking_to_forward(
-            self.feed_forward_chunk, self.chunk_size_feed_forward, self.seq_len_dim, states
-        )
+        chunks = (self.chunk_size_feed_forward, self.seq_len_dim)
+        return bert.apply_chunking_to_forward(self.feed_forward_chunk, *chunks, states)
 
 
 class CGBertEncoder(nn.Module):

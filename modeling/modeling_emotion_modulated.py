@@ -24,7 +24,7 @@ from transformers.models.auto import modeling_auto
 from transformers.utils import cached_file
 from transformers.utils.generic import can_return_tuple
 
-from .common import AdaptedModel, EmotionalGenerationMixin, check_emotions, real_positions, warn_if_untested
+from .common import AdaptedModel, EmotionGenerationMixin, check_emotions, real_positions, warn_if_untested
 from .configuration_emotion_modulated import EmotionModulatedConfig
 
 
@@ -398,7 +398,7 @@ class EmotionModulatedModel(AdaptedModel):
         return model.eval(), info
 
 
-class EmotionModulatedForCausalLM(EmotionModulatedModel, EmotionalGenerationMixin):
+class EmotionModulatedForCausalLM(EmotionModulatedModel, EmotionGenerationMixin):
     """[`EmotionModulatedModel`] over a whole language model, with its head. Returns a [`CausalLMOutputWithPast`]."""
 
     language_model_class = AutoModelForCausalLM

@@ -79,9 +79,6 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-# Which tokens are real
-
-
 def pooled_tokens(token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape) -> torch.Tensor | None:
     """The real tokens that labels may attend to, (B, L) bool, or None for all; ValueError for a mask of another shape."""
     if pooling_mask is None:
@@ -246,8 +243,7 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
 
 # What all models share
 
-# Standard deviation of a label's scores over tokens at the start of contextual label vectors. A softmax of scores with this spread prefers
-# some tokens and still reads the others; with a much smaller one all labels attend alike, with a larger one each to a single token.
+# With scores of much less spread over the tokens all labels attend alike, with much more each to a single token.
 START_SPREAD = 3.0
 
 
@@ -280,8 +276,8 @@ class LabelAwareBase(AdaptedModel):
             init.zeros_(module.bias)
         elif isinstance(module, LabelAwarePooling):
             init.normal_(module.label_embeddings, mean=0.0, std=std)
-            # The paper does not say. With N(0, 0.02) all labels attend alike, and as they share the head all logits start
-            # equal: small corpora stay there for epochs. With the identity a label attends to words like its own.
+            # With N(0, 0.02) all labels attend alike, and as they share the head all logits start equal: small corpora stay there
+            # for epochs. With the identity a label attends to words like its own.
             if self.config.label_attention_init == "identity":
                 init.eye_(module.weight)
             else:
@@ -300,10 +296,9 @@ class LabelAwareBase(AdaptedModel):
         """
         Start every label vector from the label's name, or from `label_texts`: texts in label order, or a mapping from name to text.
 
-        `config.label_embedding_init` says how. "words": a vector starts at the mean of the word embeddings of its word pieces.
-        "contextual": it starts at the mean of the encoder's last hidden states over the text. The mean over all labels is subtracted, so
-        that only differences between labels remain. A factor gives a label's scores over the tokens of all texts the standard
-        deviation `START_SPREAD`, on average. With `label_attention_init` "identity" W takes this factor, and the vectors have length 1.
+        With `config.label_embedding_init` "words" a vector starts at the mean of the word embeddings of its word pieces, with "contextual"
+        at the mean of the encoder's last hidden states over the text, less the mean over all labels. Then a factor, which W takes if its
+        start is the "identity", gives a label's scores over the tokens of all texts the standard deviation `START_SPREAD`, on average.
 
         Raises:
             ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text gives no
@@ -376,9 +371,8 @@ class LabelAwareBase(AdaptedModel):
             modes = [(module, module.training) for module in base.modules()]
             base.eval()
             try:
-                parts = [
-                    base(torch.tensor([row], device=base.device), return_dict=True).last_hidden_state[0] for row in ids
-                ]
+                rows = [torch.tensor([row], device=base.device) for row in ids]
+                parts = [base(row, return_dict=True).last_hidden_state[0] for row in rows]
             finally:
                 for module, mode in modes:
                     module.training = mode
@@ -433,10 +427,8 @@ class LabelAwareEncoder(LabelAwareBase):
 class LabelAwarePreTrainedModel(LabelAwareBase):
     config: LabelAwareConfig
     base_model_prefix = "model"
-    _supports_sdpa = True  # the encoder itself says whether it supports this
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
+    # The encoder itself says whether it supports these.
+    _supports_sdpa = _supports_flash_attn = _supports_flex_attn = _supports_attention_backend = True
 
     @classmethod
     def from_encoder_pretrained(
@@ -552,10 +544,9 @@ class LabelAwareClassifier(LabelAwareBase):
         self.num_labels = config.num_labels
         setattr(self, self.base_model_prefix, self.base_class(config))
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        if config.label_attention == "leam":  # one linear layer from z (B, d) to the logits (B, C)
-            self.classifier = nn.Sequential(
-                nn.Dropout(dropout), nn.Linear(config.hidden_size, len(config.vector_names))
-            )
+        if config.label_attention == "leam":
+            layer = nn.Linear(config.hidden_size, len(config.vector_names))  # from z (B, d) to the logits (B, C)
+            self.classifier = nn.Sequential(nn.Dropout(dropout), layer)
         else:
             self.classifier = LabelAwareHead(config, dropout)
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
@@ -580,8 +571,7 @@ class LabelAwareClassifier(LabelAwareBase):
             document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
                 labels are then per document, see [`join_windows`]. Default: every row is a document.
             context_ids: (B,), for a model of `aspects`: give the logits (B, C) of one aspect of each row, of id modulo A. Default: (B, A, C).
-            labels: (B, C) of 0 and 1, (B,) or (B, A) class ids, or (B, C) values, see [`classification_loss`]. The other arguments: see
-                the base model.
+            labels: see [`classification_loss`]. The other arguments: see [`LabelAwareEncoder`].
         """
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, pooling_mask)
         outputs = self.base_model(*inputs, return_dict=True, **kwargs)
@@ -604,8 +594,7 @@ class LabelAwareClassifier(LabelAwareBase):
     def init_head_bias(self, frequencies: Sequence[float]) -> Self:
         """
         Start the head's bias at the log odds of `frequencies`, the share of the training rows that have each label (Lin et al. 2017,
-        section 4.1), so that the first steps are not spent on learning that most labels are absent. A head shared by all labels starts
-        at the log odds of their mean.
+        section 4.1), or of their mean, so that the first steps are not spent on learning that most labels are absent.
         """
         shares = torch.as_tensor(frequencies, dtype=torch.float64)
         count = len(self.config.vector_names)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-GPT-2 to GPT-2 and BERT to BERT with layer norms whose scale and shift follow an emotion (Liu et al. 2021): replies to a context in a given
-emotion.
+GPT-2 to GPT-2 and BERT to BERT with layer norms whose scale and shift follow an emotion (Liu et al. 2021).
 
 Shapes: B batch, L tokens of the context, T tokens of the reply, E emotions, d hidden size, M modulated norms of a side, V vocabulary.
 """
@@ -28,14 +27,7 @@ from transformers.utils import ModelOutput
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .common import (
-    AdaptedModel,
-    EmotionalGenerationMixin,
-    check_emotions,
-    input_shape,
-    real_positions,
-    warn_if_untested,
-)
+from .common import AdaptedModel, EmotionGenerationMixin, check_emotions, input_shape, real_positions, warn_if_untested
 from .configuration_mod_ln import BertModLNConfig, GPT2ModLNConfig
 
 
@@ -45,15 +37,12 @@ class Modulators(nn.Module):
 
         MLP_γ(c) = W₂ SiLU(W₁ c)         MLP_β(c) = W₂' SiLU(W₁' c + b)
 
-    with W₁ (d/2, E), W₂ (d, d/2) for each norm. The bias b is in β, as in eq. 3 (the text beside it says γ). An emotion is the same for
-    all tokens of a row, so all norms are computed at once. The module holds all weights itself, named after the norms (`names`): weights
-    that are read outside their module's `forward` can be neither offloaded nor sharded.
+    with W₁ (d/2, E), W₂ (d, d/2) for each norm. The module holds all weights itself, named after the norms (`names`): weights that are read
+    outside their module's `forward` can be neither offloaded nor sharded.
 
     `modulation="residual"`: γ = weight + MLP_γ(c), β = bias + MLP_β(c), with the norm's own weight and bias. W₂ and W₂' start at 0.
-
-    `modulation="replace"`: γ = MLP_γ(c), β = MLP_β(c). The first hidden unit carries the start: there W₁ c is the sum of c and
-    W₁' c + b is 1; the other columns of W₂ and W₂' are 0. So for weights that sum to 1 the start is γ = 1 and β = 0, or the
-    values given by [`carrying`].
+    `modulation="replace"`: γ = MLP_γ(c), β = MLP_β(c). The first hidden unit carries the start: there W₁ c is the sum of c and W₁' c + b
+    is 1; the other columns of W₂ and W₂' are 0. So for weights that sum to 1 the start is γ = 1 and β = 0, or those of [`carrying`].
     """
 
     parts = ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out")  # W₁ and W₂ of γ; W₁, b and W₂ of β
@@ -174,8 +163,8 @@ class ModLNPreTrainedModel(AdaptedModel):
 
 class ModulatedStack(ModLNPreTrainedModel):
     """
-    One side: an encoder, or (`is_decoder`) a decoder with cross-attention to all states of the encoder. `modulation` holds the modulators
-    of its norms; None if no norm is modulated.
+    One side: an encoder, or (`is_decoder`) a decoder with cross-attention to all states of the encoder. `modulation` is None if no norm is
+    modulated.
     """
 
     is_decoder = False
@@ -353,7 +342,7 @@ class EncoderDecoder(ModLNPreTrainedModel):
         )
 
 
-class EmotionalGeneration(ModLNPreTrainedModel, EmotionalGenerationMixin):
+class EmotionalGeneration(ModLNPreTrainedModel, EmotionGenerationMixin):
     """A model with a head."""
 
     head_name: str
@@ -421,10 +410,9 @@ class EmotionalGeneration(ModLNPreTrainedModel, EmotionalGenerationMixin):
         scales = [kwargs.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in settings)]
         scale = next((scale for scale in scales if scale is not None), 1)
         if scale != 1 or any(name.startswith("negative_prompt") and kwargs[name] is not None for name in kwargs):
-            raise ValueError(
-                f"`guidance_scale` must be 1, got {scale}, and `negative_prompt_ids` and `negative_prompt_attention_mask` must be None: the "
-                "model has no run without an emotion to guide away from. For more of an emotion pass `emotion_weights` above 1."
-            )
+            wanted = "and `negative_prompt_ids` and `negative_prompt_attention_mask` must be None"
+            why = "the model has no run without an emotion to guide away from. For more of an emotion pass `emotion_weights` above 1"
+            raise ValueError(f"`guidance_scale` must be 1, got {scale}, {wanted}: {why}.")
         decoder = self.get_decoder()
         # An assistant gets the same arguments but has its own γ and β, so both models compute them at each step.
         alone = kwargs.get("assistant_model") is None
@@ -447,7 +435,7 @@ class EmotionalGeneration(ModLNPreTrainedModel, EmotionalGenerationMixin):
     def generate_all_emotions(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
     ) -> torch.Tensor:
-        """As in [`EmotionalGenerationMixin`]. An encoder that is not modulated runs once for each context."""
+        """As in [`EmotionGenerationMixin`]. An encoder that is not modulated runs once for each context."""
         encoder = self.get_encoder()
         if not self.get_decoder().is_modulated and not encoder.is_modulated:
             raise ValueError("no norm of the model is modulated: its reply is the same for every emotion.")
@@ -470,9 +458,9 @@ class EmotionalGeneration(ModLNPreTrainedModel, EmotionalGenerationMixin):
         **kwargs: Any,
     ) -> Any:
         """
-        Make an encoder-decoder. Both sides start as the plain checkpoint `base`, a folder or Hub id. New are the weights that it
-        lacks: the modulation of the norms, cross-attention, and the head's own layers if the checkpoint has no head. Every emotion
-        starts with the norms of the checkpoint, in `modulation="replace"` every one whose weights sum to 1.
+        An encoder-decoder whose two sides start as the plain checkpoint `base`, a folder or Hub id. New are the modulation of the
+        norms, cross-attention, and the head's own layers if the checkpoint has no head. Every emotion starts with the norms of the
+        checkpoint, in `modulation="replace"` every one whose weights sum to 1.
 
         Args:
             tokenizer: gives the ids of the special tokens, for checkpoints whose vocabulary is not the published one.

@@ -38,9 +38,8 @@ class AspectExtractionPipeline(TextPipeline, Pipeline):
     def preprocess(self, inputs):
         tags = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         if not tag_labels(tags):
-            raise ValueError(
-                f"the model's labels are {tags}, and no tags of terms: it was not trained for aspect extraction."
-            )
+            fault = "it was not trained for aspect extraction"
+            raise ValueError(f"the model's labels are {tags}, and no tags of terms: {fault}.")
         check_text(inputs)
         size = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
         encoded = self.tokenizer(

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Pipeline
 
 from .common import TextPipeline
@@ -16,8 +17,9 @@ from .text_processing import is_readable, normalized
 
 logger = logging.getLogger(__name__)
 
-# weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
-PERCENT = 20
+PERCENT = (
+    20  # weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
+)
 _PLACE = "<<context>>"  # where a chat template puts the message
 DEFAULT_NEW_TOKENS = 40  # tokens of a reply, if neither the call nor the checkpoint sets a length
 
@@ -76,10 +78,8 @@ def encode_contexts(
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}: at least {limit - room + 1}.")
     encoded = tokenizer(list(map(normalized, contexts)), add_special_tokens=False, verbose=False)["input_ids"]
-    return [
-        [*around[emotion][0], *ids[-room:], *around[emotion][1]]
-        for emotion, ids in zip(emotions, encoded, strict=True)
-    ]
+    pairs = zip(map(around.__getitem__, emotions), encoded, strict=True)
+    return [[*before, *ids[-room:], *after] for (before, after), ids in pairs]
 
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
@@ -87,16 +87,11 @@ def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tenso
     `input_ids` and `attention_mask` (B, L) of rows from `encode_contexts`, padded on the left for a decoder-only model, which writes
     behind them. The mask follows from the lengths: the padding id may also be a real token's.
     """
-    longest = max(map(len, rows))
-    ids, mask = [], []
-    for row in rows:
-        padding = longest - len(row)
-        own, real = [*row, *[config.pad_token_id] * padding], [1] * len(row) + [0] * padding
-        if not config.is_encoder_decoder:
-            own, real = [*own[len(row) :], *row], real[::-1]
-        ids.append(own)
-        mask.append(real)
-    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+    ids = [torch.tensor(row) for row in rows]
+    side = "right" if config.is_encoder_decoder else "left"
+    mask = pad_sequence([torch.ones_like(row) for row in ids], batch_first=True, padding_side=side)
+    padded = pad_sequence(ids, batch_first=True, padding_value=config.pad_token_id, padding_side=side)
+    return {"input_ids": padded, "attention_mask": mask}
 
 
 def written(sequences: torch.Tensor, inputs: Mapping[str, torch.Tensor], config) -> torch.Tensor:
@@ -153,9 +148,7 @@ class EmotionalResponsePipeline(TextPipeline, Pipeline):
 
     An input is a pair (context, emotion) or a dictionary with the keys `context` and `emotion`. An emotion is a name or an
     emoji of the model, or a mixture such as `{"joy": 0.7, "surprise": 0.3}`; weights that sum to more than 1 make it stronger.
-
-    Other arguments go to `generate`; without a length, a reply has at most 40 new tokens. Inputs run one by one;
-    `batch_size` has no effect.
+    Other arguments go to `generate`; without a length, a reply has at most 40 new tokens. `batch_size` has no effect.
     """
 
     task_name, model_classes = "emotional-response", (AutoModelForSeq2SeqLM, AutoModelForCausalLM)
