@@ -5,7 +5,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import transformers
@@ -48,8 +48,6 @@ LABEL_FIELDS = (
     *("calibration_temperature", "abstention", "prediction_sets", "value_range"),
 )
 
-
-# Types of checkpoints with an encoder that has the architecture and the weight names of BERT.
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
 
 
@@ -77,6 +75,32 @@ def merged(config_class, config_dict, kwargs, fitting: Sequence[str], remedy: st
         if stale:
             logger.warning(f"The labels are new: {', '.join(stale)} of the old ones are dropped.")
     return {**saved, **given}
+
+
+def check_least(config, **least: float) -> None:
+    """ValueError for a field of a configuration that is smaller than its value here."""
+    for name, value in least.items():
+        given = getattr(config, name)
+        if given is not None and given < value:
+            raise ValueError(f"`{name}` must be at least {value}, got {given}.")
+
+
+class EncoderFields:
+    """A base of configurations that are those of BERT or RoBERTa and more."""
+
+    fitting: ClassVar[
+        tuple[str, ...]
+    ]  # types of checkpoints with an encoder of the same architecture and weight names
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
+        return super().from_dict(merged(cls, config_dict, kwargs, cls.fitting, remedy), **kwargs)
+
+    def validate_encoder_only(self):
+        if self.is_decoder or self.add_cross_attention:
+            wanted = "`is_decoder` and `add_cross_attention` must be False"
+            raise ValueError(f"a {self.model_type!r} model is an encoder: {wanted}.")
 
 
 @dataclass(kw_only=True)

@@ -6,16 +6,12 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
-from transformers.utils import logging
 
-from .common import BERT_TYPES, ContextFields, merged, set_auto_map
-
-
-logger = logging.get_logger(__name__)
+from .common import BERT_TYPES, ContextFields, EncoderFields, check_least, set_auto_map
 
 
 @strict
-class CGBertConfig(ContextFields, BertConfig):
+class CGBertConfig(EncoderFields, ContextFields, BertConfig):
     r"""
     Everything of [`BertConfig`] and [`ContextFields`], and the fields below. `problem_type` is `"single_label_classification"`.
 
@@ -39,6 +35,7 @@ class CGBertConfig(ContextFields, BertConfig):
     """
 
     model_type = "cg-bert"
+    fitting = BERT_TYPES
     # Evaluation gathers every output of every row unless told otherwise; (N, h, L, L) would fill the memory.
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "context_gates"]
 
@@ -57,19 +54,10 @@ class CGBertConfig(ContextFields, BertConfig):
         name = "QACGBert" if self.model_type == "qacg-bert" else "CGBert"
         set_auto_map(self, f"{name}Model", f"{name}ForSequenceClassification")
 
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
-        return super().from_dict(merged(cls, config_dict, kwargs, BERT_TYPES, remedy), **kwargs)
-
-    def validate_encoder_and_head(self):
-        if self.is_decoder or self.add_cross_attention:
-            raise ValueError("context-guided BERT is an encoder: `is_decoder`, `add_cross_attention` must be False.")
+    def validate_head(self):
         if self.problem_type != "single_label_classification":
             raise ValueError(f"`problem_type` must be 'single_label_classification', got {self.problem_type!r}.")
-        for name, least in (("context_initializer_range", 0), ("num_contexts", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, context_initializer_range=0, num_contexts=1)
 
     def validate_num_contexts(self):
         aspects, targets = len(self.aspects or [None]), len(self.targets or [None])

@@ -6,7 +6,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from .common import merged, nested_config, set_auto_map
+from .common import check_least, merged, nested_config, set_auto_map
 
 
 def _of_text_config(name: str) -> property:
@@ -88,9 +88,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
         return self.text_config
 
     def validate_modulation(self):
-        for name, least in (("num_emotions", 1), ("modulation_size", 1), ("modulation_initializer_range", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, num_emotions=1, modulation_size=1, modulation_initializer_range=0)
         names = self.emotions
         if names is not None and (len(set(names)) != len(names) or len(names) != self.num_emotions):
             raise ValueError(f"`emotions` must be {self.num_emotions} (`num_emotions`) different names, got {names}.")

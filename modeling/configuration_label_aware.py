@@ -6,12 +6,17 @@ from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, BertConfig, PreTrainedConfig
-from transformers.utils import logging
 
-from .common import BERT_TYPES, ClassifierFields, ContextFields, merged, nested_config, set_auto_map
-
-
-logger = logging.get_logger(__name__)
+from .common import (
+    BERT_TYPES,
+    ClassifierFields,
+    ContextFields,
+    EncoderFields,
+    check_least,
+    merged,
+    nested_config,
+    set_auto_map,
+)
 
 
 @dataclass(kw_only=True)
@@ -80,12 +85,7 @@ class LabelAwareFields(ClassifierFields, ContextFields):
     def validate_sizes(self):
         if self.label_texts is not None:
             self.check_count("label_texts", len(self.vector_names))
-        for name in ("label_embedding_size", "head_hidden_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {value}.")
-        if self.leam_radius < 0:
-            raise ValueError(f"`leam_radius` must not be negative, got {self.leam_radius}.")
+        check_least(self, label_embedding_size=1, head_hidden_size=1, leam_radius=0)
         if self.label_attention != "leam":
             return
         if self.label_embedding_size != self.hidden_size:
@@ -166,7 +166,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 
 
 @strict
-class LabelAwareBertConfig(LabelAwareFields, BertConfig):
+class LabelAwareBertConfig(EncoderFields, LabelAwareFields, BertConfig):
     r"""
     Everything of [`BertConfig`] and of [`LabelAwareFields`], and `sentence_representation`, the sentence vector that goes with the
     label's vector: `"cls"` (default), the raw h₁ (paper), or `"pooler"`, BERT's tanh pooler (published code).
@@ -182,6 +182,7 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     """
 
     model_type = "label-aware-bert"
+    fitting = BERT_TYPES
     sentence_representation: Literal["cls", "pooler"] = "cls"
 
     def __post_init__(self, **kwargs):
@@ -190,15 +191,6 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
         self.start_problem_type()
         super().__post_init__(**kwargs)
         set_auto_map(self, "LabelAwareBertModel", "BertForLabelAwareClassification")
-
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
-        return super().from_dict(merged(cls, config_dict, kwargs, BERT_TYPES, remedy), **kwargs)
-
-    def validate_encoder_only(self):
-        if self.is_decoder or self.add_cross_attention:
-            raise ValueError("label-aware BERT is an encoder: `is_decoder` and `add_cross_attention` must be False.")
 
 
 __all__ = ["LabelAwareBertConfig", "LabelAwareConfig"]

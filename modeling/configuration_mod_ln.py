@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, GPT2Config
 
-from .common import merged, set_auto_map
+from .common import check_least, merged, set_auto_map
 
 
 @dataclass(kw_only=True)
@@ -73,9 +73,7 @@ class EmotionFields:
         return super().from_dict(merged(cls, config_dict, kwargs, [cls.model_type], remedy), **kwargs)
 
     def validate_emotions(self):
-        for name, least in (("num_emotions", 1), ("modulation_initializer_range", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, num_emotions=1, modulation_initializer_range=0)
         for name in ("emotions", "emotion_token_ids"):
             values = getattr(self, name)
             if values is not None and not len(set(values)) == len(values) == self.num_emotions:

@@ -5,19 +5,12 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import RobertaConfig
-from transformers.utils import logging
 
-from .common import ClassifierFields, merged, set_auto_map
-
-
-logger = logging.get_logger(__name__)
-
-# Types of checkpoints with an encoder that has the architecture and the weight names of RoBERTa.
-ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
+from .common import ClassifierFields, EncoderFields, check_least, set_auto_map
 
 
 @strict
-class RobertaESAConfig(ClassifierFields, RobertaConfig):
+class RobertaESAConfig(EncoderFields, ClassifierFields, RobertaConfig):
     r"""
     Everything of [`RobertaConfig`] and [`ClassifierFields`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT.
     `problem_type` defaults to `"single_label_classification"`.
@@ -44,6 +37,7 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
     """
 
     model_type = "roberta-esa"
+    fitting = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
     # Evaluation gathers every output of every row unless told otherwise; (N, h, L, L) would fill the memory.
     keys_to_ignore_at_inference = ["hidden_states", "attentions", "esa_attentions", "esa_scale"]
 
@@ -68,17 +62,13 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
         if config_dict.get("model_type") != cls.model_type and config_dict.get("classifier_dropout") is None:
             # RoBERTa's config has null if nobody chose a value; then our default applies.
             config_dict = {name: value for name, value in config_dict.items() if name != "classifier_dropout"}
-        remedy = "LabelAwareForSequenceClassification takes an encoder of any kind"
-        return super().from_dict(merged(cls, config_dict, kwargs, ROBERTA_TYPES, remedy), **kwargs)
+        return super().from_dict(config_dict, **kwargs)
 
     def validate_esa(self):
-        if self.is_decoder or self.add_cross_attention:
-            raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
         heads = self.esa_num_attention_heads
         if heads < 1 or self.hidden_size % heads:
             raise ValueError(f"`esa_num_attention_heads` must divide `hidden_size` ({self.hidden_size}), got {heads}.")
-        if self.head_hidden_size is not None and self.head_hidden_size < 1:
-            raise ValueError(f"`head_hidden_size` must be at least 1, got {self.head_hidden_size}.")
+        check_least(self, head_hidden_size=1)
 
 
 __all__ = ["RobertaESAConfig"]

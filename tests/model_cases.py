@@ -710,7 +710,7 @@ BAD_LEAM_CONFIGS: Rows = (
     ({"label_attention": "leam", "tie_head": False}, "`tie_head` must stay at its default: LEAM"),
     ({"label_attention": "leam", "head_hidden_size": 4}, "`head_hidden_size` must stay at its default: LEAM"),
     ({"label_embedding_size": 0}, "`label_embedding_size` must be at least 1, got 0"),
-    ({"leam_radius": -1}, "`leam_radius` must not be negative, got -1"),
+    ({"leam_radius": -1}, "`leam_radius` must be at least 0, got -1"),
     ({"num_labels": 3, "label_texts": ["glad", "cross"]}, "`label_texts` needs .* 3 labels, got 2"),
 )
 NOT_OF_LEAM = "`sentence_representation` must stay at its default: LEAM"
