@@ -43,7 +43,7 @@ class Recipe:
         model_type: "label-aware-bert", "label-aware" (over any text encoder; all aspects in one pass), "roberta-esa", "cg-bert", "qacg-bert",
             "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
             the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of
-            replies as texts.
+            replies as texts. A recipe file on `files` that does not name it has "label-aware".
         model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on your own
             files get `context_initializer_range` 0.01 where it is not given.
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
@@ -61,7 +61,8 @@ class Recipe:
             fewer rows gives all it has. Rows with several labels count for each. None: all rows.
         few_shot: emotions of texts: methods for few rows, of which the validation part chooses one: "linear" (frozen encoder),
             "contrastive" (the encoder learns which rows share labels), "label-vectors" (frozen encoder), "fine-tuning". Empty: an
-            ordinary training.
+            ordinary training. None: linear and fine-tuning for label attention on your own files (`files`) where every label was annotated
+            and no field is set that does not go with them (a loss, a sampling, an adapter, windows); else an ordinary training.
         max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the validation part, and of the test part; drawn
             at a fixed seed; None: all. Targeted sentiment: the aspects of a text and target stay together.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
@@ -110,7 +111,7 @@ class Recipe:
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
     train_fraction: float | int = 1.0
     shots: int | None = None
-    few_shot: list[str] = dataclasses.field(default_factory=list)
+    few_shot: list[str] | None = None
     max_eval_rows: int | None = None
     inverse_frequency_sampling: bool = False
     class_weights: str | dict[str, float | int] | None = None
@@ -312,6 +313,8 @@ def read_recipe(name: str | Path, overrides: Collection[str] = ()) -> Recipe:
     """
     path = find_recipe(name)
     values = read_yaml_file(path)
+    if values.get("dataset") == "files":
+        values.setdefault("model_type", "label-aware")  # `null` is the stock model
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
     # The corpus first, so that the options that come with it are not dropped.
     for override in sorted(overrides, key=lambda text: not text.startswith("dataset=")):

@@ -75,7 +75,7 @@ RESULTS = {
 def recipe_for(base: Path, arguments: dict | None = None, **changes) -> Recipe:
     """A small run over the quickstart corpus; `arguments` are added to its training arguments."""
     values = {"name": "tiny", "base_model": str(base), "dataset": "quickstart", "model_type": "label-aware-bert"}
-    values |= {"model_config": UNTIED, "max_length": MAX_LENGTH, "train_fraction": 0.1}
+    values |= {"model_config": UNTIED, "max_length": MAX_LENGTH, "train_fraction": 0.1, "few_shot": []}
     return make_recipe({**values, "training_arguments": {**QUICK_ARGUMENTS, **(arguments or {})}, **changes})
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import yaml
+from datasets import Dataset
 from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
@@ -20,6 +21,7 @@ from ..io.files import locking, read_object, write_csv, write_json, write_text
 from ..metrics import sign_of
 from ..recipes import Recipe, make_recipe, read_yaml, set_field
 from ..reports.figures import write_sweep
+from ..tasks import task_of_rows
 from ..tasks.loading import load_dataset_for
 from ..training.fit import metric_of, watched_by
 from ..training.recipe_checks import check_parts
@@ -127,7 +129,7 @@ def sweep(
         if (output / TRIALS).is_file():
             result |= read_object(output / TRIALS, "delete the folder, and begin again")  # type: ignore[typeddict-item]
         while len(result["trials"]) < trials:
-            _run_trial(result, recipe, distributions, trials, output, data_dir)
+            _run_trial(result, recipe, distributions, trials, output, data_dir, splits["train"])
             _write(result, recipe, output)
         _write(result, recipe, output)  # also without a new trial: the folder may have moved
     if result["best"] is None:
@@ -196,6 +198,7 @@ def _run_trial(
     total: int,
     output: Path,
     data_dir: str | Path | None,
+    rows: Dataset,
 ) -> None:
     """Train once more, and add the trial to the sweep."""
     from optuna import TrialPruned
@@ -208,8 +211,8 @@ def _run_trial(
     state, dev, reason = "complete", None, None
     try:
         own_recipe = with_values(recipe, values, name=f"{recipe.name}-trial-{number}", seeds=recipe.seeds[:1])
-        # With `few_shot` several trainings follow each other, or none has evaluations: there is nothing to prune by.
-        with nullcontext() if own_recipe.few_shot else watched_by(watch):
+        # With methods for few rows several trainings follow each other, or none has evaluations: there is nothing to prune by.
+        with nullcontext() if task_of_rows(rows).methods(own_recipe, rows) else watched_by(watch):
             report = train(own_recipe, folder, data_dir=data_dir, test=False)
         (run,) = report.runs
         result["metric"], dev = run.selected_by.removeprefix("eval_"), run.best_dev_metric

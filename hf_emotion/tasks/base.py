@@ -309,6 +309,10 @@ class Task(Generic[P]):
         """Fields of TrainingArguments besides those of every run, for the training rows."""
         raise NotImplementedError
 
+    def methods(self, recipe: Recipe, train: Dataset) -> list[str]:
+        """Methods for few rows that are tried on the training rows; the validation part chooses. Empty: an ordinary training."""
+        return []
+
     def parts(self, recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         """A `Part` for each model of the run; None: one model, on all rows."""
         return None

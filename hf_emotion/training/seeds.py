@@ -87,7 +87,8 @@ class SeedTraining:
         parts = self.task.parts(self.recipe, self.splits)
         if parts is not None:
             return self._each(parts)
-        fitted = self._best_method() if self.recipe.few_shot else self.fit()
+        methods = self.task.methods(self.recipe, self.splits["train"])
+        fitted = self._best_method(methods) if methods else self.fit()
         self._save_adapter(fitted)
         folder = self.folder if self.main_process else None
         return fitted.run, self.task.finish(
@@ -161,12 +162,12 @@ class SeedTraining:
                     f"`{name}` is for rows with one label, and those of this corpus have more, or none: leave it out."
                 )
 
-    def _best_method(self) -> Fitted:
-        """Train one model by each of the recipe's methods for few rows: the one that is best on the validation part."""
+    def _best_method(self, methods: list[str]) -> Fitted:
+        """Train one model by each of the methods for few rows: the one that is best on the validation part."""
         best: Fitted | None = None
         chosen = ""
         runs: dict[str, SeedRun] = {}
-        for method in self.recipe.few_shot:
+        for method in methods:
             fitted = dataclasses.replace(self, method=method).fit()
             runs[method] = run = fitted.run
             shown = "not a number" if run.best_dev_metric is None else f"{run.best_dev_metric:.3f}"

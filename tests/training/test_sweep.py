@@ -229,10 +229,13 @@ class TestTrials:
         assert result["best"] == max(complete(result), key=lambda trial: trial["dev"])["number"]
         assert (tmp_path / "sweep" / f"trial-{result['best']}").is_dir()
 
-    def test_no_pruning_over_several_methods(self, recipe, trainings, tmp_path):
+    @pytest.mark.parametrize(
+        "fields", [{"few_shot": ["label-vectors", "fine-tuning"]}, {"dataset": "files", "few_shot": None}]
+    )
+    def test_no_pruning_over_several_methods(self, fields, recipe, trainings, single_label, tmp_path):
         """Each method for few rows starts its evaluations anew: the tenth of one trial is not that of another."""
-        few = dataclasses.replace(recipe, model_type="label-aware", few_shot=["label-vectors", "fine-tuning"])
-        result = module.sweep(few, BOTH, 14, tmp_path / "sweep")
+        few = dataclasses.replace(recipe, model_type="label-aware", **fields)
+        result = module.sweep(few, BOTH, 14, tmp_path / "sweep", single_label)
         assert {trial["state"] for trial in result["trials"]} <= {"complete", "failed"}
 
     def test_missing_extra(self, recipe, monkeypatch, tmp_path):

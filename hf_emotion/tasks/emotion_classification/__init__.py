@@ -89,7 +89,12 @@ class EmotionClassification(ClassificationTask["Predictor"]):
         from .few_shot import ARGUMENTS
 
         by = {"metric_for_best_model": "pearson"} if has_targets(train) else {}
-        return super().arguments(recipe, train) | by | ARGUMENTS.get(next(iter(recipe.few_shot), ""), {})
+        return super().arguments(recipe, train) | by | ARGUMENTS.get(next(iter(recipe.few_shot or ()), ""), {})
+
+    def methods(self, recipe: Recipe, train: Dataset) -> list[str]:
+        from .few_shot import methods_of
+
+        return methods_of(recipe, train, self.model_types[:2])
 
     def prepare(self, recipe: Recipe, splits: DatasetDict, first: MainProcessFirst, part: Contexts | None) -> Prepared:
         from .building import prepare

@@ -67,7 +67,7 @@ def over_base_model(recipe: Recipe) -> Recipe:
 def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Prepared:
     if has_targets(splits["train"]):
         refuse_fields_of_labels(recipe)
-    for method in {"linear", "contrastive"} & set(recipe.few_shot):
+    for method in {"linear", "contrastive"} & set(recipe.few_shot or ()):
         if UNANNOTATED in splits["train"].column_names:
             raise ValueError(f"`few_shot` {method!r} needs rows in which every label was annotated: take fine-tuning.")
     gate = None
@@ -78,7 +78,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, first: MainProcessFirst) -> Pre
         splits = with_teachers(splits, recipe.teachers, dtype)
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
     prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
-    for method in recipe.few_shot:  # a training has one
+    for method in recipe.few_shot or ():  # a training has one
         begin(method, prepared, recipe.training_arguments.get("use_cpu", False))
     return prepared
 

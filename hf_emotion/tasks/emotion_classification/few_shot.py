@@ -21,21 +21,33 @@ from datasets import Dataset
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
+from ...data.splits import UNANNOTATED
+from ...data.targets import has_targets
 from ...gold import Gold
 from ...recipes import Fields, Recipe
+from .. import corpus_of
 from ..base import Prepared
 
 
 logger = logging.getLogger(__name__)
 
 METHODS = ("linear", "contrastive", "label-vectors", "fine-tuning")
+OWN_FILES = ["linear", "fine-tuning"]  # of a recipe on your own files that names none
 ARGUMENTS: dict[str, Fields] = {  # of the methods that the Trainer trains; those of the recipe come first
     "label-vectors": {"learning_rate": 1e-3, "num_train_epochs": 15, "per_device_train_batch_size": 16},
     "fine-tuning": {"learning_rate": 1e-4, "num_train_epochs": 10, "per_device_train_batch_size": 16},
 }
 # Fields of a recipe that train other weights, or set a loss, a sampling or a head; the methods have their own.
 UNFIT = (
-    *("adapter", "max_windows", "class_weights", "positive_weights", "soft_labels", "inverse_frequency_sampling"),
+    *(
+        "adapter",
+        "max_windows",
+        "class_weights",
+        "positive_weights",
+        "soft_labels",
+        "teachers",
+        "inverse_frequency_sampling",
+    ),
     *("model_config.class_balanced_beta", "model_config.head_hidden_size"),
     "training_arguments.label_smoothing_factor",
 )
@@ -47,7 +59,7 @@ CONTRASTIVE_RATE = 1e-4
 
 def check_few_shot(recipe: Recipe, model_types: tuple[str, ...]) -> None:
     """ValueError for methods that do not exist, and for fields that do not go with them."""
-    methods = recipe.few_shot
+    methods = recipe.few_shot or []
     unknown = [method for method in methods if method not in METHODS]
     if unknown or len(set(methods)) != len(methods):
         raise ValueError(f"`few_shot` must be different ones of {list(METHODS)}, got {methods}.")
@@ -55,19 +67,36 @@ def check_few_shot(recipe: Recipe, model_types: tuple[str, ...]) -> None:
         return
     if recipe.model_type not in model_types:
         raise ValueError(f"`few_shot` trains label attention: set `model_type` to {model_types[-1]!r}.")
+    if problem := _unfit(recipe):
+        raise ValueError(problem)
+
+
+def methods_of(recipe: Recipe, train: Dataset, model_types: tuple[str, ...]) -> list[str]:
+    """
+    The recipe's methods; if it names none, `OWN_FILES` for label attention and texts of your own files that they fit.
+    """
+    if recipe.few_shot is not None:
+        return recipe.few_shot
+    fits = recipe.model_type in model_types and corpus_of(recipe.dataset).own_files and _unfit(recipe) is None
+    return OWN_FILES if fits and not has_targets(train) and UNANNOTATED not in train.column_names else []
+
+
+def _unfit(recipe: Recipe) -> str | None:
+    """What does not go with the methods; None: nothing."""
     fields = dataclasses.asdict(recipe)
     fields |= {f"model_config.{name}": value for name, value in recipe.model_config.items()}
     fields |= {f"training_arguments.{name}": value for name, value in recipe.training_arguments.items()}
     for field in UNFIT:
         if fields.get(field):
-            raise ValueError(f"`{field}` does not go with `few_shot`: leave one of the two out.")
+            return f"`{field}` does not go with `few_shot`: leave one of the two out."
     if recipe.model_config.get("label_attention", "bilinear") != "bilinear":
-        raise ValueError("`few_shot` needs bilinear attention: leave `model_config.label_attention` out.")
+        return "`few_shot` needs bilinear attention: leave `model_config.label_attention` out."
+    return None
 
 
 def for_method(recipe: Recipe) -> Recipe:
     """The recipe, with a head for each label if the recipe's method keeps the encoder as it is when it trains the head."""
-    if recipe.few_shot in ([], ["fine-tuning"]):
+    if recipe.few_shot in (None, [], ["fine-tuning"]):
         return recipe
     return dataclasses.replace(recipe, model_config=recipe.model_config | {"tie_head": False})
 

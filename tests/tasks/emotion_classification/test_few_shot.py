@@ -17,12 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from toolkit_helpers import FEELINGS, invoke, recipe_for, report_of, torch_threads, write_csv, write_meld
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_seed
 
-from hf_emotion import Predictor, load_dataset_for, train
+from hf_emotion import Predictor, load_dataset_for, load_recipe, train
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
 from hf_emotion.tasks.corpus import mark
-from hf_emotion.tasks.emotion_classification import few_shot
+from hf_emotion.tasks.emotion_classification import TASK, few_shot
 from hf_emotion.tasks.emotion_classification.building import prepare
 from hf_emotion.tasks.rows import class_counts, few_of, gold_of
 from hf_emotion.training.recipe_checks import check_parts
@@ -225,6 +225,35 @@ def test_what_does_not_fit_is_refused():
         values = {"name": "few", "dataset": "files", "model_type": "label-aware", "few_shot": ["linear"], **changes}
         with pytest.raises(ValueError, match=words):
             check_parts(make_recipe(values))
+
+
+def test_own_files_choose_unless_the_recipe_says_otherwise(base_bert, single_label, several_columns, tmp_path, caplog):
+    """A recipe file of three lines tries both methods; each field that does not fit, partly annotated rows, or `[]` leave it to one training."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"name: mine\nbase_model: {base_bert}\ndataset: files\n", encoding="utf-8")
+    recipe = load_recipe(path, ["max_steps=2", "max_length=24"])
+    assert (recipe.model_type, recipe.few_shot) == ("label-aware", None)
+    train(recipe, tmp_path / "run", data_dir=single_label)
+    (run,) = report_of(tmp_path / "run")["runs"]
+    assert list(run["few_shot"]["tried"]) == ["linear", "fine-tuning"]
+    assert f"{run['few_shot']['chosen']} is kept" in caplog.text
+    again = train(load_recipe(tmp_path / "run" / "recipe.yaml"), tmp_path / "run", data_dir=single_label, resume=True)
+    assert again.to_dict()["runs"] == [run]
+    rows = load_dataset_for("files", single_label)["train"]
+    methods = lambda *changes, of=rows: TASK.methods(load_recipe(path, changes), of)  # noqa: E731
+    assert methods() == ["linear", "fine-tuning"]
+    for change in ("few_shot=[]", "model_type=null", "adapter={r: 2}", "class_weights=balanced", "teachers=[runs/a]"):
+        assert methods(change) == [], change
+    options = {"label_columns": ["joy", "anger"]}
+    assert methods(of=load_dataset_for("files", several_columns, **options)["train"]) == []
+    assert methods("dataset=emotion6") == []
+
+
+@pytest.fixture
+def several_columns(tmp_path) -> Path:
+    return write_csv(
+        tmp_path / "columns" / "train.csv", ["text", "joy", "anger"], [["so happy", "1", ""], ["sad", "0", "1"]] * 20
+    ).parent
 
 
 def test_only_for_texts(base_bert, tmp_path):
