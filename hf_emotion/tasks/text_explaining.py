@@ -147,7 +147,7 @@ def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
     """ValueError if labels are given for an attention that all labels share."""
     if labels is not None:
         raise ValueError(
-            f"the attention of this model is the same for all labels: leave `labels` out, or use {', '.join(METHODS[1:])}."
+            f"`labels` do not go with attention, which is the same for all labels: use {', '.join(METHODS[1:])}."
         )
 
 
