@@ -14,7 +14,7 @@ def demo(
     checkpoints: Checkpoints,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 0,
     dtype: Dtype = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address, open no browser.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, but open no browser.")] = False,
 ) -> None:
     """Try models in the browser: opens the page of `serve`, which only this machine reaches. Needs no network."""
     import webbrowser

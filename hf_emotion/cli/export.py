@@ -20,11 +20,11 @@ def export(
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
-            help="8-bit weights: int8 for processors with VNNI and for ARM; uint8 is slower, and right on all."
+            help="8-bit weights. int8 is for processors with VNNI and for ARM; uint8 is slower, but right on all."
         ),
     ] = None,
     web: Annotated[
-        Path | None, typer.Option(help="Write a page that runs the model in the browser into this new folder instead.")
+        Path | None, typer.Option(help="Instead, write a page that runs the model in the browser: a new folder.")
     ] = None,
     vendor: Annotated[
         Path | None,
@@ -33,7 +33,7 @@ def export(
     escape_formulas: Annotated[
         bool,
         typer.Option(
-            "--escape-formulas", help="With --web: apostrophes before cells of its CSV that look like formulas."
+            "--escape-formulas", help="With --web: put an apostrophe before cells of its CSV that look like formulas."
         ),
     ] = False,
     texts: Annotated[
@@ -55,7 +55,7 @@ def export(
     own_texts = None if texts is None else read_texts(texts, checkpoint)
     if web is not None:
         if output is not None or quantize is not None or split != "test":
-            raise typer.BadParameter("--web goes without --output, --quantize and --split.")
+            raise typer.BadParameter("--web does not go with --output, --quantize or --split.")
         from ..publishing.browser import export_web
 
         done = export_web(

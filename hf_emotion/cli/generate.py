@@ -26,13 +26,14 @@ def generate(
         Path | None, typer.Option("--output", "-o", help="JSONL file to write, with context, emotion and reply.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed for sampling.")] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable tokens, sample none.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always take the most probable token.")] = False,
     num_beams: Annotated[
         int | None, typer.Option(min=1, help="Beam search with this many beams, no sampling.")
     ] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Sample from the likeliest tokens that add up to this.")
+        float | None,
+        typer.Option(min=0, max=1, help="Sample from the likeliest tokens whose probabilities add up to this."),
     ] = None,
     temperature: Annotated[
         float | None,
@@ -47,9 +48,7 @@ def generate(
         raise typer.BadParameter("give contexts with --emotion or --all-emotions, or only --input and --output.")
     searches = greedy or (num_beams or 1) > 1  # and samples nothing
     if (searches and (top_k or top_p or temperature)) or (greedy and num_beams):
-        raise typer.BadParameter(
-            "of --greedy, --num-beams and sampling with --top-k, --top-p and --temperature give one."
-        )
+        raise typer.BadParameter("give one of --greedy, --num-beams, and sampling (--top-k, --top-p, --temperature).")
     if output is not None and (as_json or output.suffix != ".jsonl"):
         raise typer.BadParameter("--output writes JSON lines: name a .jsonl file, and leave out --json.")
     refuse_files(contexts)

@@ -24,7 +24,7 @@ def label(
         bool, typer.Option("--single", help="One label for each text. Default: several, unless the --model gives one.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any that is free.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address, open no browser.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, but open no browser.")] = False,
     merge: Annotated[
         bool,
         typer.Option("--merge", help="Make one table of several people's, or of a JSON export of Label Studio."),
@@ -32,16 +32,16 @@ def label(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --merge: the table to write.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     encoding: Annotated[
-        str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8. Written is UTF-8.")
+        str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")
     ] = None,
 ) -> None:
     """
-    Label the texts of a table in the browser, by keyboard. Each answer is in the file before the next text comes, and an ended session goes
-    on. Only this machine reaches the page. With --merge: the answers that people agree on, and Krippendorff's alpha.
+    Label the texts of a table in the browser, by keyboard. Every answer is saved at once, and the same command goes on later. Only this
+    machine reaches the page. --merge keeps the answers that people agree on, and prints Krippendorff's alpha.
     """
     if merge != (output is not None) or (len(files) > 1 and not merge) or (labels is not None and model is not None):
         raise typer.BadParameter(
-            "--merge and --output go together, several files need them, and --labels goes without --model."
+            "give --merge and --output together, and always for several files; give --labels or --model, not both."
         )
     names = names_in(labels)
     if model is not None:

@@ -19,8 +19,8 @@ def mcp(
     ] = Path("."),
 ) -> None:
     """
-    Offer models to an assistant as tools, over the Model Context Protocol on standard input and output: `emotions` and `summarize_table`
-    of a model for emotions, `aspects` of one for terms.
+    Offer models to an assistant as tools, over the Model Context Protocol on standard input and output. A model for emotions gives the
+    tools `emotions` and `summarize_table`, one for terms `aspects`.
     """
     require("mcp", "`hf-emotion mcp`", "mcp")
     check(checkpoints)

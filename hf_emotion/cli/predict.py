@@ -42,7 +42,7 @@ def predict(
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Of a CSV; default: , ; tab or |, by its columns.")] = None,
+    separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
     taxonomy: Taxonomy = None,
@@ -65,23 +65,23 @@ def predict(
     on_bad_rows: Annotated[
         Literal["error", "skip"] | None,
         typer.Option(
-            help="Rows and lines that are malformed or no text: stop (default), or skip them (no prediction)."
+            help="Rows and lines without a text, or malformed: stop (default), or skip: they get no prediction."
         ),
     ] = None,
     columns: Annotated[
         Literal["joined", "wide"] | None,
         typer.Option(
-            help="joined (default): cells with the chosen labels and scores; wide: for each label (aspect) its probability and the "
-            "decision, for each value of a regression one column."
+            help="joined (default): a cell with the chosen labels, and one with their scores; wide: for each label (aspect) its "
+            "probability and the decision, for each value one column."
         ),
     ] = None,
     scores: Annotated[
         Literal["chosen", "all"] | None,
         typer.Option(help="chosen (default), or all: a column with the probability of every label, as JSON."),
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="What stands before the names of new columns.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Prefix of the new columns.")] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Encoding of the file, such as cp1252; default: UTF-8. Written is UTF-8.")
+        str | None, typer.Option(help="Encoding of the input, such as cp1252; default: UTF-8.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
     threshold: Annotated[
@@ -92,9 +92,7 @@ def predict(
     ] = None,
     thresholds: Annotated[
         Path | None,
-        typer.Option(
-            help="Thresholds of some labels, as `summarize --write-thresholds` writes them; --threshold goes before."
-        ),
+        typer.Option(help="File of thresholds, from `summarize --write-thresholds`. --threshold overrides it."),
     ] = None,
     escape_formulas: Annotated[
         bool,
@@ -103,9 +101,9 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
     """
-    Predict emotions, sentiment towards targets and aspects, or the terms of texts: for texts, lines of stdin, or a file of any length (resumable).
+    Predict emotions, the sentiment towards targets and aspects, or terms, for texts, lines of stdin, or a file of any length (resumable).
 
-    A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
+    A model of dialogues takes the texts (lines) as the turns of one dialogue: "SPEAKER: UTTERANCE", or only the utterance.
     """
     of_file = given(
         text_column=text_column,
@@ -131,12 +129,12 @@ def predict(
     )
     asked = given(top_k=top_k, targets=target, group=group or None)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
-        raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
+        raise typer.BadParameter("--output needs --input, and --input takes no texts, --target, --group or --json.")
     if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
         raise typer.BadParameter(
-            "--engine ray goes with --input and --output, and without --dialogue-column, --speaker-column (a dialogue is a row with "
-            "`turns`), --columns, --scores, --prefix, --encoding and --overwrite; --workers goes with it. Other processes are started by torchrun or "
-            "accelerate launch."
+            "--engine ray needs --input and --output, and takes no --dialogue-column, --speaker-column (a dialogue is a row with "
+            "`turns`), --columns, --scores, --prefix, --encoding or --overwrite. --workers needs --engine ray: start other processes by "
+            "torchrun or accelerate launch."
         )
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
@@ -145,7 +143,7 @@ def predict(
     state = _processes() if input_ is not None and engine != "ray" else None
     if groups is not None:
         if taxonomy is not None or url is not None:
-            raise typer.BadParameter("--groups goes without --taxonomy and --url.")
+            raise typer.BadParameter("--groups does not go with --taxonomy or --url.")
         loading["taxonomy"] = read_groups(groups)
     elif url is None:
         loading["taxonomy"] = taxonomy
@@ -163,7 +161,7 @@ def predict(
         threshold = [*thresholds_of(thresholds), *(threshold or ())]
     if threshold:
         if predictor.thresholds is None or not predictor.multi_label:
-            raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
+            raise typer.BadParameter("--threshold is for multi-label models without --url: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
     if input_ is not None:
         _predict_file(predictor, input_, output, state, engine, given(workers=workers, top_k=top_k) | of_file)

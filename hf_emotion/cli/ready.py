@@ -14,7 +14,7 @@ def ready(
     name: Annotated[str | None, typer.Argument(help="Name of a ready model; default: list them all.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="New folder for a checkpoint of it.")] = None,
 ) -> None:
-    """List the ready models, whose names commands take where they take a checkpoint, or write one of the package as a checkpoint."""
+    """List the ready models, or write one as a checkpoint. Commands take their names in place of a checkpoint."""
     import yaml
 
     from ..run_report import RunReport

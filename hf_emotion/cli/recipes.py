@@ -12,12 +12,10 @@ from .printing import in_terminal
 def recipes(
     word: Annotated[
         str | None,
-        typer.Argument(
-            help="Only recipes with this word: a task, a corpus, a paper. The name of one: the recipe itself."
-        ),
+        typer.Argument(help="A recipe to show, or a word to search for: a task, a corpus, a paper."),
     ] = None,
 ) -> None:
-    """List the recipes of the package by task, or show one, which is a start for your own."""
+    """List the packaged recipes by task, or show one: a start for your own."""
     import yaml
 
     from ..io.names import did_you_mean

@@ -44,9 +44,9 @@ def sample(
         str | None, typer.Option(help="Label Studio: column of the texts; default: text or utterance.")
     ] = None,
     show_predictions: Annotated[
-        bool, typer.Option("--show-predictions", help="Keep the model's columns. Who sees its answers tends to agree.")
+        bool, typer.Option("--show-predictions", help="Keep the model's answers. People who see them tend to agree.")
     ] = False,
-    prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
+    prefix: Annotated[str, typer.Option(help="The --prefix of `predict`.")] = "",
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
     ] = None,

@@ -26,13 +26,17 @@ def serve(
     api_key_file: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help=f"File with the requests' key; default: ${KEY}.")
     ] = None,
-    cors_origin: Annotated[list[str] | None, typer.Option(help="Site whose pages may ask, or *; repeatable.")] = None,
-    max_batch_size: Annotated[int, typer.Option(min=1, help="Texts that the model reads together at most.")] = 64,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(help="Website that may send requests, or *; repeatable.")
+    ] = None,
+    max_batch_size: Annotated[int, typer.Option(min=1, help="Most texts that the model reads together.")] = 64,
     batch_wait_timeout: Annotated[
         float,
-        typer.Option(min=0, max=MOST_SECONDS, help="Seconds that a batch waits for more texts while it is not full."),
+        typer.Option(min=0, max=MOST_SECONDS, help="Seconds that an incomplete batch waits for more texts."),
     ] = 0.0,
-    max_queue_size: Annotated[int, typer.Option(min=1, help="Texts that may wait; others get status 429.")] = 1024,
+    max_queue_size: Annotated[
+        int, typer.Option(min=1, help="Most texts that may wait; further ones get status 429.")
+    ] = 1024,
     timeout: Annotated[float, typer.Option(min=0.001, max=MOST_SECONDS, help="Seconds until status 504.")] = 30.0,
     max_body_bytes: Annotated[int, typer.Option(min=1, help="A larger request gets status 413.")] = 2**18,
     max_inputs: Annotated[int, typer.Option(min=1, help="A request with more texts gets status 422.")] = 256,
@@ -40,7 +44,7 @@ def serve(
         int | None,
         typer.Option(
             min=1,
-            help="Connections at most; a new one closes the longest idle one, or gets status 503. Default: 1000, or fewer by ulimit -n.",
+            help="Most connections; a new one closes the longest idle one, or gets status 503. Default: 1000, or fewer by ulimit -n.",
         ),
     ] = None,
     max_length: MaxLength = None,

@@ -27,7 +27,7 @@ def summarize(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Run folder, Hub id or ready model: predicts a file of texts; its errors on validation rows correct the shares."
+            help="Run folder, Hub id or ready model. It predicts a file of texts; its validation errors correct the shares."
         ),
     ] = None,
     by: Annotated[
@@ -57,7 +57,7 @@ def summarize(
     labelled: Annotated[
         str | None,
         typer.Option(
-            help="Some of the rows, which `sample` drew and you have labelled: shares that hold for your texts whatever the model."
+            help="Rows that `sample` drew and you labelled: they make the shares right for your texts, whatever the model."
         ),
     ] = None,
     write_thresholds: Annotated[
@@ -78,17 +78,15 @@ def summarize(
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default: text or utterance.")] = None,
     texts: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Typical texts of each group and label; with --label, of each label; 0: none. Default: 3."
-        ),
+        typer.Option(min=0, help="Typical texts per group and label; with --label, per label. Default: 3; 0: none."),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="--prefix of the prediction.")] = "",
+    prefix: Annotated[str, typer.Option(help="The --prefix of `predict`.")] = "",
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of text files, such as cp1252; default: UTF-8.")
     ] = None,
     separator: Annotated[str | None, typer.Option(help="CSV separator. Default: detected from the header.")] = None,
     on_bad_rows: Annotated[
-        Literal["error", "skip"], typer.Option(help="Rows without a text or with a time that cannot be read.")
+        Literal["error", "skip"], typer.Option(help="Rows without a text, or without a readable time.")
     ] = "error",
     escape_formulas: Annotated[
         bool,
@@ -97,8 +95,8 @@ def summarize(
     as_json: AsJson = False,
 ) -> None:
     """
-    Count labels over many texts, per group and over time: shares with 95 % intervals, corrected by rows that you have labelled (or by the model's
-    validation errors), differences with a test, typical texts, and drift against a reference.
+    Count labels over many texts, per group and over time: shares with 95 % intervals, tested differences, typical texts, and drift against
+    a reference. Rows that you labelled (or else the model's validation errors) correct the shares.
     """
     from ..io.extras import require
     from ..reports.summary import summarize as run
@@ -109,9 +107,7 @@ def summarize(
     given = [Path(source).resolve() for source in (file, reference, labelled) if source is not None]
     if write_thresholds is not None:
         if labelled is None:
-            raise typer.BadParameter(
-                "--write-thresholds tunes them on labelled rows: name these, --labelled to_label.csv."
-            )
+            raise typer.BadParameter("--write-thresholds needs labelled rows: --labelled to_label.csv.")
         _check_free([write_thresholds], write_thresholds, given, overwrite)
     beside: list[Path] = []
     if output is not None:

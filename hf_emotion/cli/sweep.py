@@ -18,7 +18,7 @@ def sweep(
             exists=True, dir_okay=False, help="YAML: `KEY: {low: 1, high: 9}` (`log: true`, `step`), or a list."
         ),
     ],
-    trials: Annotated[int, typer.Option(min=1, help="Number of trials, those before --resume included.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials, including those before --resume.")] = 20,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; default: runs/NAME-sweep.")] = None,
     data_dir: DataDir = None,
     set_: Annotated[

@@ -103,7 +103,7 @@ def _load(path: Path) -> Mapping[str, torch.Tensor]:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
-            f"{path} holds more than tensors, which could run code, or is damaged: save the model's `state_dict()` alone."
+            f"{path} holds more than tensors, which could run code, or is damaged: save only the model's `state_dict()`."
         ) from error
 
 

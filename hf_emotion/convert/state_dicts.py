@@ -144,7 +144,7 @@ def label_aware_attention(state_dict: Mapping[str, torch.Tensor], config_dict: M
 def without_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The tensors by their names without "module.", which DataParallel puts before all of them."""
     if not isinstance(state_dict, Mapping) or not all(isinstance(one, torch.Tensor) for one in state_dict.values()):
-        raise ValueError("a state dict holds tensors by name, and nothing else: pass the `state_dict()` alone.")
+        raise ValueError("a state dict holds tensors by name, nothing else: pass `state_dict()` itself.")
     wrapped = all(name.startswith("module.") for name in state_dict)
     return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in state_dict.items()}
 

@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") in self.server.hosts and (origin is None or origin in own):
             return True
         self.close_connection = True
-        self._send(403, "this page is for this machine alone")
+        self._send(403, "only this machine may open this page")
         return False
 
     def _send(self, status: int, text: str, kind: str = "text/plain; charset=utf-8") -> None:

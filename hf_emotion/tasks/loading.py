@@ -84,7 +84,7 @@ def load_dataset_for(
     found = duplicates_between_splits(splits)
     if misspelt:
         if "text" not in splits["train"].column_names:
-            raise ValueError(f"`misspelt` needs rows with one text each, which {name} has not: leave it out.")
+            raise ValueError(f"`misspelt` needs rows with one text each; those of {name} are others: leave it out.")
         splits["train"] = misspell_rows(splits["train"], misspelt)
     if shared := [f"{pair}: {count}" for pair, count in found.items() if "&" in pair and count]:
         hint = "" if dedupe else " (dataset_options.dedupe=true removes them from train; in Python dedupe=True)"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The figures that the papers printed, published.json: every row of their tables, as fractions; [mean, std] where they give a standard
-deviation.
+Published figures, published.json, as fractions: every row of the tables that we reproduce, and the best known figures from papers and
+cards. [mean, std] where there is a standard deviation.
 """
 
 import json

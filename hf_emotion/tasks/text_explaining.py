@@ -146,7 +146,9 @@ def row_axis(questions: Sequence[Question], what: str) -> str:
 def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
     """ValueError if labels are given for an attention that all labels share."""
     if labels is not None:
-        raise ValueError(f"`labels` do not go with attention, the same for all labels: use {', '.join(METHODS[1:])}.")
+        raise ValueError(
+            f"`labels` do not go with attention, which is the same for all labels: use {', '.join(METHODS[1:])}."
+        )
 
 
 def read_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> tuple[str, np.ndarray]:

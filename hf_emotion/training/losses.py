@@ -80,7 +80,7 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
     names, gold = label_names(rows), gold_of(rows)
     if "positive_weights" in wanted and gold.single_label:
         raise ValueError(
-            "`positive_weights` are for rows with more labels, and these have one label each: use `class_weights`."
+            "`positive_weights` needs rows with several labels; these have one label each: use `class_weights`."
         )
     counts = gold.counts(len(names)) if votes is None else votes.sum(axis=0)
     weights = {}

@@ -36,7 +36,7 @@ def explain(
     terms = [term for term in terms if term["start"] in token_of]
     if not terms:
         raise ValueError(
-            "the terms stand behind the first window, which alone is explained: give that part of the text."
+            "only the first window is explained, and the terms stand behind it: give their part of the text."
         )
     rows = []
     for term in terms:
