@@ -109,7 +109,8 @@ format: .venv/installed ## mends style
 	$(INSTALL) -e '.[docs]'
 	touch $@
 
-docs: .venv/docs ## the book, into build/docs
+docs: .venv/docs ## the book, into build/docs, and the parts of docs/reference that the program writes
+	$(BIN)/python docs/_ext/written_parts.py
 	$(BIN)/sphinx-build -W --keep-going -b html docs build/docs
 
 ##@ Now and then
