@@ -24,7 +24,8 @@ def description() -> str:
         return f"{match['picture']}[{match['text']}]({pictures if match['picture'] else files}{match['path']})"
 
     link = r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?!\w+:|#)[^)\s]+)\)"
-    return re.sub(link, whole, (HERE / "README.md").read_text(encoding="utf-8"))
+    text = re.sub(link, whole, (HERE / "README.md").read_text(encoding="utf-8"))
+    return re.sub(r'(?<=\bsrc=")|(?<=\bsrcset=")', pictures, text)
 
 
 setup(long_description=description(), long_description_content_type="text/markdown")

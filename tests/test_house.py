@@ -37,6 +37,30 @@ def imported(name: str) -> set[str]:
     return found
 
 
+def floors() -> list[list[str]]:
+    """The rooms of each floor, from the top."""
+    return [rooms.split() for rooms in FLOORS.removeprefix("__main__, ").split(", ")]
+
+
+def imports_of_rooms() -> dict[str, set[str]]:
+    """Room -> the other rooms that it imports."""
+    found: dict[str, set[str]] = {}
+    for name in NODES:
+        room = Path(name).with_suffix("").parts[0]
+        others = {(*module.split("."), "")[1] for module in imported(name) if module.startswith("hf_emotion.")}
+        found.setdefault(room, set()).update(others & FLOOR_OF.keys() - {room})
+    return {room: others for room, others in found.items() if room != "__main__"}
+
+
+def test_the_map_of_the_rooms_shows_the_imports(monkeypatch):
+    """docs/pictures/rooms.py draws it."""
+    monkeypatch.syspath_prepend(ROOT.parent / "docs/pictures")
+    from rooms import drawn
+
+    shown = (ROOT.parent / "docs/pictures/rooms.svg").read_text(encoding="utf-8")
+    assert shown == drawn(floors(), imports_of_rooms()), "python docs/pictures/rooms.py draws it anew"
+
+
 def test_a_room_imports_only_what_lies_below_it():
     rooms = {name: Path(name).with_suffix("").parts[0] for name in NODES}
     assert set(rooms.values()) == set(FLOOR_OF) - {"modeling", "configs"}, "a room without a floor"

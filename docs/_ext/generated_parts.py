@@ -4,16 +4,15 @@ What the pages do not say themselves: a line `<!-- generated: KIND [NAME] -->` i
 docstrings and its records, each time the book is built.
 """
 
-import dataclasses
 import inspect
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-import typer
 from sphinx.application import Sphinx
 from sphinx.util import logging
+from written_parts import table
 
 
 logger = logging.getLogger(__name__)
@@ -29,92 +28,11 @@ PAGES = {
 }
 
 
-def commands(name: str) -> str:
-    """Every command: help, arguments, options, defaults."""
-    from hf_emotion.cli import app
-
-    root = typer.main.get_command(app)
-    context = root.context_class(root, info_name="hf-emotion")
-    parts = [_escaped(root.help or ""), "", *_parameters(root, context)]
-    for name in root.list_commands(context):
-        command = root.get_command(context, name)
-        inner = command.context_class(command, info_name=name, parent=context)
-        usage = " ".join(["hf-emotion", name, *command.collect_usage_pieces(inner)])
-        parts += [
-            f"## {name}",
-            "",
-            "```text",
-            usage,
-            "```",
-            "",
-            _escaped(_paragraphs(command.help)),
-            "",
-        ]
-        parts += _parameters(command, inner)
-    return "\n".join(parts)
-
-
-def _parameters(command, context) -> list[str]:
-    from hf_emotion.cli.help import help_record
-
-    rows = []
-    for parameter in command.get_params(context):
-        record = help_record(parameter, context)
-        if record is None or parameter.name == "help":
-            continue
-        names, text = record
-        # "Help. [default: 32; x>=1]": what stands in the brackets has a column of its own.
-        match = re.fullmatch(
-            r"(.*?)\s*(?:\[((?:default: |required|env var: |x[<>]|\d+<=?x)[^\n]*)\])?", text, re.DOTALL
-        )
-        values = [f"`{value.removeprefix('default: ')}`" for value in (match[2] or "").split("; ") if value]
-        rows.append([f"`{names}`", _escaped(match[1]), ", ".join(values).replace("`required`", "required")])
-    return [*_table(["argument or option", "", "default"], rows), ""] if rows else []
-
-
-def recipe_fields(name: str) -> str:
-    """The fields of a recipe: name, type, default, meaning."""
-    from hf_emotion.recipes import Recipe
-
-    _, _, attributes = inspect.getdoc(Recipe).partition("Attributes:\n")
-    meaning = {}
-    for names, text in re.findall(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", attributes, flags=re.MULTILINE):
-        for one in names.split(", "):
-            meaning[one] = " ".join(text.split())
-    rows = []
-    for field in dataclasses.fields(Recipe):
-        default = "required" if field.default is dataclasses.MISSING else f"`{json.dumps(field.default)}`"
-        if field.default_factory is not dataclasses.MISSING:
-            default = f"`{json.dumps(field.default_factory())}`"
-        kind = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
-        kind = kind.replace("typing.", "")
-        if field.name not in meaning:
-            logger.warning("the docstring of Recipe says nothing about `%s`", field.name)
-        rows.append([f"`{field.name}`", f"`{kind}`", default, _escaped(meaning.get(field.name, ""))])
-    return "\n".join(_table(["field", "type", "default", "meaning"], rows))
-
-
-def packaged_recipes(name: str) -> str:
-    """The recipes that come with the package."""
-    from hf_emotion.recipes import packaged_recipes, read_yaml, recipe_name
-
-    rows = []
-    for path in packaged_recipes():
-        values = read_yaml(path.read_text(encoding="utf-8"))
-        cells = [
-            values.get("dataset", "goemotions"),
-            values.get("model_type") or "stock",
-            values.get("description", ""),
-        ]
-        rows.append([f"`{recipe_name(path)}`", *map(_escaped, cells)])
-    return "\n".join(_table(["recipe", "corpus", "model", "description"], rows))
-
-
 def public_names(kind: str) -> str:
-    """Autodoc of the public names: predictors and functions, models, pipelines, modules; or the configurations."""
+    """Autodoc of the public names: predictors and functions, models, pipelines, modules."""
     import hf_emotion
 
-    groups: dict[str, list[str]] = {"toolkit": [], "configurations": [], "pipelines": [], "models": [], "modules": []}
+    groups: dict[str, list[str]] = {"toolkit": [], "pipelines": [], "models": [], "modules": []}
     for name in sorted(name for name in hf_emotion.__all__ if not name.startswith("_")):
         value = getattr(hf_emotion, name)
         if inspect.ismodule(value):
@@ -123,20 +41,17 @@ def public_names(kind: str) -> str:
         directive = "autofunction" if inspect.isfunction(value) else "autoclass"
         group = "toolkit"
         if directive == "autoclass" and ".modeling" in value.__module__:
-            ends = {"Config": "configurations", "Pipeline": "pipelines"}
-            group = next((ends[end] for end in ends if name.endswith(end)), "models")
+            group = "pipelines" if name.endswith("Pipeline") else "models"
         members = (
             "\n   :members:\n   :special-members: __call__"
             if group in ("toolkit", "models") and directive == "autoclass"
             else ""
         )
-        if name == "Recipe":
-            continue  # has a page of its own
+        if name == "Recipe" or name.endswith("Config"):
+            continue  # they have pages of their own
         groups[group].append(f".. {directive}:: hf_emotion.{name}{members}")
-    fields = ("common.ClassifierFields", "common.ContextFields", "configuration_label_aware.LabelAwareFields")
-    shared = {"configurations": (*fields, "configuration_mod_ln.EmotionFields")}
-    shared["models"] = ("modeling_label_aware.LabelAwareEncoder\n   :members:",)
-    groups[kind] += [f".. autoclass:: hf_emotion.modeling.{place}" for place in shared.get(kind, ())]
+    if kind == "models":  # what several of them share
+        groups[kind].append(".. autoclass:: hf_emotion.modeling.modeling_label_aware.LabelAwareEncoder\n   :members:")
     return "\n".join(["```{eval-rst}", "\n\n".join(groups[kind]), "```"])
 
 
@@ -212,8 +127,8 @@ def dependability(name: str) -> str:
             size += f", {processes[1]} processes"
         verdict = "yes" if measured["passed"] else "**no**"
         rows.append([what, size.format(**found), result.format(**found), verdict])
-    parts = [*_table(["what we do", "size", "found", "passed"], rows), "", "## Entry points", ""]
-    return "\n".join([*parts, *_table(["entry point", "cases", "crashes"], points)])
+    parts = [*table(["what we do", "size", "found", "passed"], rows), "", "## Entry points", ""]
+    return "\n".join([*parts, *table(["entry point", "cases", "crashes"], points)])
 
 
 def speed(name: str) -> str:
@@ -241,7 +156,7 @@ def speed(name: str) -> str:
     parts = []
     for topic, rows in groups.items():
         header = ["work", *(["other tool"] if len(rows[0]) == 4 else []), "goal", "measured"]
-        parts += [f"## {topic}", "", *_table(header, rows), ""]
+        parts += [f"## {topic}", "", *table(header, rows), ""]
     return "\n".join(parts)
 
 
@@ -273,7 +188,7 @@ def scale(name: str) -> str:
         "hours per million",
         "machines for 100 million a day",
     ]
-    return "\n".join(_table(header, rows))
+    return "\n".join(table(header, rows))
 
 
 def _record(name: str) -> dict:
@@ -282,32 +197,13 @@ def _record(name: str) -> dict:
 
 
 KINDS: dict[str, Callable[[str], str]] = {
-    "commands": commands,
     "dependability": dependability,
     "file": included,
-    "packaged-recipes": packaged_recipes,
     "public-names": public_names,
-    "recipe-fields": recipe_fields,
     "scale": scale,
     "speed": speed,
     "study-table": study_table,
 }
-
-
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    rows = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in [header, *rows]]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return [lines[0], "|" + "---|" * len(header), *lines[1:]]
-
-
-def _paragraphs(text: str | None) -> str:
-    return inspect.cleandoc(text or "")
-
-
-def _escaped(text: str) -> str:
-    """Help texts are plain: no Markdown but `code`."""
-    parts = re.split(r"(`[^`]+`)", text)
-    return "".join(part if i % 2 else re.sub(r"([*_$<>\[\]{}])", r"\\\1", part) for i, part in enumerate(parts))
 
 
 def _fill(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -18,8 +18,8 @@ LINE = "#84898f"
 class Drawing:
     """Boxes and arrows on a canvas; sizes in pixels."""
 
-    def __init__(self, title: str, width: int, height: int):
-        self.title, self.width, self.height = title, width, height
+    def __init__(self, title: str, width: int, height: int, legend: dict[str, str] = LEGEND):
+        self.title, self.width, self.height, self.legend = title, width, height, legend
         self.parts: list[str] = []
 
     def box(self, x: int, y: int, width: int, height: int, kind: str, *lines: str) -> None:
@@ -37,22 +37,21 @@ class Drawing:
             f'<polyline points="{way}" fill="none" stroke="{LINE}" stroke-width="2" marker-end="url(#tip)"/>'
         )
 
-    def write(self, path: Path) -> None:
+    def svg(self) -> str:
         x = 10
-        for kind, meaning in LEGEND.items():
+        for kind, meaning in self.legend.items():
             self.parts.append(
                 f'<rect x="{x}" y="{self.height - 22}" width="14" height="14" rx="3" fill="{COLOURS[kind]}"/>'
             )
             self.text(x + 20, self.height - 10, meaning, anchor="start")
             x += 50 + 8 * len(meaning)
-        path.write_text(
+        return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" role="img" '
             f'font-family="Helvetica, Arial, sans-serif" font-size="13"><title>{escape(self.title)}</title>'
             f'<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
             f'orient="auto-start-reverse"><path d="M0 0L10 5L0 10z" fill="{LINE}"/></marker></defs>\n'
             + "\n".join(self.parts)
-            + "\n</svg>\n",
-            encoding="utf-8",
+            + "\n</svg>\n"
         )
 
 
@@ -215,4 +214,4 @@ DRAWINGS = (label_aware, emotion_specific_attention, dialogue, modulated_norms, 
 
 if __name__ == "__main__":
     for draw in DRAWINGS:
-        draw().write(Path(__file__).with_name(f"{draw.__name__}.svg"))
+        Path(__file__).with_name(f"{draw.__name__}.svg").write_text(draw().svg(), encoding="utf-8")

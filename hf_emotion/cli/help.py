@@ -65,11 +65,12 @@ class Group(TyperGroup):
 
 
 def book_address() -> str | None:
-    """The address of the documentation, as the installed package has it from `[project.urls]`."""
+    """The address of the documentation in `[project.urls]`, as the installed package has it; None as long as OWNER stands for the account."""
     from importlib import metadata
 
     try:
         urls = metadata.metadata("hf-emotion").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:
         return None
-    return dict(url.split(", ", 1) for url in urls).get("Documentation")
+    address = dict(url.split(", ", 1) for url in urls).get("Documentation", "OWNER")
+    return None if "OWNER" in address else address

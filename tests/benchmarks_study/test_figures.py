@@ -112,3 +112,13 @@ def test_the_figures_of_the_documents_are_those_of_the_committed_records(monkeyp
     )
     assert all(source.startswith(("benchmarks/", "hf_emotion/ready/")) for source in sources)
     assert (ROOT / "REPRODUCTION.md").stat().st_size <= 12_000
+
+
+def test_the_reference_says_what_the_program_says(monkeypatch):
+    """In a checkout it is read as it is committed."""
+    monkeypatch.syspath_prepend(ROOT / "docs/_ext")
+    from written_parts import KINDS, PAGES, PART, renewed
+
+    texts = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    assert [name for name, text in texts.items() if renewed(text) != text] == [], "python docs/_ext/written_parts.py"
+    assert sorted(kind for text in texts.values() for kind in PART.findall(text)) == sorted(KINDS)

@@ -62,6 +62,7 @@ def test_the_package_index_shows_a_description_with_whole_addresses(wheel):
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL"))
     assert set(urls) == {"Documentation", "Repository"} and metadata["Description-Content-Type"] == "text/markdown"
     links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", metadata.get_payload())
+    links += re.findall(r'(\bsrc(?:set)?)="([^"]*)"', metadata.get_payload())
     assert len(links) > 10
     for picture, address in links:
         start = urls["Repository"] + "/blob/main/"
