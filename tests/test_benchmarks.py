@@ -4,9 +4,7 @@
 import asyncio
 import inspect
 import json
-import random
 import re
-import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,7 @@ import pytest
 import torch
 from toolkit_helpers import ASPECT_WORDS, ROOT, save_base_bert
 
-from benchmarks import growth, measuring, peers, plain, predicting, run_all, training, typos
+from benchmarks import growth, measuring, peers, plain, predicting, run_all, training
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -267,21 +265,3 @@ def labels(*names: str, **fields: str) -> list[dict]:
 def test_when_a_plain_answer_is_right(model, found, answer, right, polarity):
     assert plain.is_right(model, found, answer, "Cold soups") is right
     assert plain.polarity(model, found) == polarity
-
-
-def test_typing_errors_keep_terms_blanks_and_first_letters():
-    rows, clean = (split("review_terms").load() for split in (typos.Misspelt, typos.CorpusSplit))
-
-    def first_letters(row: dict) -> list[str]:
-        begins = [name.startswith("B-") for name in rows.features["labels"].feature.names]
-        return [row["text"][start] for (start, _), tag in zip(row["words"], row["labels"], strict=True) if begins[tag]]
-
-    assert [*map(first_letters, rows)] == [*map(first_letters, clean)]
-    words, own = ([text.split(" ") for text in one["text"]] for one in (rows, clean))
-    assert [*map(len, words)] == [*map(len, own)]
-    changed = [a != b for pair in zip(words, own, strict=True) for a, b in zip(*pair, strict=True)]
-    assert statistics.fmean(changed) == pytest.approx(typos.SHARE, abs=0.015)
-    assert {typos.misspell("[NAME] can't", 1, random.Random(seed)) for seed in range(99)} > {
-        "[NAME] cant",
-        "[NAME] cann't",
-    }
