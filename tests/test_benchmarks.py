@@ -89,17 +89,24 @@ def test_a_benchmark_runs(function, sizes, topics, base, monkeypatch):
     assert all(row["median"] > 0 and row["pairs"] >= 1 for row in rows)
 
 
-@pytest.mark.parametrize("sweep", ["labels", "tokens"])
+@pytest.mark.parametrize("sweep", ["labels", "tokens", "aspects"])
 def test_how_cost_grows(sweep, tmp_path, base, monkeypatch):
     monkeypatch.setitem(training.SIZES, "minilm", training.SIZES["tiny"])
     untrained = growth.save_untrained
-    monkeypatch.setattr(growth, "save_untrained", lambda place, _, model_type: untrained(place, base, model_type))
+    monkeypatch.setattr(growth, "save_untrained", lambda place, _, *more: untrained(place, base, *more))
     output, other = tmp_path / "growth.json", {"rows": [{"work": "what nobody measured again"}]}
     output.write_text(json.dumps({"other": other}))
     options = ["--values", "4", "8", "--pairs", "1", "--threads", str(torch.get_num_threads())]
     growth.main([sweep, *options, "--output", str(output)])
     kept, own = json.loads(output.read_text()).values()
     assert kept == other and [row["work"].partition(":")[0] for row in own["rows"]] == [f"{sweep} 4", f"{sweep} 8"]
+
+
+def test_a_file_takes_longer_than_its_forward_passes(single_run, tmp_path):
+    source = predicting.write_texts(tmp_path / "texts.parquet", 5)
+    predicting.predict_timed(*map(str, (single_run, source, tmp_path / "found.parquet", tmp_path / "record")))
+    took = measuring.recorded(tmp_path / "record")
+    assert 0 < took["passes"] < took["whole"]
 
 
 def test_a_row_replaces_that_of_an_older_command():

@@ -107,7 +107,7 @@ def main() -> None:
     if getattr(sys.stdout, "errors", None) == "strict":  # a character that the console lacks is shown escaped
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a text stream, as it has `errors`
     try:
-        program(next((word for word in sys.argv[1:] if not word.startswith("-")), None))()
+        program(next((word for word in sys.argv[1:] if word != "--debug"), None))()
     except Exception as error:
         if "--debug" in sys.argv:
             raise
