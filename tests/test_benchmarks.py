@@ -102,9 +102,10 @@ def test_how_cost_grows(sweep, tmp_path, base, monkeypatch):
     assert kept == other and [row["work"].partition(":")[0] for row in own["rows"]] == [f"{sweep} 4", f"{sweep} 8"]
 
 
-def test_a_file_takes_longer_than_its_forward_passes(single_run, tmp_path):
+def test_a_file_takes_longer_than_its_forward_passes(base, tmp_path):
+    model = predicting.save_untrained(tmp_path / "model", base, "label-aware-bert")
     source = predicting.write_texts(tmp_path / "texts.parquet", 5)
-    predicting.predict_timed(*map(str, (single_run, source, tmp_path / "found.parquet", tmp_path / "record")))
+    predicting.predict_timed(*map(str, (model, source, tmp_path / "found.parquet", tmp_path / "record")))
     took = measuring.recorded(tmp_path / "record")
     assert 0 < took["passes"] < took["whole"]
 
