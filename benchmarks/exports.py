@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A checkpoint beside its exports: processor time on one thread (the runs alternate), figures on a corpus, size, and how far a score of a text
-moves between the text alone and beside others.
+A checkpoint in float32 and bfloat16 beside its exports: processor time on one thread (the runs alternate), figures on a corpus, size, and how
+far a score of a text moves between the text alone and beside others.
 
     python -m benchmarks.exports goemotions --dataset goemotions --data-dir DATA --output benchmarks/exports.json
 """
@@ -46,7 +46,8 @@ def main() -> None:
         folders = {name: Path(temporary, name) for name in ("float32", "int8", "uint8")}
         for name, folder in folders.items():
             export_onnx(arguments.model, folder, None if name == "float32" else name, texts[:64])  # type: ignore[arg-type]
-        predictors = {"torch": load_predictor(with_weights(arguments.model))}
+        weights = with_weights(arguments.model)
+        predictors = {"torch": load_predictor(weights), "bfloat16": load_predictor(weights, dtype="bfloat16")}
         predictors |= {name: load_predictor(folder) for name, folder in folders.items()}
         encoded = {name: predictor.encode(texts) for name, predictor in predictors.items()}
         seconds: dict[str, list[float]] = {name: [] for name in predictors}
@@ -65,11 +66,12 @@ def main() -> None:
             }
             found["exports"][name] = {
                 "seconds": statistics.median(seconds[name][1:]),
+                "texts_per_second": TIMED / statistics.median(seconds[name][1:]),
                 "times_as_fast_as": {other: statistics.median(values) for other, values in ratios.items()},
                 "quartiles": {other: statistics.quantiles(values, n=4)[::2] for other, values in ratios.items()},
                 "max_score_change": float(np.abs(together - alone).max()),
                 "macro_f1": {decision: values["macro_f1"] for decision, values in metrics.items()},
-                "megabytes": 0.0 if name == "torch" else (folders[name] / MODEL).stat().st_size / 1e6,
+                "megabytes": (folders[name] / MODEL).stat().st_size / 1e6 if name in folders else 0.0,
             }
             print(name, found["exports"][name], flush=True)
     if arguments.output:

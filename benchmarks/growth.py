@@ -1,33 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text, threads that share a
-predictor, rows of a file, and Ray's workers. docs/pictures/speed.py draws those beside a peer from benchmarks/results.json.
+How cost grows: train steps with labels and length beside the stock peer; predictions with the tokens of a text, its aspects in one pass, the
+turns of a dialogue, threads that share a predictor, clients of a service, rows of a file, and Ray's workers. docs/pictures/speed.py draws those
+beside a peer from benchmarks/results.json. "× linear": the time over that of the first value, to the value over the first one.
 
-    python -m benchmarks.growth labels tokens --pairs 5 --output benchmarks/results.json
+    python -m benchmarks.growth labels tokens aspects turns clients --pairs 5 --output benchmarks/results.json
 """
 
 import argparse
+import asyncio
+import itertools
+import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from benchmarks.measuring import interleaved, keep, machine, ratio, recorded, result
+from benchmarks.peers import Server, load, started
 from benchmarks.predicting import WORDS, save_untrained, small_model, synthetic_texts, write_texts
 from benchmarks.training import inputs_for, pair, step_of
 from hf_emotion import Predictor
 from hf_emotion.io.files import write_json
+from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.tasks.dialogue_emotion.building import build_dialogue_model
+from hf_emotion.tasks.dialogue_emotion.predictor import DialoguePredictor
+from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 
 
 Timed = tuple[str, list[Callable[[], object]]]  # in words; the action, and the stock peer's if there is one
 
 
-def sweeps(folder: Path) -> dict[str, tuple[list[int], Callable[[int], Timed]]]:
+def sweeps(folder: Path, closing: ExitStack) -> dict[str, tuple[list[int], Callable[[int], Timed]]]:
     """Name -> values, function from a value to what is timed; models and files are made in the folder."""
 
     def steps(model_type: str, length: int = 64, **fields) -> Timed:
@@ -53,9 +63,33 @@ def sweeps(folder: Path) -> dict[str, tuple[list[int], Callable[[int], Timed]]]:
 
         return "Predictor", [call]
 
+    def aspects(number: int) -> Timed:
+        """16 texts, each about so many aspects, which a label-aware model reads in one pass."""
+        contexts = {"aspects": [f"{word} {row}" for row, word in zip(range(number), itertools.cycle(WORDS))]}
+        contexts |= {"targets": None, "target_texts": None}
+        place = save_untrained(folder / f"aspects{number}", "minilm", "label-aware-bert", contexts)
+        return "TargetedPredictor", [partial(TargetedPredictor(place, device="cpu"), synthetic_texts(16))]
+
+    def turns(number: int) -> Timed:
+        """A dialogue of so many turns, its encoder frozen."""
+        tokenizer = load_base_tokenizer("minilm")
+        model = build_dialogue_model("minilm", {}, tokenizer, ["joy", "anger", "neutral"])
+        dialogue = [("AB"[row % 2], text) for row, text in enumerate(synthetic_texts(number))]
+        return "DialoguePredictor", [partial(DialoguePredictor(model.eval(), tokenizer), [dialogue])]
+
+    def clients(number: int) -> Timed:
+        """256 texts, each a request, from clients that wait for their answers, to a service of the ready model goemotions."""
+        server = Server(
+            "ours", [sys.executable, "-m", "hf_emotion", "serve", "goemotions", "--log", "errors", "--port"]
+        )
+        closing.enter_context(started(server, torch.get_num_threads()))
+        bodies = [json.dumps(server.body(text)).encode() for text in synthetic_texts(256)]
+        return "service", [lambda: asyncio.run(load(server.port, server.route, bodies, number, 0))]
+
     def file(rows: int, *options: str) -> Timed:
         """`predict --input` with a small model, in a process of its own."""
-        source, output = write_texts(folder / f"{rows}.csv", rows), folder / "output.jsonl"
+        source = write_texts(folder / f"{rows}.parquet", rows)
+        output = folder / ("output.jsonl" if options else "output.parquet")
         words = ["-m", "hf_emotion", "predict", small_model(folder), "--input", source, "--output", output, *options]
 
         def run() -> None:
@@ -67,16 +101,26 @@ def sweeps(folder: Path) -> dict[str, tuple[list[int], Callable[[int], Timed]]]:
     return {
         "labels": ([2, 28, 100, 300, 1000], lambda n: steps("label-aware-bert", num_labels=n)),
         "length": ([32, 64, 128, 256, 512], lambda n: steps("qacg-bert", length=n)),
-        "tokens": ([8, 32, 128, 512, 1024, 4096], tokens),
+        "tokens": ([16, 64, 256, 512, 1024, 4096], tokens),
+        "aspects": ([6, 12, 30, 60], aspects),
+        "turns": ([10, 50, 100, 500], turns),
+        "clients": ([1, 4, 16, 64, 256], clients),
         "callers": ([1, 2, 4, 8, 16, 64], callers),
         "file": ([10_000, 100_000, 1_000_000], file),
         "workers": ([1, 2, 4], lambda n: file(200_000, "--engine", "ray", "--workers", str(n))),
     }
 
 
+def to_linear(rows: Sequence[dict], times: float) -> float:
+    """The last row's seconds to those of so many times the first one's."""
+    first, last = (row.get("ours", row["median"]) for row in (rows[0], rows[-1]))
+    print(f"  {last / first / times:.2f} × linear")
+    return last / first / times
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", nargs="*", choices=[[], *sweeps(Path())], help="default: all")
+    parser.add_argument("sweeps", nargs="*", choices=[[], *sweeps(Path(), ExitStack())], help="default: all")
     parser.add_argument("--values", type=int, nargs="+", help="instead of those of the sweep")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
@@ -84,11 +128,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
     found = recorded(arguments.output)
-    with tempfile.TemporaryDirectory() as name:
-        known = sweeps(Path(name))
+    with tempfile.TemporaryDirectory() as name, ExitStack() as closing:
+        known = sweeps(Path(name), closing)
         for sweep in arguments.sweeps or known:
             values, timed_at = known[sweep]
-            rows = []
+            rows: list[dict] = []
             for value in arguments.values or values:
                 what, actions = timed_at(value)
                 training = len(actions) == 2
@@ -96,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 times = interleaved(actions, arguments.pairs, warm_up, keep_memory=training)
                 work = f"{sweep} {value}: {what}"
                 rows.append(ratio("growth", work, *times) if training else result("growth", work, *times, unit="s"))
+                rows[-1]["to_linear"] = to_linear(rows, value / (arguments.values or values)[0])
+                closing.close()  # a service
             own = {"machine": machine(arguments.threads), "rows": rows}
             keep(found, f"growth.py {sweep} --pairs {arguments.pairs}", own)
             if arguments.output is not None:

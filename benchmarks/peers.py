@@ -268,17 +268,21 @@ def started(server: Server, threads: int) -> Iterator[None]:
 
 
 async def load(port: int, route: str, bodies: Sequence[bytes], clients: int, seconds: float) -> tuple:
-    """Clients that send one request after the other on open connections: seconds of each, number of failures, seconds of all."""
-    end, waiting = time.perf_counter() + seconds, itertools.cycle(bodies)
+    """
+    Clients that send one request after the other on open connections, without `seconds` until each body is sent once: seconds of each, number of
+    failures, seconds of all.
+    """
+    end, waiting = time.perf_counter() + seconds, itertools.cycle(bodies) if seconds else iter(bodies)
     latencies: list[float] = []
     failures = 0
 
     async def client() -> None:
         nonlocal failures
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        asked = False
-        while (start := time.perf_counter()) < end or not asked:
-            asked, body = True, next(waiting)
+        for number, body in enumerate(waiting):
+            if seconds and number and time.perf_counter() >= end:
+                break
+            start = time.perf_counter()
             head = f"POST {route} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             answer = await reader.readuntil(b"\r\n\r\n")

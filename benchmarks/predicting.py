@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,12 @@ from datasets import ClassLabel, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
 
-from benchmarks.measuring import interleaved, peak_memory, ratio, result
+from benchmarks.measuring import interleaved, peak_memory, ratio, recorded, result, seconds
 from hf_emotion import Predictor, load_dataset_for
+from hf_emotion.inference import load_predictor
+from hf_emotion.io.files import write_json
 from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.sequence_classification import build_classifier
 from hf_emotion.tasks.targeted_sentiment import TASK
 from hf_emotion.tasks.targeted_sentiment.loading import auxiliary_sentence, context_names, replace_targets
@@ -144,7 +148,7 @@ def targets_and_aspects(
 def write_texts(path: Path, rows: int) -> Path:
     texts = synthetic_texts(min(rows, 10_000))
     numbered = [f"{texts[row % len(texts)]} {row}" for row in range(rows)]
-    pandas.DataFrame({"id": range(rows), "text": numbered}).to_csv(path, index=False)
+    pandas.DataFrame({"id": range(rows), "text": numbered}).to_parquet(path)
     return path
 
 
@@ -157,23 +161,50 @@ def small_model(folder: Path) -> Path:
     return save_untrained(folder / "checkpoint", str(folder / "base"), "label-aware-bert")
 
 
-def long_file(rows: Sequence[int] = (2000, 50_000), pairs: int = 1) -> list[dict]:
-    """Peak memory of `hf-emotion predict --input` on a short and on a long file: it must not grow with the rows."""
-    peaks: dict[int, list[float]] = {count: [] for count in rows}
+def predict_timed(checkpoint: str, source: str, output: str, record: str) -> None:
+    """Predict a file; the record has the seconds of all, and of the forward passes alone."""
+    predictor, passes = load_predictor(checkpoint), []
+    name = "forward" if isinstance(predictor.model, torch.nn.Module) else "session"
+    run = getattr(predictor.model, name)
+
+    def timed(*args, **more):
+        start = time.perf_counter()
+        found = run(*args, **more)
+        passes.append(time.perf_counter() - start)
+        return found
+
+    setattr(predictor.model, name, timed)
+    whole = seconds(lambda: predict_file(predictor, source, output, progress=False))
+    write_json(Path(record), {"whole": whole, "passes": sum(passes)})
+
+
+def long_file(rows: Sequence[int] = (2000, 50_000), pairs: int = 1, checkpoint: str | None = None) -> list[dict]:
+    """
+    `predict --input` from Parquet to Parquet, of a short file and of a long one: peak memory, which must not grow with the rows, rows per second,
+    and the time of all beside that of the forward passes, which has a goal for a model of `checkpoint`, such as goemotions; the default is small.
+    """
+    found: dict[int, list[tuple]] = {count: [] for count in rows}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        command = [sys.executable, "-m", "hf_emotion", "predict", small_model(folder), "--input"]
+        folder, model = Path(name), checkpoint or small_model(Path(name))
         for number, count in itertools.product(range(pairs), rows):
-            source, output = write_texts(folder / f"{count}.csv", count), folder / f"{count}-{number}.jsonl"
-            peaks[count].append(peak_memory([*command, source, "--output", output]))
-            with output.open(encoding="utf-8") as lines:
-                assert sum(1 for _ in lines) == count
-    short, long = rows
-    more = [b - a for a, b in zip(*peaks.values(), strict=True)]
-    work, topic = "peak memory of predict --input,", "a long file"
+            source, output = write_texts(folder / f"{count}.parquet", count), folder / f"{count}-{number}.parquet"
+            peak = peak_memory(
+                [sys.executable, "-m", "benchmarks.predicting", model, source, output, folder / "record"]
+            )
+            assert pandas.read_parquet(output, columns=["predicted_labels"]).notna().all().iloc[0]
+            took = recorded(folder / "record")
+            found[count].append(
+                (peak, count / took["whole"], took["whole"] / took["passes"], took["whole"] - took["passes"])
+            )
+    (short, first), (long, last) = ((count, [*zip(*each, strict=True)]) for count, each in found.items())
+    topic, of = "a long file", f"predict --input, {long:,} rows" + (f", {checkpoint}" if checkpoint else "")
+    more = [b - a for a, b in zip(first[0], last[0], strict=True)]
     return [
-        result(topic, f"{work} {short:,} rows", peaks[short], "MiB"),
-        result(topic, f"{work} {long:,} rows less {short:,} rows", more, "MiB", at_most=200),
+        result(topic, f"peak memory of predict --input, {short:,} rows", first[0], "MiB"),
+        result(topic, f"peak memory of predict --input, {long:,} rows less {short:,} rows", more, "MiB", at_most=200),
+        result(topic, f"rows per second of {of}", last[1], "1/s"),
+        result(topic, f"{of}: all to the forward passes", last[2], "×", at_most=1.15 if checkpoint else None),
+        result(topic, f"{of}: seconds beside the forward passes", last[3], "s"),
     ]
 
 
@@ -192,3 +223,7 @@ def start_of_the_program(pairs: int = 11) -> list[dict]:
         result("start of the program", name, series, "s", at_most=at_most)
         for (name, (_, at_most)), series in zip(STARTS.items(), times, strict=True)
     ]
+
+
+if __name__ == "__main__":
+    predict_timed(*sys.argv[1:])

@@ -4,9 +4,7 @@
 import asyncio
 import inspect
 import json
-import random
 import re
-import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,7 @@ import pytest
 import torch
 from toolkit_helpers import ASPECT_WORDS, ROOT, save_base_bert
 
-from benchmarks import growth, measuring, peers, plain, predicting, run_all, training, typos
+from benchmarks import growth, measuring, peers, plain, predicting, run_all, training
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -91,17 +89,25 @@ def test_a_benchmark_runs(function, sizes, topics, base, monkeypatch):
     assert all(row["median"] > 0 and row["pairs"] >= 1 for row in rows)
 
 
-@pytest.mark.parametrize("sweep", ["labels", "tokens"])
+@pytest.mark.parametrize("sweep", ["labels", "tokens", "aspects"])
 def test_how_cost_grows(sweep, tmp_path, base, monkeypatch):
     monkeypatch.setitem(training.SIZES, "minilm", training.SIZES["tiny"])
     untrained = growth.save_untrained
-    monkeypatch.setattr(growth, "save_untrained", lambda place, _, model_type: untrained(place, base, model_type))
+    monkeypatch.setattr(growth, "save_untrained", lambda place, _, *more: untrained(place, base, *more))
     output, other = tmp_path / "growth.json", {"rows": [{"work": "what nobody measured again"}]}
     output.write_text(json.dumps({"other": other}))
     options = ["--values", "4", "8", "--pairs", "1", "--threads", str(torch.get_num_threads())]
     growth.main([sweep, *options, "--output", str(output)])
     kept, own = json.loads(output.read_text()).values()
     assert kept == other and [row["work"].partition(":")[0] for row in own["rows"]] == [f"{sweep} 4", f"{sweep} 8"]
+
+
+def test_a_file_takes_longer_than_its_forward_passes(base, tmp_path):
+    model = predicting.save_untrained(tmp_path / "model", base, "label-aware-bert")
+    source = predicting.write_texts(tmp_path / "texts.parquet", 5)
+    predicting.predict_timed(*map(str, (model, source, tmp_path / "found.parquet", tmp_path / "record")))
+    took = measuring.recorded(tmp_path / "record")
+    assert 0 < took["passes"] < took["whole"]
 
 
 def test_a_row_replaces_that_of_an_older_command():
@@ -267,21 +273,3 @@ def labels(*names: str, **fields: str) -> list[dict]:
 def test_when_a_plain_answer_is_right(model, found, answer, right, polarity):
     assert plain.is_right(model, found, answer, "Cold soups") is right
     assert plain.polarity(model, found) == polarity
-
-
-def test_typing_errors_keep_terms_blanks_and_first_letters():
-    rows, clean = (split("review_terms").load() for split in (typos.Misspelt, typos.CorpusSplit))
-
-    def first_letters(row: dict) -> list[str]:
-        begins = [name.startswith("B-") for name in rows.features["labels"].feature.names]
-        return [row["text"][start] for (start, _), tag in zip(row["words"], row["labels"], strict=True) if begins[tag]]
-
-    assert [*map(first_letters, rows)] == [*map(first_letters, clean)]
-    words, own = ([text.split(" ") for text in one["text"]] for one in (rows, clean))
-    assert [*map(len, words)] == [*map(len, own)]
-    changed = [a != b for pair in zip(words, own, strict=True) for a, b in zip(*pair, strict=True)]
-    assert statistics.fmean(changed) == pytest.approx(typos.SHARE, abs=0.015)
-    assert {typos.misspell("[NAME] can't", 1, random.Random(seed)) for seed in range(99)} > {
-        "[NAME] cant",
-        "[NAME] cann't",
-    }

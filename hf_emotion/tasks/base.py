@@ -8,6 +8,7 @@ the kind of a model, a corpus or a run.
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -203,7 +204,6 @@ class Task(Generic[P]):
     Attributes:
         name: name of the task and of its pipeline.
         reads: what a model reads and a corpus holds, a word in the plural ("texts").
-        corpora: its corpora.
         columns: columns that all its rows have, besides `id` and the labels.
         labelled: whether the rows have labels.
         selects_labels: whether its models choose labels (and do not write in a given emotion).
@@ -224,7 +224,6 @@ class Task(Generic[P]):
 
     name: str
     reads: str
-    corpora: tuple[Corpus, ...]
     columns: frozenset[str]
     labelled = True
     selects_labels = True
@@ -241,6 +240,11 @@ class Task(Generic[P]):
     settings: frozenset[str] = frozenset()
     explains: frozenset[str] = frozenset()
     ranks_words = False
+
+    @property
+    def corpora(self) -> tuple[Corpus, ...]:
+        """Its corpora, those of `loading.py`: prediction needs none of it."""
+        return importlib.import_module(".loading", type(self).__module__).CORPORA
 
     def _cannot(self, what: str) -> ValueError:
         return ValueError(f"models for {self.name} cannot be {what}.")

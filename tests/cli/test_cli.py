@@ -101,7 +101,11 @@ class TestExitCodes:
         result = argv("recipes")
         assert result.code == 0 and result.err == ""
         alone, asked = argv(), argv("-h")
-        assert alone.code == asked.code == 0 and alone.out == asked.out == argv("--help").out and alone.err == ""
+        assert (
+            alone.code == asked.code == 0
+            and alone.out == asked.out == argv("--help").out == argv("--help", "predict").out
+            and alone.err == ""
+        )
         for example in help.EXAMPLES:
             assert f"  {example}\n" in alone.out
         assert argv("--version").out == f"hf-emotion {hf_emotion.__version__}\n"

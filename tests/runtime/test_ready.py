@@ -203,6 +203,7 @@ def test_the_command_needs_no_torch_and_leaves_nothing_behind(cache, tmp_path):
         "import runpy; sys.argv[0] = 'hf-emotion'",
         "try: runpy.run_module('hf_emotion', run_name='__main__')",
         "except SystemExit: pass",
+        "assert not {'hf_emotion.cli.train', 'hf_emotion.data'} & sys.modules.keys()",
         arguments=("predict", "goemotions", "I got the job!", "--json"),
         home=tmp_path / "home",
     )

@@ -3,6 +3,7 @@
 
 import hashlib
 import os
+import random
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,6 +19,7 @@ import hf_emotion.tasks.dialogue_emotion.loading as dialogue
 import hf_emotion.tasks.emotional_response.loading as reply
 import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
+from hf_emotion.data.misspelling import misspell
 from hf_emotion.data.splits import map_rows
 from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, packaged_corpus, task_of_columns, task_of_rows
 from hf_emotion.tasks.corpus_metrics import single_label
@@ -279,3 +281,5 @@ def test_misspelt_training_rows():
         load_dataset_for("reviews", misspelt=3)
     with pytest.raises(ValueError, match="`misspelt` needs rows with one text each"):
         load_dataset_for("quickstart_replies", misspelt=0.1)
+    wrong = {misspell("[NAME] can't", 1, random.Random(seed)) for seed in range(99)}
+    assert wrong > {"[NAME] cant", "[NAME] cann't"}

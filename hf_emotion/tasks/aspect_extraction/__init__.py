@@ -11,7 +11,6 @@ from ...gold import Gold
 from ...io.lazily import numpy as np
 from ...runtime.plain import text_processing
 from ..base import ClassificationTask, FileColumns
-from .loading import CORPORA
 
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ class AspectExtraction(ClassificationTask["AspectPredictor"]):
 
     name = "aspect-extraction"
     reads = "texts with terms"
-    corpora = CORPORA
     columns = frozenset({"text", "words"})
     headline = ("pair_f1", "term_f1", "polarity_accuracy")
     recipe_fields = frozenset({"languages"})

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ...gold import Gold
 from ...io.lazily import numpy as np
 from ..base import ClassificationTask, FileColumns
-from .loading import CORPORA
 
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
 
     name = "dialogue-emotion"
     reads = "dialogues"
-    corpora = CORPORA
     columns = frozenset({"utterances", "speakers"})
     model_types = ("dialogue-bilstm",)
     recipe_fields = frozenset({"class_weights", "languages"})

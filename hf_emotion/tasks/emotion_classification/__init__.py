@@ -6,13 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.splits import gold_matrix
-from ...data.targets import has_targets, target_matrix
 from ...gold import Gold
 from ...io.lazily import datasets
 from ...io.lazily import numpy as np
 from ..base import ClassificationTask, FileColumns
-from .loading import CORPORA
 
 
 if TYPE_CHECKING:
@@ -46,7 +43,6 @@ class EmotionClassification(ClassificationTask["Predictor"]):
 
     name = "emotion-classification"
     reads = "texts"
-    corpora = CORPORA
     columns = frozenset({"text"})
     model_types = ("label-aware-bert", "label-aware", "roberta-esa")
     headline = ("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision", "pearson", "ccc", "mae")
@@ -65,6 +61,9 @@ class EmotionClassification(ClassificationTask["Predictor"]):
         return list(rows["text"])
 
     def gold(self, rows: Dataset) -> Gold:
+        from ...data.splits import gold_matrix
+        from ...data.targets import has_targets, target_matrix
+
         if has_targets(rows):
             return Gold(target_matrix(rows))
         if isinstance(rows.features["labels"], datasets.ClassLabel):
@@ -86,6 +85,7 @@ class EmotionClassification(ClassificationTask["Predictor"]):
 
     def arguments(self, recipe: Recipe, train: Dataset) -> Fields:
         """With a method for few rows its own learning rate and epochs, too; values are selected by Pearson's r."""
+        from ...data.targets import has_targets
         from .few_shot import ARGUMENTS
 
         by = {"metric_for_best_model": "pearson"} if has_targets(train) else {}
@@ -104,6 +104,8 @@ class EmotionClassification(ClassificationTask["Predictor"]):
     def finish(
         self, recipe: Recipe, run: SeedRun, trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
     ) -> HeldOut | None:
+        from ...data.targets import has_targets
+
         if not has_targets(splits["train"]):
             return super().finish(recipe, run, trainer, prepared, splits, folder)
         from ..held_out import finish_classifier

@@ -35,7 +35,6 @@ from ..checkpoints import load_for
 from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
-from .added_labels import with_labels
 from .results import EmotionResult
 
 
@@ -118,6 +117,8 @@ class Predictor(LabelPredictor[list[Label]]):
             checkpoint = with_weights(checkpoint)
         loaded: Any = checkpoint
         if add_labels:
+            from .added_labels import with_labels
+
             loaded, tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
             predictor_of = partial(Predictor, tokenizer=tokenizer, max_length=max_length)
             loaded = with_labels(loaded, tokenizer, add_labels, predictor_of)

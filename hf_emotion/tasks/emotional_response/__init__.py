@@ -11,7 +11,6 @@ from ...gold import Gold
 from ...io.lazily import numpy as np
 from ..base import GenerationTask
 from ..corpus import mark
-from .loading import CORPORA
 
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ class EmotionalResponse(GenerationTask["ReplyGenerator"]):
 
     name = "emotional-response"
     reads = "replies"
-    corpora = CORPORA
     columns = frozenset({"context", "reply"})
     model_types = ("gpt2-mod-ln", "bert-mod-ln", "emotion-modulated")
     recipe_fields = frozenset({"emotion_tokens"})

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base import GenerationTask
-from .loading import CORPORA
 
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ class LanguageModeling(GenerationTask[Any]):
 
     name = "language-modeling"
     reads = "conversations"
-    corpora = CORPORA
     columns = frozenset({"turns"})
     labelled = False
     model_types = ("gpt2",)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ...gold import Gold
 from ...io.lazily import numpy as np
 from ..base import ClassificationTask, FileColumns
-from .loading import CORPORA, TARGET_TEXTS, context_names, none_label
 
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
 
     name = "targeted-sentiment"
     reads = "texts with aspects"
-    corpora = CORPORA
     columns = frozenset({"text", "aspect", "auxiliary", "context_id"})
     model_types = (*GUIDED, *LABEL_AWARE)
     headline = (
@@ -74,6 +72,8 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
 
     def groups(self, rows: Dataset) -> list[tuple[str, int]]:
         """Text and number of the target: the metrics of the corpora are over all aspects of these."""
+        from .loading import context_names
+
         aspects = len(context_names(rows)[1])
         return [(text, context // aspects) for text, context in zip(rows["text"], rows["context_id"], strict=True)]
 
@@ -85,6 +85,8 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
         return list(rows["id"]), [f"{text} [{auxiliary}]" for text, auxiliary in pairs]
 
     def contexts(self, rows: Dataset) -> Contexts:
+        from .loading import TARGET_TEXTS, context_names
+
         targets, aspects = context_names(rows)
         words = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
         return {"aspects": aspects, "targets": targets, "target_texts": words}
@@ -138,6 +140,7 @@ class TargetedSentiment(ClassificationTask["TargetedPredictor"]):
     ) -> dict[str, dict[str, float]] | None:
         """For each aspect its rows, accuracy and three kinds of errors; None without a label "none"."""
         from ...metrics.numbers import mean
+        from .loading import none_label
 
         name = none_label(names)
         if name is None:
