@@ -90,7 +90,7 @@ class BiLSTM(nn.Module):
 
 
 class WordBiLSTM(nn.Module, EmbeddingAccessMixin):
-    """Encodes an utterance from its words: embeddings, BiLSTM, mean over the real tokens."""
+    """Reads the words of an utterance: embeddings, BiLSTM."""
 
     _input_embed_layer = "word_embeddings"
 
@@ -100,8 +100,8 @@ class WordBiLSTM(nn.Module, EmbeddingAccessMixin):
         self.lstm = BiLSTM(config.utterance_size, config.utterance_size // 2, causal=False)
 
     def forward(self, input_ids, attention_mask):
-        """Ids and mask (N, L) -> vectors (N, D)."""
-        return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask), attention_mask)
+        """Ids and mask (N, L) -> states (N, L, D)."""
+        return self.lstm(self.word_embeddings(input_ids), attention_mask)
 
 
 # What follows holds its weights itself: for token classification PEFT would attach LoRA to each nn.Linear, even in modules that it trains
@@ -281,29 +281,44 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         owner = super() if self.utterance_encoder is None else self.utterance_encoder
         owner.set_input_embeddings(value)
 
-    def _encode(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def _encode(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
+    ) -> torch.FloatTensor:
         """As `encode_utterances`, with padding behind the tokens."""
         if self.utterance_encoder is None:
             raise ValueError("the model has no utterance encoder ('vectors'): pass `utterance_embeds`.")
         if self.config.utterance_encoder == "bilstm":
-            return self.utterance_encoder(input_ids, attention_mask)
-        outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
-        return masked_mean(outputs.last_hidden_state, attention_mask)
+            states = self.utterance_encoder(input_ids, attention_mask)
+        else:
+            outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
+            states = outputs.last_hidden_state
+        return masked_mean(states, attention_mask if turn_mask is None else turn_mask)
 
-    def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
-        """Ids and mask (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens."""
-        order = real_first(attention_mask)[0]  # behind the tokens padding changes no encoder's positions
-        return self._encode(input_ids.gather(1, order), attention_mask.gather(1, order))
+    def _with_padding_last(self, *arrays: torch.Tensor | None) -> list[torch.Tensor | None]:
+        """Ids, attention mask and turn mask with padding behind the tokens, where it changes no encoder's positions."""
+        if (arrays[2] is None) != (self.config.context_turns == 0):
+            found = "missing" if arrays[2] is None else "given"
+            raise ValueError(f"`turn_mask` is {found} and `context_turns` is {self.config.context_turns}.")
+        order = real_first(arrays[1])[0]
+        return [None if array is None else array.gather(1, order) for array in arrays]
 
-    def _encode_real_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+    def encode_utterances(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None = None
+    ) -> torch.FloatTensor:
+        """Ids and masks (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens. `turn_mask`: with `context_turns`."""
+        return self._encode(*self._with_padding_last(input_ids, attention_mask, turn_mask))
+
+    def _encode_real_utterances(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
+    ) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
-        order = real_first(attention_mask)[0]
-        input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
+        arrays = self._with_padding_last(input_ids, attention_mask, turn_mask)
+        attention_mask = arrays[1]
         lengths = (attention_mask != 0).sum(dim=-1)
         rows = lengths.argsort(stable=True)
         rows = rows[lengths[rows] > 0]
         if not len(rows):
-            return self._encode(input_ids, attention_mask)
+            return self._encode(*arrays)
         sizes = [0]  # of groups of at most `TOKENS_PER_CALL` tokens, padding included
         for length in lengths[rows].tolist():
             if sizes[-1] and (sizes[-1] + 1) * length > TOKENS_PER_CALL:
@@ -312,7 +327,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         vectors = []
         for group in rows.split(sizes):
             longest = int(lengths[group[-1]])
-            vectors.append(self._encode(input_ids[group, :longest], attention_mask[group, :longest]))
+            vectors.append(self._encode(*(None if array is None else array[group, :longest] for array in arrays)))
         found = torch.cat(vectors)
         return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows.to(found.device), found)
 
@@ -325,6 +340,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         utterance_embeds: torch.FloatTensor | None = None,
         utterance_mask: torch.Tensor | None = None,
         speaker_ids: torch.LongTensor | None = None,
+        turn_mask: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> DialogueBiLSTMModelOutput:
         r"""
@@ -333,6 +349,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             utterance_embeds: (B, U, D), the utterances as vectors, instead of `input_ids`.
             utterance_mask: (B, U), 1 for real utterances, 0 for padding, which may be anywhere. Default: all are real.
             speaker_ids: (B, U) in [0, `num_speakers`), the number of the speaker within the dialogue.
+            turn_mask: (B, U, L), with `context_turns`: 1 for the turn's own tokens, 0 for those of earlier turns and padding.
 
         Raises:
             ValueError: both or neither of ids and embeddings; no `speaker_ids` for `num_speakers`; a shape that does not fit.
@@ -348,7 +365,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if not torch.compiler.is_compiling() and not all(shape):
             raise ValueError(f"there must be at least one dialogue and one utterance, got {tuple(shape)}.")
         others = [("utterance_mask", utterance_mask, shape), ("speaker_ids", speaker_ids, shape)]
-        others += [("attention_mask", attention_mask, given.shape)] if by_tokens else []
+        if by_tokens:
+            others += [("attention_mask", attention_mask, given.shape), ("turn_mask", turn_mask, given.shape)]
         for name, value, expected in others:
             if value is not None and value.shape != expected:
                 raise ValueError(f"`{name}` must have shape {tuple(expected)}, got {tuple(value.shape)}.")
@@ -362,7 +380,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
             whole = given.device.type != "cpu" or torch.compiler.is_compiling() or several_processes
             encode = self.encode_utterances if whole else self._encode_real_utterances
-            vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1))
+            turn_mask = None if turn_mask is None else turn_mask.flatten(0, 1)
+            vectors = encode(given.flatten(0, 1), attention_mask.flatten(0, 1), turn_mask)
             utterance_embeds = vectors.unflatten(0, shape)  # (B, U, D)
         states = self.context(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
@@ -389,6 +408,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         speaker_ids: torch.LongTensor | None = None,
         labels: torch.LongTensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
+        turn_mask: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> TokenClassifierOutput:
         r"""
@@ -397,7 +417,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
             num_items_in_batch: the loss is divided by it; default: the number of labels in this batch.
         """
         given = (input_ids, attention_mask, utterance_embeds, utterance_mask, speaker_ids)
-        outputs = self.dialogue(*given, return_dict=True, **kwargs)
+        outputs = self.dialogue(*given, turn_mask, return_dict=True, **kwargs)
         logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
         if labels is not None:
             if labels.shape != logits.shape[:2]:

@@ -195,7 +195,7 @@ class TestClassifiers:
         tokens = (ids, (ids > 0).long())
         with torch.no_grad():
             expected = torch_predictor.model.dialogue.encode_utterances(*tokens)
-        found = predictor.model.encode_utterances(*(tensor.numpy() for tensor in tokens))
+        found = predictor.model.encode_utterances(input_ids=tokens[0].numpy(), attention_mask=tokens[1].numpy())
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
         expected = sum((torch_predictor([turns])[0] for turns in DIALOGUES), [])
         for one, other in zip(expected, sum(predictor(DIALOGUES), []), strict=True):

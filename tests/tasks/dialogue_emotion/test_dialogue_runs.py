@@ -386,7 +386,9 @@ class TestCollator:
                 assert batch["attention_mask"][row, turn].tolist() == [1] * len(ids) + [0] * padding
 
     def test_the_padding_is_the_tokenizer_s(self):
-        batch = building.pad_tokens([[[7, 8], [9]], [[5, 6, 4]]], SimpleNamespace(pad_token_id=3))
+        batch = building.pad_tokens(
+            [[0, 1], [2]], {"input_ids": [[7, 8], [9], [5, 6, 4]]}, SimpleNamespace(pad_token_id=3)
+        )
         assert batch["input_ids"].tolist() == [[[7, 8, 3], [9, 3, 3]], [[5, 6, 4], [3, 3, 3]]]
         assert batch["attention_mask"].tolist() == [[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [0, 0, 0]]]
         assert batch["utterance_mask"].tolist() == [[1, 1], [1, 0]]
