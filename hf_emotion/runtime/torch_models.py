@@ -85,14 +85,14 @@ def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
 
 
 @torch.inference_mode()
-def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    """See `model_logits`."""
-    return _logits(model, inputs).cpu().numpy()
+def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray], **more: Any) -> np.ndarray:
+    """See `model_logits`; `more`: other arguments of the model."""
+    return _logits(model, inputs, **more).cpu().numpy()
 
 
-def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
+def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray], **more: Any) -> torch.Tensor:
     use_one_thread_after_fork()
-    logits = model(**to_tensors(inputs, model)).logits.float()
+    logits = model(**to_tensors(inputs, model), **more).logits.float()
     text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from ...runtime.checkpoints import model_probabilities
 from ...runtime.onnx import ENCODER, OnnxClassifier, Session
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
-from ...runtime.unread import Unread
+from ...runtime.unread import Unread, is_new
 from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
@@ -40,9 +41,16 @@ if TYPE_CHECKING:
     from ..base import Answer
     from ..corpus import Corpus
     from ..service import Service
+    from .streaming import DialogueStream
 
+
+logger = logging.getLogger(__name__)
 
 UTTERANCES_PER_BATCH = 1024
+LATER_TURNS = (
+    "the model reads later turns, too: an answer may change with every turn (`changed` says so); train it with "
+    "`model_config.causal=true` for answers that stay"
+)
 
 
 class DialoguePredictor(LabelPredictor[list[Turn]]):
@@ -101,6 +109,17 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
         turns = read_dialogues(dialogues)
         probabilities, unread = self._probabilities(turns, progress)
         return self.present(probabilities, turns), unread
+
+    def stream(self) -> DialogueStream:
+        """
+        A conversation that goes on: its `add` answers one turn after the other, each in the time of one turn. If the model reads later turns
+        (see `causal`), a turn is answered from the dialogue so far, and each later one tells which earlier answers it changes.
+        """
+        from .streaming import DialogueStream
+
+        if text_processing.reads_later_turns(self.model.config) and is_new("later turns", self):
+            logger.warning(LATER_TURNS)
+        return DialogueStream(self)
 
     def encode(self, dialogues: Sequence[Sequence[Any]]) -> EncodedDialogues:
         """Dialogues as the model reads them: the utterances become vectors of the utterance encoder."""
@@ -166,7 +185,7 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
     def wide_labels(self) -> list[str]:
         return self.labels
 
-    def _tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
+    def tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
         if self.model.config.num_speakers and not self._said:  # a file comes in many parts
             names = [speaker for dialogue in turns for speaker, _ in dialogue]
             self._said = text_processing.warn_of_speakers(names, self.model.config.num_speakers)
@@ -178,7 +197,7 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
         return self._run(encoded, progress, raw), encoded.unread
 
     def _encode(self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False) -> EncodedDialogues:
-        self._tell_of_speakers(turns)
+        self.tell_of_speakers(turns)
         read = [text_processing.turn_windows(dialogue, self.model.config.context_turns) for dialogue in turns]
         texts = list(dict.fromkeys(text for dialogue in read for text in dialogue))
         vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, progress)
