@@ -35,6 +35,10 @@ class TurnResult(Turn, Readable):
     """The most probable emotion of a turn."""
 
 
+class NextTurn(StreamedTurn, Readable):
+    """A new turn, from the service."""
+
+
 class DialogueResult(TypedDict):
     """The turns of a dialogue with their emotions."""
 

@@ -53,6 +53,8 @@ class DialogueStream:
         config = model.config
         texts = text_processing.turn_windows(said[-1 - config.context_turns :], config.context_turns)[-1:]
         vectors, unread = utterance_vectors(model, predictor.tokenizer, texts, predictor.max_length)
+        if len(self.turns) + 1 != number:  # the service computes short calls between the batches of long ones
+            raise ValueError("another turn of the conversation came in between: send one after the other.")
         self._vectors = [] if self._keeps else [*self._vectors, vectors]
         ids = None
         if config.num_speakers:
