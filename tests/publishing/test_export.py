@@ -181,6 +181,14 @@ class TestClassifiers:
         assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * rows * len(SEEN)
 
     @pytest.mark.release
+    def test_dialogues_behind_earlier_turns(self, root):
+        alone = {"num_hidden_layers": 0, "num_attention_heads": 0, "positional_encoding": "none"}
+        folder = save(root / "window", "dialogue-model", context_turns=2, **alone)
+        predictor = load_predictor(exported(folder, texts=[[(None, text) for text in SEEN]]))
+        expected = load_predictor(folder).probabilities(DIALOGUES)
+        np.testing.assert_allclose(predictor.probabilities(DIALOGUES), expected, atol=1e-5)
+
+    @pytest.mark.release
     def test_dialogues(self, dialogue):
         predictor = load_predictor(exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]]))
         assert type(predictor) is DialoguePredictor
