@@ -325,7 +325,7 @@ def encode_turns(
 ) -> tuple[dict[str, list], Unread]:
     """`input_ids` and, with `context_turns`, `turn_mask` of turns as the utterance encoder reads them, and what it cannot read of them."""
     if not config.context_turns:
-        return encode_texts(tokenizer, [texts], max_length, None, config)
+        return encode_texts(tokenizer, [[str(text) for text in texts]], max_length, None, config)
     number_of: dict[str, int] = {}
     windows = [[number_of.setdefault(line, len(number_of)) for line in text] for text in texts]
     encoded, unread = encode_texts(tokenizer, [list(number_of)], max_length, None, config)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emotions of the turns of dialogues over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -90,7 +90,7 @@ def service(predictor: DialoguePredictor) -> Service:
     )
 
 
-def add(stream: DialogueStream, request: TurnRequest) -> NextTurn:
+def add(stream: DialogueStream, request: TurnRequest) -> Mapping[str, Any]:
     if len(stream.turns) >= MAX_TURNS:
         raise ValueError(f"the conversation has {MAX_TURNS} turns, the most: begin a new one (leave `session` out).")
     answer, unread = stream.add_quietly((request.turn.speaker, request.turn.utterance))
