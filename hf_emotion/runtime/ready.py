@@ -26,7 +26,7 @@ import numpy as np
 from ..io.extras import require
 from ..io.files import creating, refuse_taken, sha256_of
 from .names import METRICS
-from .onnx import MODEL
+from .onnx import ENCODER, MODEL
 
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 PLACE = Path(__file__).parents[1] / "ready"
 FACTS = "ready.json"
 ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_config.json", "graph.onnx", "README.md"
+ENCODER_GRAPH = "encoder_graph.onnx"  # of utterances, in models of dialogues
+GRAPHS = {GRAPH: MODEL, ENCODER_GRAPH: ENCODER}  # in the package -> in an exported folder
 WEIGHTS = "weights.bin"  # where the graph looks for its weights
 SUMS = "sha256.json"
 HUB_IDS = {  # of encoders that have a short name
@@ -187,7 +189,9 @@ def write_exported(model: ReadyModel, folder: Path) -> None:
         for name, transposed in model.facts["weights"]:
             value = weights[name].T if transposed else weights[name]
             file.write(np.ascontiguousarray(value, np.float32).tobytes())
-    shutil.copyfile(model.folder / GRAPH, folder / MODEL)
+    for graph, name in GRAPHS.items():
+        if (model.folder / graph).is_file():
+            shutil.copyfile(model.folder / graph, folder / name)
     for name in ("config.json", "prediction.json", "tokenizer_config.json", "tokenizer.json"):
         shutil.copyfile(model.file(name), folder / name)
 

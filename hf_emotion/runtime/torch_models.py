@@ -85,14 +85,14 @@ def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
 
 
 @torch.inference_mode()
-def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    """See `model_logits`."""
-    return _logits(model, inputs).cpu().numpy()
+def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray], **more: Any) -> np.ndarray:
+    """See `model_logits`; `more`: other arguments of the model."""
+    return _logits(model, inputs, **more).cpu().numpy()
 
 
-def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
+def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray], **more: Any) -> torch.Tensor:
     use_one_thread_after_fork()
-    logits = model(**to_tensors(inputs, model)).logits.float()
+    logits = model(**to_tensors(inputs, model), **more).logits.float()
     text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 
@@ -110,15 +110,14 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
     return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()
 
 
-def torch_utterance_encoder(model: PreTrainedModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A function from token ids and mask (N, L) to the vectors (N, D) float32 of N utterances."""
+def torch_utterance_encoder(model: PreTrainedModel) -> Callable[..., np.ndarray]:
+    """A function from the inputs of `encode_utterances`, (N, L) each, to the vectors (N, D) float32 of N utterances."""
     use_one_thread_after_fork()
     encode = getattr(model, "dialogue", model).encode_utterances
 
     @torch.inference_mode()
-    def run(input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
-        arrays = {"input_ids": input_ids, "attention_mask": attention_mask}
-        return encode(*to_tensors(arrays, model).values()).float().cpu().numpy()
+    def run(**inputs: np.ndarray) -> np.ndarray:
+        return encode(**to_tensors(inputs, model)).float().cpu().numpy()
 
     return run
 

@@ -35,6 +35,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.key import read_key
 from hf_emotion.runtime import classifying, languages, remote
 from hf_emotion.runtime.remote import Client
+from hf_emotion.serving import sessions
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
@@ -124,6 +125,33 @@ class TestAnswers:
                 assert answer["scores"] == pytest.approx(turn["scores"], abs=1e-6)
                 assert (answer["speaker"], answer["utterance"]) == (turn["speaker"], turn["utterance"])
         assert results(service, "dialogue-emotion", inputs=[["I am so happy today"]])[0]["turns"][0]["speaker"] is None
+
+    def test_turn_by_turn(self, folders, monkeypatch):
+        """A session answers as the predictor's stream does; it ends, there are only so many, and replicas have none."""
+        from fastapi.testclient import TestClient
+
+        stream, turns = DialoguePredictor(folders["dialogue"]).stream(), TURNS * 2
+        client = TestClient(build(Settings(checkpoints=[str(folders["dialogue"])])))
+        ask = partial(client.post, "/v1/dialogue-emotion/turn")
+        session = {}
+        for name, text in turns:
+            answer = ask(json={"turn": {"speaker": name, "utterance": text}, "all_scores": True, **session})
+            found, expected = answer.json(), stream.add((name, text))
+            session = {"session": found["session"]}
+            assert_close(found["result"].pop("scores"), expected.pop("scores"))
+            assert found["result"]["number"] == expected["number"] and found["result"]["label"] == expected["label"]
+            assert [one["number"] for one in found["result"]["changed"]] == [
+                one["number"] for one in expected["changed"]
+            ]
+        assert ask(json={"turn": "", **session}).status_code == 422
+        assert ask(json={"turn": "not sad", **session}).json()["result"]["number"] == len(turns) + 1
+        monkeypatch.setattr(sessions, "MOST", 1)
+        assert ask(json={"turn": "not sad"}).status_code == 429
+        monkeypatch.setattr(sessions, "SECONDS", 0.0)
+        gone = ask(json={"turn": "not sad", **session})
+        assert gone.status_code == 404 and "without `session`" in gone.json()["error"]
+        replica = TestClient(build(Settings(checkpoints=[str(folders["dialogue"])]), replicated=True))
+        assert replica.post("/v1/dialogue-emotion/turn", json={"turn": "not sad"}).status_code == 503
 
     def test_replies(self, service, folders):
         generator = ReplyGenerator(folders["replies"])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...modeling.text_processing import number_speakers, read_turn
+from ...modeling.text_processing import read_turn
 from ...runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
@@ -22,8 +22,9 @@ from ...runtime.batching import as_texts
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.names import METHODS
 from ...runtime.plain import text_processing
+from ...runtime.torch_models import to_tensors
 from ..text_explaining import refuse_labels
-from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
+from .predictor import DialoguePredictor, pad_dialogues, speaker_and_utterance
 
 
 def explain(
@@ -41,20 +42,29 @@ def explain(
     as_texts([utterance for _, utterance in turns])
     if not turns:
         raise ValueError("a dialogue must have at least one turn.")
-    vectors, unread = utterance_vectors(model, predictor.tokenizer, [turn for _, turn in turns], predictor.max_length)
-    predictor.warn_unread(unread.counts)
-    embeds = torch.from_numpy(vectors).to(model.device, model.dtype)[None]  # (1, U, D)
-    names, others = [], []
-    if config.num_speakers:
-        names = ["speaker_ids"]
-        ids = number_speakers([speaker for speaker, _ in turns], config.num_speakers)
-        others = [torch.tensor([ids], device=model.device)]
+    windows, count = config.context_turns > 0, len(turns)
+    if windows and method != "occlusion":
+        raise ValueError(
+            "a model whose encoder reads earlier turns (`context_turns`) is explained by occlusion alone."
+        )
+    # With windows also the dialogues without one of the turns.
+    fewer = [turns[:number] + turns[number + 1 :] for number in range(count)] if windows and count > 1 else []
+    encoded = predictor.encode([turns, *fewer])
+    predictor.warn_unread(encoded.unread.take(range(count)).counts)
+
+    def inputs_of(number: int) -> list[torch.Tensor]:  # (1, U, D), and with speakers (1, U)
+        ids = None if encoded.speaker_ids is None else [encoded.speaker_ids[number]]
+        tensors = to_tensors(pad_dialogues([encoded.vectors[encoded.rows[number]]], ids), model)
+        return [tensors["utterance_embeds"], *(tensors[name] for name in names)]
+
+    names = ["speaker_ids"] if config.num_speakers else []
+    embeds, *others = inputs_of(0)
 
     def forward(embeds, *others):
         return model(utterance_embeds=embeds, **dict(zip(names, others, strict=True))).logits.float()
 
     with torch.no_grad():
-        logits = forward(embeds, *others)[0].cpu().numpy()
+        logits, *without = (forward(*inputs_of(number))[0].cpu().numpy() for number in range(1 + len(fewer)))
     probabilities = to_probabilities(logits, False, text_processing.temperature_of(config))  # (U, C)
     notes = []
     if method == "attention":
@@ -74,6 +84,9 @@ def explain(
             scores.append(float(probabilities[turn, label]))
             if method != "attention":
                 found.append(_utterance_scores(forward, embeds, tuple(others), (turn, label), method))
+                for number, left in enumerate(without):
+                    if number != turn:
+                        found[-1][number] = logits[turn, label] - left[turn - (turn > number), label]
     if method != "attention":
         values = np.array(found)
         title, unit = {
@@ -83,6 +96,10 @@ def explain(
         }[method]
         if method != "gradient":
             notes.append("the vector of an utterance is replaced by 0")
+        if fewer:
+            notes[-1] = (
+                "an earlier or later utterance is left out; the vector of the utterance itself is replaced by 0"
+            )
     columns = [str(number) for number in range(1, len(turns) + 1)]
     notes.insert(0, "rows: utterances that are classified; columns: utterances that they draw on, by number")
     read = "\n".join(f"{speaker}: {turn}" if speaker else turn for speaker, turn in turns)

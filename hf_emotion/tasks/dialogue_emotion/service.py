@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emotions of the turns of dialogues over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ..service import Request, Service, Text, check_readable, cut, without_scores
+from ...runtime.plain import text_processing
+from ..service import Request, Service, Streaming, Text, check_readable, cut, without_scores
 from .predictor import DialoguePredictor
-from .results import DialogueResult, TurnResult
+from .results import DialogueResult, NextTurn, TurnResult
 from .showing import EXAMPLES, page
 from .showing import turns as turns_of
+from .streaming import DialogueStream
 
 
 MAX_TURNS = 1024  # attention over the turns costs memory that grows with their square
@@ -52,19 +54,49 @@ class DialogueRequest(Request):
     all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
 
 
+class TurnRequest(Request):
+    """The next turn of a conversation"""
+
+    session: Annotated[str, Field(max_length=100)] | None = Field(
+        None, description="What the answer to the first turn named. Default: a new conversation."
+    )
+    turn: Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]
+    all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
+
+
 def service(predictor: DialoguePredictor) -> Service:
     return Service(
         page=page(predictor),
         request=DialogueRequest,
         result=DialogueResult,
         example=from_page(EXAMPLES[0], (), None),
-        about={"labels": predictor.labels, "num_speakers": predictor.model.config.num_speakers},
+        about={
+            "labels": predictor.labels,
+            "num_speakers": predictor.model.config.num_speakers,
+            "reads_later_turns": text_processing.reads_later_turns(predictor.model.config),
+        },
         read=read,
         compute=partial(compute, predictor),
         present=present,
         from_page=from_page,
         cut=lambda results: sum(cut(result["turns"]) for result in results),
+        streaming=Streaming(
+            request=TurnRequest,
+            result=NextTurn,
+            example={"turn": {"speaker": "Ana", "utterance": "I got the job!"}},
+            begin=predictor.stream,
+            add=add,
+        ),
     )
+
+
+def add(stream: DialogueStream, request: TurnRequest) -> Mapping[str, Any]:
+    if len(stream.turns) >= MAX_TURNS:
+        raise ValueError(f"the conversation has {MAX_TURNS} turns, the most: begin a new one (leave `session` out).")
+    answer, unread = stream.add_quietly((request.turn.speaker, request.turn.utterance))
+    (own,) = unread.each()
+    found = NextTurn(**answer, **own)
+    return found if request.all_scores else {**without_scores([found])[0], "changed": without_scores(found["changed"])}
 
 
 def read(request: DialogueRequest) -> tuple[list[list[tuple[str | None, str]]], dict[str, Any]]:

@@ -27,9 +27,18 @@ def answer(predictor: DialoguePredictor, lines: list[str], top_k: int | None = N
 
 
 def page(predictor: DialoguePredictor) -> Page:
-    method = METHODS[0] if predictor.model.config.num_attention_heads else "occlusion"
+    config = predictor.model.config
+    method = METHODS[0] if config.num_attention_heads and not config.context_turns else "occlusion"
     box = "Dialogue, one turn per line: SPEAKER: UTTERANCE"
-    return Page(box, EXAMPLES, partial(table, predictor), METHODS, method, lines=4, read=turns)
+    return Page(
+        box,
+        EXAMPLES,
+        partial(table, predictor),
+        [method] if config.context_turns else METHODS,
+        method,
+        lines=4,
+        read=turns,
+    )
 
 
 def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
