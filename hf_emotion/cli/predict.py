@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,16 @@ import typer
 from ..io.names import given
 from .options import Aggregation, Dtype, Groups, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
-from .reading import given_or_stdin, read_groups, read_thresholds, refuse_files, stdin_lines, thresholds_of
+from .reading import (
+    are_conversations,
+    as_table,
+    given_or_stdin,
+    read_groups,
+    read_thresholds,
+    refuse_files,
+    stdin_lines,
+    thresholds_of,
+)
 
 
 if TYPE_CHECKING:
@@ -34,10 +44,19 @@ def predict(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
-        str | None, typer.Option("--input", help="CSV, TSV, JSONL, Parquet, Excel: file or URL.")
+        list[str] | None,
+        typer.Option(
+            "--input",
+            help="CSV, TSV, JSONL, Parquet, Excel: file or URL. Conversations (.vtt, .srt, WhatsApp's .txt, .json) also as a folder, or repeated.",
+        ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File or URL to write; default: to standard output.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File or URL to write; default: to standard output. Conversations: a page, too, .html.",
+        ),
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
@@ -45,6 +64,16 @@ def predict(
     separator: Annotated[str | None, typer.Option(help="Of a CSV; default: , ; tab or |, by its columns.")] = None,
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
+    mask_speakers: Annotated[
+        bool,
+        typer.Option(
+            "--mask-speakers",
+            help="Conversations: Speaker 1, Speaker 2 for the names of speakers, in the turns, too. Not masked: other names, misspelled ones.",
+        ),
+    ] = False,
+    strip: Annotated[
+        bool, typer.Option("--strip", help="Conversations: a strip of emotions for each speaker, instead of a table.")
+    ] = False,
     taxonomy: Taxonomy = None,
     groups: Groups = None,
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
@@ -129,7 +158,7 @@ def predict(
         add_labels=label,
         sentiment_model=sentiment_model,
     )
-    asked = given(top_k=top_k, targets=target, group=group or None)
+    asked = given(top_k=top_k, targets=target, group=group or None, strip=strip or None)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
         raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
     if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
@@ -142,6 +171,16 @@ def predict(
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
     refuse_files(texts)
+    conversations = None
+    page = output is not None and output.lower().endswith(".html")
+    if mask_speakers and input_ is None:
+        raise typer.BadParameter("--mask-speakers is for a file: give --input.")
+    if input_ is not None and (mask_speakers or strip or page or are_conversations(input_)):
+        if engine == "ray" or (strip and output is not None):
+            raise typer.BadParameter(
+                "conversations go without --engine ray, and --strip without --output (a page: -o NAME.html)."
+            )
+        conversations = _conversations(input_, of_file, mask_speakers)
     state = _processes() if input_ is not None and engine != "ray" else None
     if groups is not None:
         if taxonomy is not None or url is not None:
@@ -165,8 +204,12 @@ def predict(
         if predictor.thresholds is None or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
-    if input_ is not None:
-        _predict_file(predictor, input_, output, state, engine, given(workers=workers, top_k=top_k) | of_file)
+    if conversations is not None and (strip or page):
+        _picture(predictor, checkpoint, conversations, output, overwrite)
+    elif input_ is not None:
+        options = given(workers=workers, top_k=top_k) | of_file
+        with as_table(conversations) if conversations is not None else nullcontext(input_[0]) as source:
+            _predict_file(predictor, source, output, state, engine, options)
     elif texts or predictor.task.file_columns.grouped or group:  # all lines together are one item
         _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
     else:
@@ -183,6 +226,48 @@ def _check_fit(predictor: Any, checkpoint: str, asked: dict[str, Any], of_file: 
         unfit += BY_DIALOGUE
     if unfit:
         raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
+
+
+def _conversations(
+    sources: list[str], of_file: dict[str, Any], mask_speakers: bool
+) -> dict[str, list[dict[str, Any]]]:
+    """The turns of files; how a table holds them leaves the options of a file."""
+    from ..data.conversations import read_conversations
+
+    names = ("encoding", "separator", "text_column", *BY_DIALOGUE)
+    found = read_conversations(
+        sources, mask_speakers, **{name: of_file.pop(name) for name in names if name in of_file}
+    )
+    of_file["text_column"] = "utterance"
+    return found
+
+
+def _picture(
+    predictor: Any, model: str, conversations: dict[str, list[Any]], output: str | None, overwrite: bool
+) -> None:
+    """Strips of conversations: in the terminal, or on a page."""
+    from ..io.paths import refuse_existing
+    from ..tasks.dialogue_emotion.showing import strips
+
+    if not predictor.task.file_columns.grouped:
+        raise typer.BadParameter(
+            f"--strip and a page are for models of dialogues, not for {predictor.task.name}: leave them out."
+        )
+    if output is not None and not overwrite:
+        refuse_existing(output, "--overwrite")
+    answers, _ = predictor.predict([*conversations.values()])
+    found = {
+        name: [turn | answer for turn, answer in zip(turns, own, strict=True)]
+        for (name, turns), own in zip(conversations.items(), answers, strict=True)
+    }
+    if output is None:
+        for name, turns in found.items():
+            show([name, *strips(turns, predictor.labels)])
+        return
+    from ..reports.conversations import write_page
+
+    write_page(Path(output), found, predictor.labels, Path(model).name)
+    say(f"page of the conversations ({len(found)}): {output}")
 
 
 def _predict_file(

@@ -13,7 +13,7 @@ import typer
 
 from .options import AsJson, Groups, checked
 from .printing import print_json, print_table, say
-from .reading import read_groups
+from .reading import are_conversations, as_table, read_groups
 
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ SHOWN = 30
 
 
 def summarize(
-    file: Annotated[str, typer.Argument(help="CSV, TSV, JSONL, Parquet or Excel: texts, or what `predict` wrote.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="CSV, TSV, JSONL, Parquet or Excel: texts, or what `predict` wrote. Or conversations, as `predict` reads them: file or folder."
+        ),
+    ],
     model: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +56,10 @@ def summarize(
     language: Annotated[
         str | None, typer.Option(help="ISO 639-1 code, such as en: leaves out texts in other languages.")
     ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(help="Dialogues: this speaker's turns alone, such as Customer (column `speaker`).")
+    ] = None,
+    mask_speakers: Annotated[bool, typer.Option("--mask-speakers", help="Conversations: as in `predict`.")] = False,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
     ] = None,
@@ -123,7 +132,17 @@ def summarize(
     options: dict[str, Any] = {"text_column": text_column, "on_bad_rows": on_bad_rows, "prefix": prefix}
     saved: dict[str, Any] = {"encoding": encoding, "separator": separator}
     predicted: dict[Path, Path] = {}  # where predictions lie, and what they become with the page
-    with tempfile.TemporaryDirectory() as place:
+    with ExitStack() as opened:
+        place = opened.enter_context(tempfile.TemporaryDirectory())
+        name_shown = Path(file).name
+        if mask_speakers or are_conversations([file]):
+            from ..data.conversations import read_conversations
+
+            if mask_speakers:
+                name_shown = ""  # it may name somebody
+            found = read_conversations(file, mask_speakers, **saved)
+            file, options["text_column"] = opened.enter_context(as_table(found)), "utterance"
+            saved["separator"] = saved["encoding"] = None
         sources: list[str | None] = []
         needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
@@ -146,8 +165,9 @@ def summarize(
         options |= {**saved, "time_format": time_format, "title": title, "language": language, "labelled": labelled}
         options["groups"] = None if groups is None else read_groups(groups)
         count = 3 if texts is None else texts
+        options["speaker"] = speaker
         summary = run(sources[0], model, of_rows, time, every, label, sources[1], count, **options)
-        summary.source = Path(file).name
+        summary.source = name_shown
     if write_thresholds is not None:
         _write_thresholds(summary, write_thresholds)
     if output is not None:
@@ -266,6 +286,11 @@ def _show(summary: "Summary") -> None:
         print("The most complained about come first.")
     if summary.drift:
         _show_drift(summary)
+    if summary.endings:
+        print("Dialogues that end worse than they began, and better:")
+        print_table(["speaker", "worse", "95 % interval", "better", "95 % interval", "dialogues"], summary.ended)
+        if worst := summary.endings["worst"]:
+            say("worst: " + ", ".join(f"{name} ({change:+.2f})" for name, change in worst))
     for sentence in [*summary.changed[:8], *summary.apart[:8]]:
         say(sentence)
     if summary.changes_tested:
