@@ -45,7 +45,9 @@ def only_speaker(rows: Rows, speaker: str) -> None:
 
 def endings(rows: Rows) -> Endings | None:
     """None for rows that are no dialogues, or that lack the probabilities of negative emotions."""
-    negative = [] if rows.scores is None or rows.values else [name for name in rows.scores if name in NEGATIVE]
+    negative = (
+        [] if rows.scores is None or rows.values else [name for name in rows.scores if name.casefold() in NEGATIVE]
+    )
     if "dialogue" not in rows.table or rows.scores is None or not negative:
         return None
     turns = rows.table.loc[rows.about.index, ["dialogue"]].astype(str)

@@ -16,7 +16,8 @@ TURNS_IN_LINE = 60
 NO_NAME = "(no name)"
 # Black letters have a contrast above 7 on each of them; the names of several corpora.
 COLOURS = {
-    "#f0906a": "anger angry mad frustration frustrated",
+    "#f0906a": "anger angry mad",
+    "#f3b9a4": "frustration frustrated",
     "#a5c882": "disgust disgusted",
     "#c9a3e0": "fear scared worry",
     "#f4c95d": "joy happiness happy joyful excited relief gratitude satisfaction",
@@ -65,16 +66,19 @@ def turns(text: str) -> list[tuple[str | None, str]]:
 
 
 def letters(labels: Sequence[str]) -> dict[str, str]:
-    """A letter for each label, its first one that is free: sadness S, surprise U."""
+    """A letter for each label, its first one that is free in the order of the alphabet: fear F, frustration R."""
     found: dict[str, str] = {}
-    for label in labels:
+    for label in sorted(labels):
         free = (one for one in f"{label}abcdefghijklmnopqrstuvwxyz0123456789".upper() if one.isalnum())
-        found[label] = "-" if label == "neutral" else next((one for one in free if one not in found.values()), "?")
+        found[label] = (
+            "-" if label.casefold() == "neutral" else next((one for one in free if one not in found.values()), "?")
+        )
     return found
 
 
 def colour_of(label: str) -> str:
     """The colour of a label, or of the group of GoEmotions that it belongs to."""
+    label = label.casefold()
     group = next((group for group, members in EKMAN.items() if label in members), label)
     return next((colour for colour, names in COLOURS.items() if {label, group} & set(names.split())), OTHER)
 
