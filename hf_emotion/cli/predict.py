@@ -14,16 +14,7 @@ import typer
 from ..io.names import given
 from .options import Aggregation, Dtype, Groups, MaxLength, MaxWindows, Stride, Taxonomy, checked, named, ready_names
 from .printing import in_terminal, print_json_lines, quiet, say, show, tab_separated
-from .reading import (
-    are_conversations,
-    as_table,
-    given_or_stdin,
-    read_groups,
-    read_thresholds,
-    refuse_files,
-    stdin_lines,
-    thresholds_of,
-)
+from .reading import given_or_stdin, read_groups, read_thresholds, refuse_files, stdin_lines, thresholds_of
 
 
 if TYPE_CHECKING:
@@ -159,6 +150,7 @@ def predict(
         sentiment_model=sentiment_model,
     )
     asked = given(top_k=top_k, targets=target, group=group or None, strip=strip or None)
+    refuse_files(texts)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
         raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
     if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
@@ -170,17 +162,24 @@ def predict(
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
-    refuse_files(texts)
+    from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
+    from ..io.paths import refuse_existing
+
     conversations = None
     page = output is not None and output.lower().endswith(".html")
     if mask_speakers and input_ is None:
         raise typer.BadParameter("--mask-speakers is for a file: give --input.")
     if input_ is not None and (mask_speakers or strip or page or are_conversations(input_)):
         if engine == "ray" or (strip and output is not None):
-            raise typer.BadParameter(
-                "conversations go without --engine ray, and --strip without --output (a page: -o NAME.html)."
-            )
-        conversations = _conversations(input_, of_file, mask_speakers)
+            raise typer.BadParameter("conversations go without --engine ray, and --strip without --output.")
+        for_reader = {*BY_DIALOGUE, "encoding", "separator", "text_column"} & of_file.keys()
+        conversations = read_conversations(input_, mask_speakers, **{name: of_file.pop(name) for name in for_reader})
+        unfit = [*(given(top_k=top_k) | of_file).keys() - {"overwrite"}]
+        if (strip or page) and unfit:
+            raise typer.BadParameter(f"{named(unfit)}: for a table, not for --strip or a page; leave it out.")
+        if page and not overwrite:
+            refuse_existing(output, "--overwrite")
+        of_file["text_column"] = COLUMNS[-1]
     state = _processes() if input_ is not None and engine != "ray" else None
     if groups is not None:
         if taxonomy is not None or url is not None:
@@ -205,7 +204,7 @@ def predict(
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
     if conversations is not None and (strip or page):
-        _picture(predictor, checkpoint, conversations, output, overwrite)
+        _picture(predictor, checkpoint, conversations, output)
     elif input_ is not None:
         options = given(workers=workers, top_k=top_k) | of_file
         with as_table(conversations) if conversations is not None else nullcontext(input_[0]) as source:
@@ -228,33 +227,14 @@ def _check_fit(predictor: Any, checkpoint: str, asked: dict[str, Any], of_file: 
         raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
 
 
-def _conversations(
-    sources: list[str], of_file: dict[str, Any], mask_speakers: bool
-) -> dict[str, list[dict[str, Any]]]:
-    """The turns of files; how a table holds them leaves the options of a file."""
-    from ..data.conversations import read_conversations
-
-    names = ("encoding", "separator", "text_column", *BY_DIALOGUE)
-    found = read_conversations(
-        sources, mask_speakers, **{name: of_file.pop(name) for name in names if name in of_file}
-    )
-    of_file["text_column"] = "utterance"
-    return found
-
-
-def _picture(
-    predictor: Any, model: str, conversations: dict[str, list[Any]], output: str | None, overwrite: bool
-) -> None:
+def _picture(predictor: Any, model: str, conversations: dict[str, list[Any]], output: str | None) -> None:
     """Strips of conversations: in the terminal, or on a page."""
-    from ..io.paths import refuse_existing
     from ..tasks.dialogue_emotion.showing import strips
 
     if not predictor.task.file_columns.grouped:
         raise typer.BadParameter(
-            f"--strip and a page are for models of dialogues, not for {predictor.task.name}: leave them out."
+            f"a page is for models of dialogues, not for {predictor.task.name}: name a table with --output."
         )
-    if output is not None and not overwrite:
-        refuse_existing(output, "--overwrite")
     answers, _ = predictor.predict([*conversations.values()])
     found = {
         name: [turn | answer for turn, answer in zip(turns, own, strict=True)]

@@ -5,9 +5,7 @@ import io
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,25 +76,6 @@ def refuse_files(given: list[str] | None) -> None:
     for text in given or ():
         if os.path.isfile(text) or ("/" in text and os.path.isdir(text)):
             raise ValueError(f"{text} is a file or folder, but this argument takes texts: use --input, or < FILE.")
-
-
-def are_conversations(sources: list[str]) -> bool:
-    """Whether these are files of conversations, or a folder, and no table."""
-    from ..data.conversations import is_conversation
-
-    return len(sources) > 1 or os.path.isdir(sources[0]) or is_conversation(sources[0])
-
-
-@contextmanager
-def as_table(conversations: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """Yield a CSV of the turns. It has one time always, so that an interrupted job knows it again."""
-    from ..data.conversations import write_conversations
-
-    with tempfile.TemporaryDirectory() as place:
-        table = Path(place) / "conversations.csv"
-        write_conversations(conversations, table)
-        os.utime(table, (0, 0))
-        yield str(table)
 
 
 def emotion_or_mixture(text: str) -> str | dict[str, float]:

@@ -13,7 +13,7 @@ import typer
 
 from .options import AsJson, Groups, checked
 from .printing import print_json, print_table, say
-from .reading import are_conversations, as_table, read_groups
+from .reading import read_groups
 
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def summarize(
     Count labels over many texts, per group and over time: shares with 95 % intervals, corrected by rows that you have labelled (or by the model's
     validation errors), differences with a test, typical texts, and drift against a reference.
     """
+    from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
     from ..io.extras import require
     from ..reports.summary import summarize as run
     from ..reports.summary.reading import has_predictions
@@ -134,18 +135,15 @@ def summarize(
     predicted: dict[Path, Path] = {}  # where predictions lie, and what they become with the page
     with ExitStack() as opened:
         place = opened.enter_context(tempfile.TemporaryDirectory())
-        name_shown = Path(file).name
-        if mask_speakers or are_conversations([file]):
-            from ..data.conversations import read_conversations
-
-            if mask_speakers:
-                name_shown = ""  # it may name somebody
-            found = read_conversations(file, mask_speakers, **saved)
-            file, options["text_column"] = opened.enter_context(as_table(found)), "utterance"
-            saved["separator"] = saved["encoding"] = None
         sources: list[str | None] = []
         needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
+            if source is not None and are_conversations([source]):
+                talks = read_conversations(source, mask_speakers, encoding)
+                source, options["text_column"] = opened.enter_context(as_table(talks)), COLUMNS[-1]
+                saved["encoding"] = None
+            elif source is not None and mask_speakers:
+                raise typer.BadParameter("--mask-speakers is for conversations; tables: `predict --mask-speakers`.")
             if source is not None and not has_predictions(source, prefix, columns, **saved):
                 if model is None:
                     raise ValueError(
@@ -163,11 +161,11 @@ def summarize(
             sources.append(source)
         of_rows = tuple(dict.fromkeys(by)) if by else None
         options |= {**saved, "time_format": time_format, "title": title, "language": language, "labelled": labelled}
+        options["speaker"] = speaker
         options["groups"] = None if groups is None else read_groups(groups)
         count = 3 if texts is None else texts
-        options["speaker"] = speaker
         summary = run(sources[0], model, of_rows, time, every, label, sources[1], count, **options)
-        summary.source = name_shown
+        summary.source = None if mask_speakers else Path(file).name  # which may name somebody
     if write_thresholds is not None:
         _write_thresholds(summary, write_thresholds)
     if output is not None:

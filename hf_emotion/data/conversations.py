@@ -3,9 +3,12 @@
 
 import html
 import logging
+import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -128,10 +131,20 @@ def is_conversation(path: str | Path, keys: str = "messages") -> bool:
     return first.lstrip().startswith("[") or re.search(rf'"({keys})" *: *\[', first) is not None
 
 
-def write_conversations(conversations: dict[str, list[Row]], path: Path) -> None:
-    """A CSV with a row for each turn."""
-    rows = ({"dialogue": name, **turn} for name, turns in conversations.items() for turn in turns)
-    write_csv(path, COLUMNS, ([row[column] for column in COLUMNS] for row in rows))
+def are_conversations(sources: Sequence[str]) -> bool:
+    """Whether these are files of conversations, or a folder, and no table."""
+    return len(sources) > 1 or os.path.isdir(sources[0]) or is_conversation(sources[0])
+
+
+@contextmanager
+def as_table(conversations: dict[str, list[Row]]) -> Iterator[str]:
+    """Yield a CSV with a row for each turn, always of the same time, so that an interrupted job knows it again."""
+    with tempfile.TemporaryDirectory() as place:
+        table = Path(place) / "conversations.csv"
+        rows = ({"dialogue": name, **turn} for name, turns in conversations.items() for turn in turns)
+        write_csv(table, COLUMNS, ([row[column] for column in COLUMNS] for row in rows))
+        os.utime(table, (0, 0))
+        yield str(table)
 
 
 def _files(sources: str | Path | Sequence[str | Path]) -> Iterator[str | Path]:

@@ -11,7 +11,7 @@ from toolkit_helpers import invoke
 from transformers import pipeline
 
 from hf_emotion import DialoguePredictor, read_conversations
-from hf_emotion.cli.reading import as_table
+from hf_emotion.data.conversations import as_table
 from hf_emotion.serving.bulk import _identity
 from hf_emotion.tasks.dialogue_emotion.showing import letters, strips
 
