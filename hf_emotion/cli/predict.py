@@ -162,13 +162,13 @@ def predict(
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
-    from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
-    from ..io.paths import refuse_existing
-
     conversations = None
     page = output is not None and output.lower().endswith(".html")
     if mask_speakers and input_ is None:
         raise typer.BadParameter("--mask-speakers is for a file: give --input.")
+    if input_ is not None:
+        from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
+        from ..io.paths import refuse_existing
     if input_ is not None and (mask_speakers or strip or page or are_conversations(input_)):
         if engine == "ray" or (strip and output is not None):
             raise typer.BadParameter("conversations go without --engine ray, and --strip without --output.")
