@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,10 +35,19 @@ def predict(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
-        str | None, typer.Option("--input", help="CSV, TSV, JSONL, Parquet, Excel: file or URL.")
+        list[str] | None,
+        typer.Option(
+            "--input",
+            help="CSV, TSV, JSONL, Parquet, Excel: file or URL. Conversations (.vtt, .srt, WhatsApp's .txt, .json) also as a folder, or repeated.",
+        ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="File or URL to write; default: to standard output.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File or URL to write; default: to standard output. Conversations: a page, too, .html.",
+        ),
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Actors of Ray; default: all GPUs, or CPUs.")] = None,
@@ -45,6 +55,16 @@ def predict(
     separator: Annotated[str | None, typer.Option(help="Of a CSV; default: , ; tab or |, by its columns.")] = None,
     dialogue_column: Annotated[str | None, typer.Option(help="Column of the dialogues; default: dialogue.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column of the speakers; default: speaker.")] = None,
+    mask_speakers: Annotated[
+        bool,
+        typer.Option(
+            "--mask-speakers",
+            help="Conversations: Speaker 1, Speaker 2 for the names of speakers, in the turns, too. Not masked: other names, misspelled ones.",
+        ),
+    ] = False,
+    strip: Annotated[
+        bool, typer.Option("--strip", help="Conversations: a strip of emotions for each speaker, instead of a table.")
+    ] = False,
     taxonomy: Taxonomy = None,
     groups: Groups = None,
     target: Annotated[list[str] | None, typer.Option(help="A target, instead of those in the text.")] = None,
@@ -129,7 +149,8 @@ def predict(
         add_labels=label,
         sentiment_model=sentiment_model,
     )
-    asked = given(top_k=top_k, targets=target, group=group or None)
+    asked = given(top_k=top_k, targets=target, group=group or None, strip=strip or None)
+    refuse_files(texts)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
         raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
     if (engine == "ray" and (input_ is None or of_file.keys() & NOT_WITH_RAY)) or (workers and engine != "ray"):
@@ -141,7 +162,24 @@ def predict(
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
-    refuse_files(texts)
+    conversations = None
+    page = output is not None and output.lower().endswith(".html")
+    if mask_speakers and input_ is None:
+        raise typer.BadParameter("--mask-speakers is for a file: give --input.")
+    if input_ is not None:
+        from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
+        from ..io.paths import refuse_existing
+    if input_ is not None and (mask_speakers or strip or page or are_conversations(input_)):
+        if engine == "ray" or (strip and output is not None):
+            raise typer.BadParameter("conversations go without --engine ray, and --strip without --output.")
+        for_reader = {*BY_DIALOGUE, "encoding", "separator", "text_column"} & of_file.keys()
+        conversations = read_conversations(input_, mask_speakers, **{name: of_file.pop(name) for name in for_reader})
+        unfit = [*(given(top_k=top_k) | of_file).keys() - {"overwrite"}]
+        if (strip or page) and unfit:
+            raise typer.BadParameter(f"{named(unfit)}: for a table, not for --strip or a page; leave it out.")
+        if page and not overwrite:
+            refuse_existing(output, "--overwrite")
+        of_file["text_column"] = COLUMNS[-1]
     state = _processes() if input_ is not None and engine != "ray" else None
     if groups is not None:
         if taxonomy is not None or url is not None:
@@ -165,8 +203,12 @@ def predict(
         if predictor.thresholds is None or not predictor.multi_label:
             raise typer.BadParameter("--threshold is for a model here that gives any number of labels: leave it out.")
         predictor.use_thresholds(read_thresholds(threshold, predictor))
-    if input_ is not None:
-        _predict_file(predictor, input_, output, state, engine, given(workers=workers, top_k=top_k) | of_file)
+    if conversations is not None and (strip or page):
+        _picture(predictor, checkpoint, conversations, output)
+    elif input_ is not None:
+        options = given(workers=workers, top_k=top_k) | of_file
+        with as_table(conversations) if conversations is not None else nullcontext(input_[0]) as source:
+            _predict_file(predictor, source, output, state, engine, options)
     elif texts or predictor.task.file_columns.grouped or group:  # all lines together are one item
         _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
     else:
@@ -183,6 +225,29 @@ def _check_fit(predictor: Any, checkpoint: str, asked: dict[str, Any], of_file: 
         unfit += BY_DIALOGUE
     if unfit:
         raise typer.BadParameter(f"{named(unfit)} does not go with a model for {task.name}: leave it out.")
+
+
+def _picture(predictor: Any, model: str, conversations: dict[str, list[Any]], output: str | None) -> None:
+    """Strips of conversations: in the terminal, or on a page."""
+    from ..tasks.dialogue_emotion.showing import strips
+
+    if not predictor.task.file_columns.grouped:
+        raise typer.BadParameter(
+            f"a page is for models of dialogues, not for {predictor.task.name}: name a table with --output."
+        )
+    answers, _ = predictor.predict([*conversations.values()])
+    found = {
+        name: [turn | answer for turn, answer in zip(turns, own, strict=True)]
+        for (name, turns), own in zip(conversations.items(), answers, strict=True)
+    }
+    if output is None:
+        for name, turns in found.items():
+            show([name, *strips(turns, predictor.labels)])
+        return
+    from ..reports.conversations import write_page
+
+    write_page(Path(output), found, predictor.labels, Path(model).name)
+    say(f"page of the conversations ({len(found)}): {output}")
 
 
 def _predict_file(

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from html_page import Page
 from huggingface_hub.errors import RemoteEntryNotFoundError
+from scipy.stats import beta
 from toolkit_helpers import ROOT, drawn_pictures, invoke, write_jsonl
 from typer.testing import CliRunner
 
@@ -585,3 +586,41 @@ class TestPageAndCommand:
         for part in ("80.0%", "with it", "tested: Fisher", "note: The shares are plain counts"):
             assert part in done
         assert json.loads(invoke("summarize", tmp_path / "in.csv", "--json"))["rows"] == 100
+
+
+class TestEndings:
+    def frame(self) -> pd.DataFrame:
+        """Three calls: the customer's fear goes from 0.1 to 0.9, from 0.9 to 0.1, and stays; the fourth has one turn of the customer."""
+        fears = {"up": [0.1, 0.5, 0.5, 0.5, 0.5, 0.9], "down": [0.9, 0.5, 0.1], "same": [0.5, 0.55], "one": [0.9]}
+        turns = [(name, "Customer", fear) for name, own in fears.items() for fear in own]
+        turns.insert(3, ("up", "Agent", 0.3))  # in the middle
+        names, speakers, fear = zip(*turns, strict=True)
+        columns = {"dialogue": names, "speaker": speakers, "utterance": [f"text {i}" for i in range(len(turns))]}
+        return wide([1 - one for one in fear], list(fear), **columns)
+
+    def test_counted_by_hand(self):
+        found = summarize(self.frame(), speaker="Customer")
+        (row,) = found.endings["rows"]
+        ends = [beta.ppf(end, 1 + 0.5, 2 + 0.5) for end in (0.025, 0.975)]  # Jeffreys: 1 of 3
+        assert [row[name] for name in ("speaker", "dialogues", "left_out", "short")] == ["Customer", 3, 1, 2]
+        assert [row[name] for name in ("worse", "worse_low", "worse_high")] == pytest.approx([1 / 3, *ends])
+        assert row["better"] == pytest.approx(1 / 3) and found.endings["negative"] == ["fear"]
+        # a third of six turns is two: (0.5 + 0.9) / 2 - (0.1 + 0.5) / 2
+        assert found.endings["worst"] == [("up", pytest.approx(0.4))]
+        assert found.rows == 12 and "Only the turns of Customer count." in found.notes
+        notes = " ".join(found.notes)
+        assert "There are only 3 such dialogues" in notes and "In 2 of 3 dialogues" in notes and "left out: 1" in notes
+
+    def test_all_turns_and_who_speaks_in_several(self):
+        found = summarize(self.frame())
+        assert [row["speaker"] for row in found.endings["rows"]] == ["(all turns)", "Customer"]
+        page = found.to_html()
+        assert "Dialogues that end worse than they began" in page and "33.3%" in page
+
+    def test_not_for_texts_or_labels_alone(self):
+        assert summarize(FRAME).endings is None
+        assert summarize(joined(["fear"], dialogue=["a"], speaker=["b"])).endings is None
+        with pytest.raises(ValueError, match="no turn has the speaker 'customer', only .*'Agent', 'Customer'"):
+            summarize(self.frame(), speaker="customer")
+        with pytest.raises(ValueError, match="no column 'speaker'"):
+            summarize(FRAME, speaker="Customer")
