@@ -291,7 +291,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         owner.set_input_embeddings(value)
 
     def _encode(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor
     ) -> torch.FloatTensor:
         """As `encode_utterances`, with padding behind the tokens."""
         if self.utterance_encoder is None:
@@ -301,15 +301,17 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         else:
             outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
             states = outputs.last_hidden_state
-        return masked_mean(states, attention_mask if turn_mask is None else turn_mask)
+        return masked_mean(states, turn_mask)
 
-    def _with_padding_last(self, *arrays: torch.Tensor | None) -> list[torch.Tensor | None]:
+    def _with_padding_last(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
+    ) -> list[torch.Tensor]:
         """Ids, attention mask and turn mask with padding behind the tokens, where it changes no encoder's positions."""
-        if (arrays[2] is None) != (self.config.context_turns == 0):
-            found = "missing" if arrays[2] is None else "given"
+        if (turn_mask is None) != (self.config.context_turns == 0):
+            found = "missing" if turn_mask is None else "given"
             raise ValueError(f"`turn_mask` is {found} and `context_turns` is {self.config.context_turns}.")
-        order = real_first(arrays[1])[0]
-        return [None if array is None else array.gather(1, order) for array in arrays]
+        order, own = real_first(attention_mask)[0], attention_mask if turn_mask is None else turn_mask
+        return [array.gather(1, order) for array in (input_ids, attention_mask, own)]
 
     def encode_utterances(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None = None
@@ -336,7 +338,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         vectors = []
         for group in rows.split(sizes):
             longest = int(lengths[group[-1]])
-            vectors.append(self._encode(*(None if array is None else array[group, :longest] for array in arrays)))
+            vectors.append(self._encode(*(array[group, :longest] for array in arrays)))
         found = torch.cat(vectors)
         return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows.to(found.device), found)
 

@@ -13,7 +13,7 @@ from .text_processing import (
     refuse_turns,
     special_borders,
     temperature_of,
-    turn_line,
+    turn_windows,
     warn_of_speakers,
     window_tokens,
 )
@@ -56,7 +56,7 @@ class DialogueEmotionPipeline(Pipeline):
         config = self.model.config
         limit, size = min(self.tokenizer.model_max_length, encoder_positions(config)), config.context_turns
         encoded = self.tokenizer(
-            [turn_line(*turn) if size else turn[1] for turn in turns],
+            [text[-1] if size else text for text in turn_windows(turns, size)],
             # A tokenizer without a limit has a number here that is too large to pass back to it.
             **({"truncation": True, "max_length": limit} if limit <= 10**9 else {}),
             return_token_type_ids=False,
@@ -64,7 +64,7 @@ class DialogueEmotionPipeline(Pipeline):
         rows = encoded["input_ids"]
         if size:
             before = special_borders(self.tokenizer, encoded, 0)[0]
-            windows = [rows[max(0, end - 1 - size) : end] for end in range(1, len(rows) + 1)]
+            windows = [rows[max(0, end - size) : end + 1] for end in range(len(rows))]
             rows, masks = zip(*(window_tokens(window, before, limit) for window in windows), strict=True)
 
         def padded(rows, filling=0):  # (1, U, L)

@@ -359,17 +359,12 @@ def reads_later_turns(config) -> bool:
     return not config.causal and bool(config.num_hidden_layers or config.num_attention_heads)
 
 
-def turn_line(speaker: str | None, utterance: str) -> str:
-    """What the utterance encoder reads of a turn in a model with `context_turns`."""
-    return f"{speaker}: {utterance}" if speaker else utterance
-
-
 def turn_windows(turns: Sequence[tuple[str | None, str]], context_turns: int) -> list:
     """For each turn what the utterance encoder reads: the utterance, or with `context_turns` the lines of the earlier turns and its own."""
     if not context_turns:
         return [utterance for _, utterance in turns]
-    lines = [turn_line(*turn) for turn in turns]
-    return [tuple(lines[max(0, end - 1 - context_turns) : end]) for end in range(1, len(lines) + 1)]
+    lines = [f"{speaker}: {utterance}" if speaker else utterance for speaker, utterance in turns]
+    return [tuple(lines[max(0, end - context_turns) : end + 1]) for end in range(len(lines))]
 
 
 def window_tokens(rows: Sequence[Sequence[int]], before: int, max_length: int) -> tuple[list[int], list[int]]:

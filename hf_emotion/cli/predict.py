@@ -35,10 +35,10 @@ def predict(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without --input: lines of stdin.")] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
             "--input",
-            help="CSV, TSV, JSONL, Parquet, Excel: file or URL. Conversations (.vtt, .srt, WhatsApp's .txt, .json) also as a folder, or repeated.",
+            help="CSV, TSV, JSONL, Parquet, Excel: file or URL. Conversations (.vtt, .srt, WhatsApp's .txt, .json): also a folder.",
         ),
     ] = None,
     output: Annotated[
@@ -46,7 +46,7 @@ def predict(
         typer.Option(
             "--output",
             "-o",
-            help="File or URL to write; default: to standard output. Conversations: a page, too, .html.",
+            help="File or URL to write; default: to standard output. Conversations: also a page, .html.",
         ),
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="For a file: this process, or Ray Data.")] = "local",
@@ -149,7 +149,7 @@ def predict(
         add_labels=label,
         sentiment_model=sentiment_model,
     )
-    asked = given(top_k=top_k, targets=target, group=group or None, strip=strip or None)
+    asked = given(top_k=top_k, targets=target, group=group or None)
     refuse_files(texts)
     if (input_ is None and output is not None) or (input_ is not None and (texts or target or group or as_json)):
         raise typer.BadParameter("--output goes with --input, and both without texts, --target, --group and --json.")
@@ -162,10 +162,10 @@ def predict(
     misplaced = [name for name in of_file if input_ is None and (texts or name != "on_bad_rows")]
     if misplaced:
         raise typer.BadParameter(f"{named(misplaced)}: for files; give --input and --output, or leave it out.")
+    if (mask_speakers or strip) and input_ is None:
+        raise typer.BadParameter("--mask-speakers and --strip are for conversations in files: give --input.")
     conversations = None
     page = output is not None and output.lower().endswith(".html")
-    if mask_speakers and input_ is None:
-        raise typer.BadParameter("--mask-speakers is for a file: give --input.")
     if input_ is not None:
         from ..data.conversations import COLUMNS, are_conversations, as_table, read_conversations
         from ..io.paths import refuse_existing
@@ -207,7 +207,7 @@ def predict(
         _picture(predictor, checkpoint, conversations, output)
     elif input_ is not None:
         options = given(workers=workers, top_k=top_k) | of_file
-        with as_table(conversations) if conversations is not None else nullcontext(input_[0]) as source:
+        with as_table(conversations) if conversations is not None else nullcontext(input_) as source:
             _predict_file(predictor, source, output, state, engine, options)
     elif texts or predictor.task.file_columns.grouped or group:  # all lines together are one item
         _print(predictor.answer(given_or_stdin(texts, "text", on_bad_rows), **asked), as_json)
@@ -229,25 +229,20 @@ def _check_fit(predictor: Any, checkpoint: str, asked: dict[str, Any], of_file: 
 
 def _picture(predictor: Any, model: str, conversations: dict[str, list[Any]], output: str | None) -> None:
     """Strips of conversations: in the terminal, or on a page."""
+    from ..reports.conversations import write_page
     from ..tasks.dialogue_emotion.showing import strips
 
     if not predictor.task.file_columns.grouped:
-        raise typer.BadParameter(
-            f"a page is for models of dialogues, not for {predictor.task.name}: name a table with --output."
-        )
+        raise typer.BadParameter(f"--strip and pages are for models of dialogues, not for {predictor.task.name}.")
     answers, _ = predictor.predict([*conversations.values()])
-    found = {
-        name: [turn | answer for turn, answer in zip(turns, own, strict=True)]
-        for (name, turns), own in zip(conversations.items(), answers, strict=True)
-    }
-    if output is None:
-        for name, turns in found.items():
+    for (name, turns), own in zip(conversations.items(), answers, strict=True):
+        for turn, answer in zip(turns, own, strict=True):
+            turn.update(answer)
+        if output is None:
             show([name, *strips(turns, predictor.labels)])
-        return
-    from ..reports.conversations import write_page
-
-    write_page(Path(output), found, predictor.labels, Path(model).name)
-    say(f"page of the conversations ({len(found)}): {output}")
+    if output is not None:
+        write_page(Path(output), conversations, predictor.labels, Path(model).name)
+        say(f"page of the conversations ({len(conversations)}): {output}")
 
 
 def _predict_file(

@@ -56,9 +56,6 @@ def summarize(
     language: Annotated[
         str | None, typer.Option(help="ISO 639-1 code, such as en: leaves out texts in other languages.")
     ] = None,
-    speaker: Annotated[
-        str | None, typer.Option(help="Dialogues: this speaker's turns alone, such as Customer (column `speaker`).")
-    ] = None,
     mask_speakers: Annotated[bool, typer.Option("--mask-speakers", help="Conversations: as in `predict`.")] = False,
     reference: Annotated[
         str | None, typer.Option(help="An earlier file of the same form: what has drifted since, and new words.")
@@ -138,7 +135,7 @@ def summarize(
         sources: list[str | None] = []
         needed = [*(by or ()), *([] if time is None else [time])]  # else a long prediction would be in vain
         for name, source, columns in (("texts", file, needed), ("reference", reference, ())):
-            if source is not None and are_conversations([source]):
+            if source is not None and are_conversations(source):
                 talks = read_conversations(source, mask_speakers, encoding)
                 source, options["text_column"] = opened.enter_context(as_table(talks)), COLUMNS[-1]
                 saved["encoding"] = None
@@ -161,7 +158,6 @@ def summarize(
             sources.append(source)
         of_rows = tuple(dict.fromkeys(by)) if by else None
         options |= {**saved, "time_format": time_format, "title": title, "language": language, "labelled": labelled}
-        options["speaker"] = speaker
         options["groups"] = None if groups is None else read_groups(groups)
         count = 3 if texts is None else texts
         summary = run(sources[0], model, of_rows, time, every, label, sources[1], count, **options)

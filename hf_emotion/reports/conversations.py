@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..io.files import write_text
-from ..tasks.dialogue_emotion.showing import NO_NAME, colour_of, letters
+from ..tasks.dialogue_emotion.showing import NO_NAME, signs
 from .html_report import render
 
 
@@ -17,12 +17,8 @@ def write_page(
     Write a page without scripts and links, escaped, of {name: turns}, from `read_conversations` and with the model's "label" and "score".
     `labels` are all those of the model.
     """
-    title = (
-        "Emotions over a conversation"
-        if len(conversations) == 1
-        else f"Emotions over {len(conversations)} conversations"
-    )
+    title = "Emotions over conversations"
     seen = {turn["label"] for turns in conversations.values() for turn in turns}
     legend = [label for label in labels if label in seen]
-    known: dict[str, Any] = {"letters": letters(labels), "colour_of": colour_of, "no_name": NO_NAME, "model": model}
+    known: dict[str, Any] = {"signs": signs(labels), "no_name": NO_NAME, "model": model}
     write_text(path, render("conversations.html", title=title, conversations=conversations, legend=legend, **known))

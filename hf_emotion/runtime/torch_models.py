@@ -85,14 +85,14 @@ def _unused(model: PreTrainedModel, names: Collection[str]) -> list[str]:
 
 
 @torch.inference_mode()
-def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray], **more: Any) -> np.ndarray:
-    """See `model_logits`; `more`: other arguments of the model."""
-    return _logits(model, inputs, **more).cpu().numpy()
+def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """See `model_logits`."""
+    return _logits(model, inputs).cpu().numpy()
 
 
-def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray], **more: Any) -> torch.Tensor:
+def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
     use_one_thread_after_fork()
-    logits = model(**to_tensors(inputs, model), **more).logits.float()
+    logits = model(**to_tensors(inputs, model)).logits.float()
     text_processing.check_finite(bool(logits.isfinite().all()))
     return logits
 
@@ -122,9 +122,12 @@ def torch_utterance_encoder(model: PreTrainedModel) -> Callable[..., np.ndarray]
     return run
 
 
-def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Arrays as tensors on the model's device; vectors of utterances get the model's dtype."""
-    tensors = {name: torch.from_numpy(array).to(model.device) for name, array in inputs.items()}
+def to_tensors(inputs: dict[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+    """Arrays as tensors on the model's device; vectors of utterances get the model's dtype. What is no array stays."""
+    tensors = {
+        name: torch.from_numpy(value).to(model.device) if isinstance(value, np.ndarray) else value
+        for name, value in inputs.items()
+    }
     if "utterance_embeds" in tensors:
         tensors["utterance_embeds"] = tensors["utterance_embeds"].to(model.dtype)
     return tensors

@@ -16,7 +16,8 @@ from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from functools import cached_property
 from itertools import islice
-from typing import Annotated, Any, Literal, cast
+from operator import attrgetter
+from typing import Annotated, Any, Literal
 
 
 try:
@@ -34,8 +35,7 @@ from ..runtime.languages import identifier, languages_of
 from ..runtime.ready import with_weights
 from ..runtime.sharing import TOO_MANY_TOKENS, Limits, TooManyTokens, limited
 from ..tasks.results import Label
-from ..tasks.service import Name, Scoring, Service, Streaming, Text, Texts, check_texts
-from .sessions import MOST, SECONDS, Sessions
+from ..tasks.service import Name, NoSession, Scoring, Service, Text, Texts, check_texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
 from .web import OPEN, PAGE, Counters, Guard, problem
@@ -74,7 +74,6 @@ class Model:
             settings.max_queue_size,
         )
         self.since = int(time.time())
-        self.sessions = Sessions()
 
     def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
         """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
@@ -209,8 +208,7 @@ def build(settings: Settings, replicated: bool = False) -> FastAPI:
     app.state.ready, app.state.models = True, models
     _answer_errors(app)
     _routes_of_the_process(app, models, counters)
-    _routes_of_tasks(app, models, settings, counters)
-    _routes_of_sessions(app, models, settings, counters, replicated)
+    _routes_of_tasks(app, models, settings, counters, replicated)
     _routes_of_others(app, models, settings)
     _routes_of_the_page(app, models, settings)
     if settings.api_key is not None:
@@ -265,6 +263,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     504: {"model": Problem, "description": "No answer in time"},
 }
 NO_MODEL: dict[str, Any] = {"model": Problem, "description": "No such model"}
+NO_SESSION: dict[str, Any] = {"model": Problem, "description": "No such session"}
 
 
 def wrong(field: str, message: str, **more: str) -> Response:
@@ -404,79 +403,36 @@ def _route_of_reload(app: FastAPI, models: dict[str, Model], settings: Settings,
         }
 
 
-def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
-    for route in dict.fromkeys(model.route for model in models.values()):
-        service = next(model for model in models.values() if model.route == route).service
-        answer = create_model(
-            service.result.__name__.replace("Result", "Response"),
-            __doc__="The model that answered, and a result for each input.",
-            __config__=ConfigDict(use_attribute_docstrings=True),  # of the results, too
-            model=(str, ...),
-            results=(list[service.result], ...),  # type: ignore[name-defined]
-        )
-        summary = (service.request.__doc__ or "").strip()
-        app.post(route, tags=["models"], summary=summary, response_model=answer, responses=PROBLEMS)(
-            _asking(route, service, settings, counters, models)
-        )
-
-
-def _routes_of_sessions(
-    app: FastAPI, all_models: dict[str, Model], settings: Settings, counters: Counters, replicated: bool
+def _routes_of_tasks(
+    app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters, replicated: bool
 ) -> None:
-    """A route for each task whose inputs come in parts."""
-
-    def answering(route: str, first: Streaming) -> Callable[..., Any]:
-        async def add(request: Request, body: Any) -> Response:
-            if replicated:  # a request reaches any one of them
-                return problem(503, "sessions need one process, without `--engine ray`: send whole dialogues.")
-            models = {name: model for name, model in all_models.items() if model.route == route}
-            name = body.model or next(iter(models))
-            if name not in models:
-                return no_such_model(models, name, all_models)
-            model, session = models[name], body.session
-            streaming = cast("Streaming", model.service.streaming)
-            if session is None:
-                if model.sessions.full():
-                    message = f"{name} has {MOST} sessions, the most: try again later."
-                    return problem(429, message, headers={"Retry-After": str(math.ceil(settings.timeout))})
-                state = streaming.begin()
-            elif (state := model.sessions.find(session)) is None:
-                message = f"{name} has no such session: it ends {SECONDS:g} s after its last turn. Begin a new one without `session`."
-                return problem(404, message)
-
-            def present(found: Sequence[Any]) -> dict[str, Any]:
-                counters.truncated.labels(name).inc(found[0]["truncated"])
-                return {"model": name, "session": session or model.sessions.keep(state), "result": found[0]}
-
-            def read() -> tuple[list[Any], dict[str, Any]]:
-                return [lambda: streaming.add(state, body)], {"call": True}
-
-            return await _computed(request, model, settings, read, present)
-
-        example: Any = {"example": {"value": first.example}}
-        add.__annotations__["body"] = Annotated[first.request, Body(openapi_examples=example)]
-        return add
-
-    for route in dict.fromkeys(model.route for model in all_models.values()):
-        streaming = next(model for model in all_models.values() if model.route == route).service.streaming
-        if streaming is None:
-            continue
-        answer = create_model(
-            f"{streaming.result.__name__}Response",
-            __config__=ConfigDict(use_attribute_docstrings=True),
-            model=(str, ...),
-            session=(str, ...),
-            result=(streaming.result, ...),
-        )
-        summary = (streaming.request.__doc__ or "").strip()
-        responses = {404: {"model": Problem, "description": "No such session"}, **PROBLEMS}
-        app.post(f"{route}/turn", tags=["models"], summary=summary, response_model=answer, responses=responses)(
-            answering(route, streaming)
-        )
+    for route in dict.fromkeys(model.route for model in models.values()):
+        model = next(model for model in models.values() if model.route == route)
+        for path, service_of in ((route, attrgetter("service")), (f"{route}/turn", attrgetter("service.streaming"))):
+            first = service_of(model)
+            if first is None or (replicated and path != route):  # the next turn may reach another replica
+                continue
+            answer = create_model(
+                first.result.__name__.replace("Result", "Response"),
+                __doc__="The model that answered, and a result for each input.",
+                __config__=ConfigDict(use_attribute_docstrings=True),  # of the results, too
+                model=(str, ...),
+                results=(list[first.result], ...),  # type: ignore[name-defined]
+            )
+            summary = (first.request.__doc__ or "").strip()
+            responses = PROBLEMS if path == route else {404: NO_SESSION, **PROBLEMS}
+            app.post(path, tags=["models"], summary=summary, response_model=answer, responses=responses)(
+                _asking(route, first, service_of, settings, counters, models)
+            )
 
 
 def _asking(
-    route: str, first: Service, settings: Settings, counters: Counters, all_models: dict[str, Model]
+    route: str,
+    first: Service,
+    service_of: Callable[[Model], Service],
+    settings: Settings,
+    counters: Counters,
+    all_models: dict[str, Model],
 ) -> Callable[..., Any]:
     """The function behind the route of a task."""
 
@@ -485,14 +441,14 @@ def _asking(
         name = body.model or next(iter(models))
         if name not in models:
             return no_such_model(models, name, all_models)
-        model = models[name]
+        service = service_of(models[name])
 
         def present(found: Sequence[Any]) -> dict[str, Any]:
-            results = model.service.present(found, body)
-            counters.truncated.labels(name).inc(model.service.cut(results))
+            results = service.present(found, body)
+            counters.truncated.labels(name).inc(service.cut(results))
             return {"model": name, "results": results}
 
-        return await _computed(request, model, settings, lambda: model.service.read(body), present)
+        return await _computed(request, models[name], settings, lambda: service.read(body), present)
 
     example: Any = {"example": {"value": first.example}}
     ask.__annotations__["body"] = Annotated[first.request, Body(openapi_examples=example)]
@@ -532,6 +488,8 @@ async def _computed(
         found = waiting.result()
     except TooManyTokens as error:
         return wrong("inputs", str(error), type=TOO_MANY_TOKENS)
+    except NoSession as error:
+        return problem(404, str(error))
     except (ValueError, TypeError, ModuleNotFoundError) as error:  # captum is an extra
         return wrong("inputs", str(error))
     except TimeoutError:

@@ -53,6 +53,10 @@ class Request(BaseModel):
     )
 
 
+class NoSession(ValueError):
+    """A request names a session that the service does not have."""
+
+
 def cut(results: Sequence[Readable]) -> int:
     """How many results tell of a text that was cut."""
     return sum(result["truncated"] for result in results)
@@ -79,26 +83,6 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class Streaming:
-    """
-    How parts that come one after the other are answered, in a session.
-
-    Attributes:
-        request: the body of a request, with `session`.
-        result: what is answered, a type of `results.py` that is `Readable`.
-        example: a body for the documentation.
-        begin: () -> the state of a new session.
-        add: (state, request) -> the answer to the next part; the model's thread calls it.
-    """
-
-    request: type[Request]
-    result: Any
-    example: Mapping[str, Any]
-    begin: Callable[[], Any]
-    add: Callable[[Any, Any], Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
 class Service:
     """
     How the service answers with a model.
@@ -116,7 +100,7 @@ class Service:
         cut: results -> how many of their texts were cut.
         from_page: (text, emotions, seed) of the page -> the body of a request that asks the same.
         scoring: for the routes of text-embeddings-inference and of the Inference API; None: the model gives a text no labels.
-        streaming: for the route of sessions, `ROUTE/turn`; None: nothing comes in parts.
+        streaming: of the route `ROUTE/turn`, where the inputs of a session come one by one; its `read` gives functions, and the option `call`.
     """
 
     request: type[Request]
@@ -132,4 +116,4 @@ class Service:
     }
     cut: Callable[[Sequence[Any]], int] = cut
     scoring: Scoring | None = None
-    streaming: Streaming | None = None
+    streaming: "Service | None" = None

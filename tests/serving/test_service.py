@@ -35,11 +35,11 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.io.key import read_key
 from hf_emotion.runtime import classifying, languages, remote
 from hf_emotion.runtime.remote import Client
-from hf_emotion.serving import sessions
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import OPEN, JsonFormatter, Server, listen
 from hf_emotion.tasks import TASKS, task_of_pipeline
+from hf_emotion.tasks.dialogue_emotion import service as dialogue_service
 
 
 pytest_plugins = ["served", "toolkit_fixtures"]
@@ -136,22 +136,22 @@ class TestAnswers:
         session = {}
         for name, text in turns:
             answer = ask(json={"turn": {"speaker": name, "utterance": text}, "all_scores": True, **session})
-            found, expected = answer.json(), stream.add((name, text))
+            (found,), expected = answer.json()["results"], stream.add((name, text))
             session = {"session": found["session"]}
-            assert_close(found["result"].pop("scores"), expected.pop("scores"))
-            assert found["result"]["number"] == expected["number"] and found["result"]["label"] == expected["label"]
-            assert [one["number"] for one in found["result"]["changed"]] == [
-                one["number"] for one in expected["changed"]
-            ]
+            assert_close(found.pop("scores"), expected.pop("scores"))
+            assert found["number"] == expected["number"] and found["label"] == expected["label"]
+            assert found["changed"] == {str(number): label for number, label in expected["changed"].items()}
         assert ask(json={"turn": "", **session}).status_code == 422
-        assert ask(json={"turn": "not sad", **session}).json()["result"]["number"] == len(turns) + 1
-        monkeypatch.setattr(sessions, "MOST", 1)
-        assert ask(json={"turn": "not sad"}).status_code == 429
-        monkeypatch.setattr(sessions, "SECONDS", 0.0)
+        (found,) = ask(json={"turn": "not sad", **session}).json()["results"]
+        assert found["number"] == len(turns) + 1 and "scores" not in found
+        monkeypatch.setattr(dialogue_service, "MOST_SESSIONS", 1)
+        (other,) = ask(json={"turn": "not sad"}).json()["results"]
         gone = ask(json={"turn": "not sad", **session})
         assert gone.status_code == 404 and "without `session`" in gone.json()["error"]
+        monkeypatch.setattr(dialogue_service, "SECONDS", 0.0)
+        assert ask(json={"turn": "not sad", "session": other["session"]}).status_code == 404
         replica = TestClient(build(Settings(checkpoints=[str(folders["dialogue"])]), replicated=True))
-        assert replica.post("/v1/dialogue-emotion/turn", json={"turn": "not sad"}).status_code == 503
+        assert replica.post("/v1/dialogue-emotion/turn", json={"turn": "not sad"}).status_code == 404
 
     def test_replies(self, service, folders):
         generator = ReplyGenerator(folders["replies"])

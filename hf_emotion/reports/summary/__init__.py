@@ -10,7 +10,7 @@ from ...io.files import finite_or_none
 from .changes import Change, find_changes
 from .counting import FEW, Counting, Difference, Share
 from .drift import drift
-from .endings import Endings, endings, endings_notes, only_speaker
+from .endings import endings
 from .labelled import Checked, Quality, check, checked_notes, read_labelled
 from .reading import PERIODS, Rows, name_of, only_language, read_rows, roll_up
 from .wording import of_change, of_difference
@@ -76,7 +76,7 @@ class Summary:
     model: str | None = field(default=None, repr=False)
     dates: tuple[str, str] | None = field(default=None, repr=False)
     sharpest: dict[str, list[dict[str, str]]] = field(default_factory=dict, repr=False)
-    endings: Endings | None = field(default=None, repr=False)
+    endings: dict[str, Any] | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON holds; None stands for what is not known."""
@@ -214,7 +214,6 @@ def summarize(
     title: str | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     language: str | None = None,
-    speaker: str | None = None,
 ) -> Summary:
     """
     Shares of labels among texts, per group and period, with 95 % intervals; of a regression the means of its values.
@@ -242,7 +241,6 @@ def summarize(
         title: of the page.
         groups: own groups of labels, as in {"upset": ["anger", "sadness"]}; their shares are plain counts.
         language: ISO 639-1 code; texts that are probably in another language are left out.
-        speaker: a name or role in the column `speaker`; the turns of the others are left out.
 
     Raises:
         ValueError: times that cannot be read, numbers that lost digits as groups, no such column, no predictions, labels of another model,
@@ -255,9 +253,6 @@ def summarize(
     past = None if reference is None else read_rows(reference, model, None, None, *options)
     sides = [rows] if past is None else [rows, past]
     left = [only_language(side, language) for side in sides] if language else [0]
-    if speaker is not None:
-        for side in sides:
-            only_speaker(side, speaker)
     found_endings = endings(rows)  # by the model's own labels
     if groups and labelled is not None:
         raise ValueError("labelled rows name the model's own labels: leave out `groups`, or the labelled rows.")
@@ -273,10 +268,7 @@ def summarize(
     labels, period, method = counting.wanted, every if time else None, counting.methods[-1]
     found = Summary(len(rows.about), len(rows.skipped), labels, by, time, period, method, shares, differences, tested)
     found.endings = found_endings
-    if speaker is not None:
-        counting.notes.append(f"Only the turns of {speaker} count.")
-    if found_endings:
-        counting.notes += endings_notes(found_endings)
+    counting.notes += found_endings["notes"] if found_endings else []
     if left[0]:
         counting.notes.append(
             f"texts left out: {left[0]:,} of {left[0] + len(rows.about):,}, because they are probably not in the language asked for ({language})."

@@ -45,7 +45,7 @@ class DialogueEmotion(ClassificationTask["DialoguePredictor"]):
     auto_class = "AutoModelForTokenClassification"
     predictor_class = "DialoguePredictor"
     file_columns = FileColumns(text="utterance", grouped=True)
-    options = frozenset({"top_k", "strip"})
+    options = frozenset({"top_k"})
     explains = frozenset({"labels", "method"})
 
     def owns(self, config: Any) -> bool:

@@ -42,15 +42,12 @@ def explain(
     as_texts([utterance for _, utterance in turns])
     if not turns:
         raise ValueError("a dialogue must have at least one turn.")
-    windows, count = config.context_turns > 0, len(turns)
-    if windows and method != "occlusion":
-        raise ValueError(
-            "a model whose encoder reads earlier turns (`context_turns`) is explained by occlusion alone."
-        )
+    if config.context_turns and method != "occlusion":
+        raise ValueError("a model with `context_turns` is explained by occlusion alone.")
     # With windows also the dialogues without one of the turns.
-    fewer = [turns[:number] + turns[number + 1 :] for number in range(count)] if windows and count > 1 else []
+    fewer = [turns[:i] + turns[i + 1 :] for i in range(len(turns))] if config.context_turns and turns[1:] else []
     encoded = predictor.encode([turns, *fewer])
-    predictor.warn_unread(encoded.unread.take(range(count)).counts)
+    predictor.warn_unread(encoded.unread.take(range(len(turns))).counts)
 
     def inputs_of(number: int) -> list[torch.Tensor]:  # (1, U, D), and with speakers (1, U)
         ids = None if encoded.speaker_ids is None else [encoded.speaker_ids[number]]
@@ -95,10 +92,8 @@ def explain(
             "occlusion": ("occlusion: what the logit loses without the utterance", "logit"),
         }[method]
         if method != "gradient":
-            notes.append("the vector of an utterance is replaced by 0")
-        if fewer:
-            notes[-1] = (
-                "an earlier or later utterance is left out; the vector of the utterance itself is replaced by 0"
+            notes.append(
+                "the vector of an utterance is replaced by 0" + ("; the others are left out" if fewer else "")
             )
     columns = [str(number) for number in range(1, len(turns) + 1)]
     notes.insert(0, "rows: utterances that are classified; columns: utterances that they draw on, by number")

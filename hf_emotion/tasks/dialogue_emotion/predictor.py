@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from ...runtime.checkpoints import model_probabilities
 from ...runtime.onnx import ENCODER, OnnxClassifier, Session
 from ...runtime.plain import text_processing
 from ...runtime.sharing import pause, use_tokens
-from ...runtime.unread import Unread, is_new
+from ...runtime.unread import Unread
 from ..predictor import LabelPredictor
 from ..results import Label, Results, Scored
 from . import TASK
@@ -44,13 +43,7 @@ if TYPE_CHECKING:
     from .streaming import DialogueStream
 
 
-logger = logging.getLogger(__name__)
-
 UTTERANCES_PER_BATCH = 1024
-LATER_TURNS = (
-    "the model reads later turns, too: an answer may change with every turn (`changed` says so); train it with "
-    "`model_config.causal=true` for answers that stay"
-)
 
 
 class DialoguePredictor(LabelPredictor[list[Turn]]):
@@ -112,13 +105,11 @@ class DialoguePredictor(LabelPredictor[list[Turn]]):
 
     def stream(self) -> DialogueStream:
         """
-        A conversation that goes on: its `add` answers one turn after the other, each in the time of one turn. If the model reads later turns
-        (see `causal`), a turn is answered from the dialogue so far, and each later one tells which earlier answers it changes.
+        A conversation that goes on: its `add` answers one turn after the other, each in the time of one turn. Without `causal` a turn is answered
+        from the dialogue so far, and each later one tells which earlier answers it changes.
         """
         from .streaming import DialogueStream
 
-        if text_processing.reads_later_turns(self.model.config) and is_new("later turns", self):
-            logger.warning(LATER_TURNS)
         return DialogueStream(self)
 
     def encode(self, dialogues: Sequence[Sequence[Any]]) -> EncodedDialogues:

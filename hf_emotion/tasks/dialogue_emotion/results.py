@@ -17,26 +17,25 @@ class Turn(Label):
     """The probability of every emotion; from the service for `all_scores`."""
 
 
-class NumberedTurn(Turn):
-    """A turn and its place in the conversation."""
-
-    number: int
-    """From 1."""
-
-
-class StreamedTurn(NumberedTurn):
+class NextTurn(Turn):
     """A new turn of a conversation that goes on."""
 
-    changed: list[NumberedTurn]
-    """Earlier turns whose most probable emotion is another one now; only from a model that reads later turns."""
+    number: int
+    """Its place in the conversation, from 1."""
+
+    changed: dict[int, str]
+    """Earlier turns, by number, whose most probable emotion is another one now, this; only from a model that reads later turns."""
 
 
 class TurnResult(Turn, Readable):
     """The most probable emotion of a turn."""
 
 
-class NextTurn(StreamedTurn, Readable):
-    """A new turn, from the service."""
+class NextTurnResult(NextTurn, Readable):
+    """A new turn of a session."""
+
+    session: str
+    """For the next turn."""
 
 
 class DialogueResult(TypedDict):

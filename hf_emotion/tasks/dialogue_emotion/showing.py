@@ -3,10 +3,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import cycle
+from string import ascii_letters, digits
 from typing import Any
 
 from ...runtime.names import METHODS
-from ...taxonomies import EKMAN
 from ..base import Answer, Marked, Page, Table
 from .predictor import DialoguePredictor, speaker_and_utterance
 
@@ -14,29 +15,17 @@ from .predictor import DialoguePredictor, speaker_and_utterance
 MAX_TURNS = 100  # the heat map has a row and a column for each
 TURNS_IN_LINE = 60
 NO_NAME = "(no name)"
-# Black letters have a contrast above 7 on each of them; the names of several corpora.
-COLOURS = {
-    "#f0906a": "anger angry mad",
-    "#f3b9a4": "frustration frustrated",
-    "#a5c882": "disgust disgusted",
-    "#c9a3e0": "fear scared worry",
-    "#f4c95d": "joy happiness happy joyful excited relief gratitude satisfaction",
-    "#8fb8ec": "sadness sad",
-    "#7fd4d0": "surprise surprised",
-}
-OTHER = "#c8ccd2"
+# Black letters have a contrast above 7 on each; the first is that of neutral.
+COLOURS = ("#c8ccd2", "#f4c95d", "#7fd4d0", "#8fb8ec", "#c9a3e0", "#f3b9a4", "#f0906a", "#a5c882")
 EXAMPLES = (
     "Ana: I got the job!\nBen: No way! Congratulations!\nAna: It starts on Monday, and I still have to tell my boss.",
     "Kim: Where is my bike?\nLou: I lent it to Max.\nKim: Without asking me?\nLou: Sorry. I thought you were away.",
 )
 
 
-def answer(predictor: DialoguePredictor, lines: list[str], top_k: int | None = None, strip: bool = False) -> Answer:
-    """Answer for lines that are the turns of one dialogue; `strip`: as a strip for each speaker."""
+def answer(predictor: DialoguePredictor, lines: list[str], top_k: int | None = None) -> Answer:
+    """Answer for lines that are the turns of one dialogue."""
     (turns,), unread = predictor.predict([[speaker_and_utterance(line) for line in lines]])
-    if strip:
-        shown = strips(turns, predictor.labels)
-        return Answer(turns, unread, shown, [[part if isinstance(part, str) else part.text] for part in shown])
     cells = []
     for turn in turns:
         best = sorted(turn["scores"].items(), key=lambda item: -item[1])[: top_k or 1]
@@ -48,15 +37,8 @@ def page(predictor: DialoguePredictor) -> Page:
     config = predictor.model.config
     method = METHODS[0] if config.num_attention_heads and not config.context_turns else "occlusion"
     box = "Dialogue, one turn per line: SPEAKER: UTTERANCE"
-    return Page(
-        box,
-        EXAMPLES,
-        partial(table, predictor),
-        [method] if config.context_turns else METHODS,
-        method,
-        lines=4,
-        read=turns,
-    )
+    methods = [method] if config.context_turns else METHODS
+    return Page(box, EXAMPLES, partial(table, predictor), methods, method, lines=4, read=turns)
 
 
 def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
@@ -74,43 +56,38 @@ def turns(text: str) -> list[tuple[str | None, str]]:
     return found
 
 
-def letters(labels: Sequence[str]) -> dict[str, str]:
-    """A letter for each label, its first one that is free in the order of the alphabet: fear F, frustration R."""
-    found: dict[str, str] = {}
+def signs(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A letter and a colour for each label: its first letter that is free in the order of the alphabet, as in fear F, frustration R."""
+    letters: dict[str, str] = {}
     for label in sorted(labels):
-        free = (one for one in f"{label}abcdefghijklmnopqrstuvwxyz0123456789".upper() if one.isalnum())
-        found[label] = (
-            "-" if label.casefold() == "neutral" else next((one for one in free if one not in found.values()), "?")
+        taken, free = letters.values(), f"{label}{ascii_letters}{digits}".upper()
+        letters[label] = (
+            "-" if label == "neutral" else next((one for one in free if one.isalnum() and one not in taken), "?")
         )
-    return found
-
-
-def colour_of(label: str) -> str:
-    """The colour of a label, or of the group of GoEmotions that it belongs to."""
-    label = label.casefold()
-    group = next((group for group, members in EKMAN.items() if label in members), label)
-    return next((colour for colour, names in COLOURS.items() if {label, group} & set(names.split())), OTHER)
+    colours = dict(zip((label for label in labels if label != "neutral"), cycle(COLOURS[1:]), strict=False))
+    return {label: (letters[label], colours.get(label, COLOURS[0])) for label in labels}
 
 
 def strips(turns: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[str | Marked]:
     """A line of letters for each speaker, a column for each turn, coloured by the emotion; below them what the letters mean."""
     from rich.cells import cell_len, set_cell_size
 
-    letter, speakers = letters(labels), list(dict.fromkeys(turn["speaker"] or NO_NAME for turn in turns))
+    sign, speakers = signs(labels), list(dict.fromkeys(turn["speaker"] or NO_NAME for turn in turns))
     width = min(max(map(cell_len, ["turn", *speakers])), 20)
     parts: list[str | Marked] = []
     for start in range(0, len(turns), TURNS_IN_LINE):
         own = turns[start : start + TURNS_IN_LINE]
-        numbers = "".join(f"{start + number + 1:<10}" for number in range(0, len(own), 10))
-        parts.append(f"{'turn'.ljust(width)}  {numbers}".rstrip())
+        parts.append(
+            "turn".ljust(width + 2) + "".join(f"{start + i + 1:<10}" for i in range(0, len(own), 10)).rstrip()
+        )
         for speaker in speakers:
-            says = [(turn["speaker"] or NO_NAME) == speaker for turn in own]
-            row = "".join(
-                letter[turn["label"]] if said else " " for turn, said in zip(own, says, strict=True)
-            ).rstrip()
-            name = set_cell_size(speaker, width) + "  "
-            marks = [(i, i + 1, f"black on {colour_of(turn['label'])}") for i, turn in enumerate(own) if says[i]]
-            parts.append(Marked(name + row, [(len(name) + i, len(name) + end, colour) for i, end, colour in marks]))
+            row, marks = set_cell_size(speaker, width) + "  ", []
+            for turn in own:
+                says = (turn["speaker"] or NO_NAME) == speaker
+                if says:
+                    marks.append((len(row), len(row) + 1, f"black on {sign[turn['label']][1]}"))
+                row += sign[turn["label"]][0] if says else " "
+            parts.append(Marked(row.rstrip(), marks))
     seen = {turn["label"] for turn in turns}
-    parts.append(", ".join(f"{letter[label]} {label}" for label in labels if label in seen))
+    parts.append(", ".join(f"{sign[label][0]} {label}" for label in labels if label in seen))
     return parts

@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...runtime.checkpoints import model_logits, to_probabilities
+from ...runtime.checkpoints import model_probabilities
 from ...runtime.plain import text_processing
 from ...runtime.unread import Unread
 from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
-from .results import NumberedTurn, StreamedTurn, Turn
-
-
-if TYPE_CHECKING:
-    import torch
+from .results import NextTurn, Turn
 
 
 class DialogueStream:
@@ -31,46 +27,38 @@ class DialogueStream:
         self.turns: list[Turn] = []
         self._predictor = predictor
         model = predictor.model
-        self._keeps = not (text_processing.reads_later_turns(model.config) or getattr(model, "takes_arrays", False))
-        self._past: dict[torch.nn.Module, Any] = {}
-        self._vectors: list[np.ndarray] = []
+        again = text_processing.reads_later_turns(model.config) or getattr(model, "takes_arrays", False)
+        self._past: dict[Any, Any] | None = None if again else {}
+        self._vectors = np.empty((0, model.config.utterance_size), np.float32)
 
-    def add(self, turn: Any) -> StreamedTurn:
+    def add(self, turn: Any) -> NextTurn:
         """
-        The emotion of the next turn, given as in a call of the predictor, and the earlier answers that it `changed`: their labels are others
-        now. ValueError for what is no turn; then the conversation stays as it was.
+        The emotion of the next turn, given as in a call of the predictor, and the earlier answers that it `changed`. ValueError for what is no
+        turn; then the conversation stays as it was.
         """
         answer, unread = self.add_quietly(turn)
         self._predictor.warn_unread(unread.counts)
         return answer
 
-    def add_quietly(self, turn: Any) -> tuple[StreamedTurn, Unread]:
+    def add_quietly(self, turn: Any) -> tuple[NextTurn, Unread]:
         """As `add`, and what the model cannot read of the turn."""
         predictor, model, number = self._predictor, self._predictor.model, len(self.turns) + 1
-        speaker, utterance = text_processing.read_turn(turn, number)
-        said = [*((one["speaker"], one["utterance"]) for one in self.turns), (speaker, utterance)]
-        predictor.tell_of_speakers([said])
-        config = model.config
-        texts = text_processing.turn_windows(said[-1 - config.context_turns :], config.context_turns)[-1:]
+        turns = [(one["speaker"], one["utterance"]) for one in self.turns]
+        turns.append(text_processing.read_turn(turn, number))
+        predictor.tell_of_speakers([turns])
+        size, speakers = model.config.context_turns, model.config.num_speakers
+        texts = text_processing.turn_windows(turns[-1 - size :], size)[-1:]
         vectors, unread = utterance_vectors(model, predictor.tokenizer, texts, predictor.max_length)
-        if len(self.turns) + 1 != number:  # the service computes short calls between the batches of long ones
-            raise ValueError("another turn of the conversation came in between: send one after the other.")
-        self._vectors = [] if self._keeps else [*self._vectors, vectors]
-        ids = None
-        if config.num_speakers:
-            ids = text_processing.number_speakers([speaker for speaker, _ in said], config.num_speakers)
-        if self._keeps:
-            from ...runtime.torch_models import torch_logits
-
-            inputs = pad_dialogues([vectors], None if ids is None else [ids[-1:]])
-            logits = torch_logits(model, inputs, past=self._past)
-        else:
-            logits = model_logits(
-                model, pad_dialogues([np.concatenate(self._vectors)], None if ids is None else [ids])
-            )
-        scores = to_probabilities(logits[0], False, text_processing.temperature_of(config))
-        new = predictor.present(scores, [said[-len(scores) :]])[0]
-        earlier = [NumberedTurn(number=place, **turn) for place, turn in enumerate(new[:-1], 1)]
-        changed = [one for one, old in zip(earlier, self.turns, strict=False) if one["label"] != old["label"]]
-        self.turns = [*self.turns[: number - len(new)], *new]
-        return StreamedTurn(number=number, **new[-1], changed=changed), unread
+        first = 0 if self._past is None else number - 1
+        if self._past is None:
+            self._vectors = vectors = np.concatenate([self._vectors, vectors])
+        ids = text_processing.number_speakers([speaker for speaker, _ in turns], speakers) if speakers else None
+        inputs: dict[str, Any] = pad_dialogues([vectors], None if ids is None else [ids[first:]])
+        if self._past is not None:
+            inputs["past"] = self._past
+        scores = model_probabilities(model, inputs, False, text_processing.temperature_of(model.config))[0]
+        (new,) = predictor.present(scores, [turns[first:]])
+        old = [one["label"] for one in self.turns[first:]]
+        changed = {n: one["label"] for n, one in enumerate(new[:-1], 1) if one["label"] != old[n - 1]}
+        self.turns = [*self.turns[:first], *new]
+        return NextTurn(**new[-1], number=number, changed=changed), unread
