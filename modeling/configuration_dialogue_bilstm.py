@@ -106,14 +106,8 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         if (kind == "model") != (encoder is not None):
             found = f"utterance_encoder={kind!r} {'without' if encoder is None else 'with'} it"
             raise ValueError(f"`encoder_config` and `utterance_encoder='model'` go together, got {found}.")
-        for name in (
-            "utterance_size",
-            "hidden_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "num_speakers",
-            "context_turns",
-        ):
+        counts = ("num_hidden_layers", "num_attention_heads", "num_speakers", "context_turns")
+        for name in ("utterance_size", "hidden_size", *counts):
             least = int(name.endswith("size"))
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")

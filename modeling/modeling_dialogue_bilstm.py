@@ -303,27 +303,21 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             states = outputs.last_hidden_state
         return masked_mean(states, turn_mask)
 
-    def _with_padding_last(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
-    ) -> list[torch.Tensor]:
-        """Ids, attention mask and turn mask with padding behind the tokens, where it changes no encoder's positions."""
-        if (turn_mask is None) != (self.config.context_turns == 0):
-            found = "missing" if turn_mask is None else "given"
-            raise ValueError(f"`turn_mask` is {found} and `context_turns` is {self.config.context_turns}.")
-        order, own = real_first(attention_mask)[0], attention_mask if turn_mask is None else turn_mask
-        return [array.gather(1, order) for array in (input_ids, attention_mask, own)]
-
     def encode_utterances(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None = None
     ) -> torch.FloatTensor:
         """Ids and masks (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens. `turn_mask`: with `context_turns`."""
-        return self._encode(*self._with_padding_last(input_ids, attention_mask, turn_mask))
+        order = real_first(attention_mask)[0]  # behind the tokens padding changes no encoder's positions
+        arrays = (input_ids, attention_mask, attention_mask if turn_mask is None else turn_mask)
+        return self._encode(*(array.gather(1, order) for array in arrays))
 
     def _encode_real_utterances(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor, turn_mask: torch.Tensor | None
     ) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
-        arrays = self._with_padding_last(input_ids, attention_mask, turn_mask)
+        order = real_first(attention_mask)[0]
+        arrays = (input_ids, attention_mask, attention_mask if turn_mask is None else turn_mask)
+        arrays = tuple(array.gather(1, order) for array in arrays)
         attention_mask = arrays[1]
         lengths = (attention_mask != 0).sum(dim=-1)
         rows = lengths.argsort(stable=True)
@@ -387,6 +381,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if (speaker_ids is None) != (self.config.num_speakers == 0):
             found = "missing" if speaker_ids is None else "given"
             raise ValueError(f"`speaker_ids` are {found} and `num_speakers` is {self.config.num_speakers}.")
+        if by_tokens and (turn_mask is None) != (self.config.context_turns == 0):
+            found = "missing" if turn_mask is None else "given"
+            raise ValueError(f"`turn_mask` is {found} and `context_turns` is {self.config.context_turns}.")
         later = not self.config.causal and (self.config.num_hidden_layers or self.config.num_attention_heads)
         if past is not None and (shape != (1, 1) or later):
             raise ValueError(f"`past` needs `causal`, and one new utterance of one dialogue, got {tuple(shape)}.")

@@ -378,8 +378,8 @@ def window_tokens(rows: Sequence[Sequence[int]], before: int, max_length: int) -
     *earlier, own = map(list, rows)
     context = [token for row in earlier for token in row[before:]]
     context = context[max(0, len(context) - max(0, max_length - len(own))) :]
-    own_mask = [1] * (len(own) - before)
-    return own[:before] + context + own[before:], [1] * before + [0] * len(context) + own_mask
+    mask = [1] * before + [0] * len(context) + [1] * (len(own) - before)
+    return own[:before] + context + own[before:], mask
 
 
 def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:

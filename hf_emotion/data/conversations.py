@@ -44,7 +44,7 @@ SENDER = re.compile(r"(?:~ ?)?([^:“”\"]+?): ?(.*)")
 LEFT_OUT = re.compile(
     r"<[^<>]*>|\S+\.\w{2,4} \([^()]*\)|null|(?:This message was deleted|You deleted this message)\.?"
 )
-EDITED = re.compile(r"\s*<This message was edited>$")
+EDITED = "<This message was edited>"
 
 NO_PERSONS = {"system", "developer", "tool", "function"}  # roles of chat programs
 ROLES = set("agent assistant bot caller client customer doctor interviewer operator patient support user".split())
@@ -84,7 +84,13 @@ def read_conversations(
         ValueError: a file without a turn or in another form.
     """
     found: dict[str, list[Row]] = {}
-    for path in _files(source):
+    place = as_path(source)
+    paths = [place]
+    if isinstance(place, Path) and place.is_dir():
+        paths = sorted(one for one in place.iterdir() if ending(one) in ENDINGS and not one.name.startswith("."))
+        if not paths:
+            raise FileNotFoundError(f"{place} holds no conversation: no file ends in {listed(ENDINGS)}.")
+    for path in paths:
         check_file(path)
         where, kind = shown(path), ending(path)
         conversations: dict[str, list[Spoken]] = {}
@@ -130,16 +136,6 @@ def as_table(conversations: dict[str, list[Row]]) -> Iterator[str]:
         write_csv(table, COLUMNS, ((name, *turn.values()) for name, turns in conversations.items() for turn in turns))
         os.utime(table, (0, 0))
         yield str(table)
-
-
-def _files(source: str | Path) -> Sequence[str | Path]:
-    path = as_path(source)
-    if not isinstance(path, Path) or not path.is_dir():
-        return [path]
-    own = [one for one in sorted(path.iterdir()) if ending(one) in ENDINGS and not one.name.startswith(".")]
-    if not own:
-        raise FileNotFoundError(f"{path} holds no conversation: no file ends in {listed(ENDINGS)}.")
-    return own
 
 
 def _cues(path: str, content: str) -> list[Spoken]:
@@ -194,7 +190,7 @@ def _messages(path: str, content: str) -> list[Spoken]:
     turns: list[Spoken] = []
     going_on = False
     for line in lines:
-        bare = EDITED.sub("", DIRECTIONS.sub("", line))
+        bare = DIRECTIONS.sub("", line).removesuffix(EDITED)
         if stamp := STAMP.match(bare):
             message = SENDER.fullmatch(bare[stamp.end() :])
             # The iPhone marks what it wrote itself.
@@ -219,7 +215,7 @@ def _chats(path: str, content: str, stem: str) -> dict[str, list[Spoken]]:
         if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
             expected = '[{"role": "user", "content": "Hi"}, ...], or an object with such a list as "messages"'
             raise ValueError(f"{path}: conversation {number} has no messages: expected {expected}.")
-        turns = [_of_message(path, message) for message in messages if message.get("role") not in NO_PERSONS]
+        turns = [_of_message(path, message) for message in messages if str(message.get("role")) not in NO_PERSONS]
         found[stem if one else f"{stem}-{number}"] = turns
     return found
 
@@ -227,7 +223,7 @@ def _chats(path: str, content: str, stem: str) -> dict[str, list[Spoken]]:
 def _of_message(path: str, message: Row) -> Spoken:
     content = message.get("content") or ""
     parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text", "") if isinstance(part, dict) else part for part in parts]
+    texts = [part.get("text") or "" if isinstance(part, dict) else part for part in parts]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{path}: the content of a message must be text, or parts with text, got {content!r}.")
     start = own_files.name_of(message.get("timestamp", message.get("created_at")))
@@ -245,9 +241,7 @@ def _masked(name: str, turns: list[Spoken]) -> tuple[str, list[Spoken]]:
             if word == who or not (word[0].islower() or word.casefold() in ROLES):
                 key = text_processing.composed(word).casefold()
                 masks[key] = mask if masks.get(key, mask) == mask else "Speaker"  # two have this word
-    if not masks:
-        return name, turns
-    words = "|".join(map(re.escape, sorted(masks, key=len, reverse=True)))
+    words = "|".join(map(re.escape, sorted(masks, key=len, reverse=True))) or "(?!)"  # nobody has a name: nothing fits
     pattern = re.compile(rf"(?<![^\W_])(?:{words})(?![^\W_])", re.IGNORECASE)
 
     def mask_of(match: re.Match[str]) -> str:

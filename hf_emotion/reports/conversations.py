@@ -17,8 +17,8 @@ def write_page(
     Write a page without scripts and links, escaped, of {name: turns}, from `read_conversations` and with the model's "label" and "score".
     `labels` are all those of the model.
     """
-    title = "Emotions over conversations"
     seen = {turn["label"] for turns in conversations.values() for turn in turns}
-    legend = [label for label in labels if label in seen]
-    known: dict[str, Any] = {"signs": signs(labels), "no_name": NO_NAME, "model": model}
-    write_text(path, render("conversations.html", title=title, conversations=conversations, legend=legend, **known))
+    about: dict[str, Any] = {"signs": signs(labels), "legend": [label for label in labels if label in seen]}
+    title = "Emotions over conversations"
+    about |= {"title": title, "no_name": NO_NAME, "model": model, "conversations": conversations}
+    write_text(path, render("conversations.html", **about))

@@ -263,7 +263,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     504: {"model": Problem, "description": "No answer in time"},
 }
 NO_MODEL: dict[str, Any] = {"model": Problem, "description": "No such model"}
-NO_SESSION: dict[str, Any] = {"model": Problem, "description": "No such session"}
 
 
 def wrong(field: str, message: str, **more: str) -> Response:
@@ -420,8 +419,9 @@ def _routes_of_tasks(
                 results=(list[first.result], ...),  # type: ignore[name-defined]
             )
             summary = (first.request.__doc__ or "").strip()
-            responses = PROBLEMS if path == route else {404: NO_SESSION, **PROBLEMS}
-            app.post(path, tags=["models"], summary=summary, response_model=answer, responses=responses)(
+            missing = {} if path == route else {404: {"model": Problem, "description": "No such session"}}
+            described: dict[str, Any] = {"response_model": answer, "responses": PROBLEMS | missing}
+            app.post(path, tags=["models"], summary=summary, **described)(
                 _asking(route, first, service_of, settings, counters, models)
             )
 

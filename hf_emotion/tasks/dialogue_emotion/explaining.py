@@ -49,19 +49,17 @@ def explain(
     encoded = predictor.encode([turns, *fewer])
     predictor.warn_unread(encoded.unread.take(range(len(turns))).counts)
 
-    def inputs_of(number: int) -> list[torch.Tensor]:  # (1, U, D), and with speakers (1, U)
-        ids = None if encoded.speaker_ids is None else [encoded.speaker_ids[number]]
-        tensors = to_tensors(pad_dialogues([encoded.vectors[encoded.rows[number]]], ids), model)
-        return [tensors["utterance_embeds"], *(tensors[name] for name in names)]
-
+    inputs = to_tensors(pad_dialogues([encoded.vectors[own] for own in encoded.rows], encoded.speaker_ids), model)
     names = ["speaker_ids"] if config.num_speakers else []
-    embeds, *others = inputs_of(0)
+    embeds, *others = (
+        inputs[name][:1] for name in ("utterance_embeds", *names)
+    )  # (1, U, D), and with speakers (1, U)
 
     def forward(embeds, *others):
         return model(utterance_embeds=embeds, **dict(zip(names, others, strict=True))).logits.float()
 
     with torch.no_grad():
-        logits, *without = (forward(*inputs_of(number))[0].cpu().numpy() for number in range(1 + len(fewer)))
+        logits, *without = model(**inputs).logits.float().cpu().numpy()
     probabilities = to_probabilities(logits, False, text_processing.temperature_of(config))  # (U, C)
     notes = []
     if method == "attention":

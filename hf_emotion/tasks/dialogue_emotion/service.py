@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...runtime.plain import text_processing
-from ..service import NoSession, Request, Service, Text, check_readable, cut, without_scores
+from ..service import Name, NoSession, Request, Service, Text, check_readable, cut, without_scores
 from .predictor import DialoguePredictor
 from .results import DialogueResult, NextTurnResult, TurnResult
 from .showing import EXAMPLES, page
@@ -62,9 +62,7 @@ class DialogueRequest(Request):
 class TurnRequest(Request):
     """The next turn of a conversation"""
 
-    session: Annotated[str, Field(max_length=100)] | None = Field(
-        None, description="What the answer to the first turn named. Default: a new conversation."
-    )
+    session: Name | None = Field(None, description="As in the last answer. Default: a new conversation.")
     turn: Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]
     all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
 
@@ -99,9 +97,7 @@ def service(predictor: DialoguePredictor) -> Service:
     return replace(own, streaming=streaming)
 
 
-Sessions = dict[
-    str, tuple[float, DialogueStream]
-]  # id: when its last turn came, the conversation; the latest at the end
+Sessions = dict[str, tuple[float, DialogueStream]]  # when the last turn came, the conversation; the latest at the end
 
 
 def add(predictor: DialoguePredictor, sessions: Sessions, request: TurnRequest) -> NextTurnResult:
@@ -114,10 +110,8 @@ def add(predictor: DialoguePredictor, sessions: Sessions, request: TurnRequest) 
         # Out of the dictionary while the turn is read: between batches the thread may call this for another request.
         session, (_, stream) = request.session, sessions.pop(request.session)
     else:
-        raise NoSession(
-            f"there is no such session: it ends {SECONDS:g} s after its last turn. Begin one without `session`, and send each turn when the one "
-            "before is answered."
-        )
+        ends = f"it ends {SECONDS:g} s after its last turn. Begin a new one without `session`"
+        raise NoSession(f"there is no such session: {ends}, and send each turn when the one before is answered.")
     try:
         if len(stream.turns) >= MAX_TURNS:
             raise ValueError(f"the conversation has {MAX_TURNS} turns, the most: begin a new one without `session`.")

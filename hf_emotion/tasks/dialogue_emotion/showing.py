@@ -60,10 +60,9 @@ def signs(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
     """A letter and a colour for each label: its first letter that is free in the order of the alphabet, as in fear F, frustration R."""
     letters: dict[str, str] = {}
     for label in sorted(labels):
-        taken, free = letters.values(), f"{label}{ascii_letters}{digits}".upper()
-        letters[label] = (
-            "-" if label == "neutral" else next((one for one in free if one.isalnum() and one not in taken), "?")
-        )
+        taken = letters.values()
+        free = (one for one in f"{label}{ascii_letters}{digits}".upper() if one.isalnum() and one not in taken)
+        letters[label] = "-" if label == "neutral" else next(free, "?")
     colours = dict(zip((label for label in labels if label != "neutral"), cycle(COLOURS[1:]), strict=False))
     return {label: (letters[label], colours.get(label, COLOURS[0])) for label in labels}
 
@@ -77,9 +76,8 @@ def strips(turns: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[st
     parts: list[str | Marked] = []
     for start in range(0, len(turns), TURNS_IN_LINE):
         own = turns[start : start + TURNS_IN_LINE]
-        parts.append(
-            "turn".ljust(width + 2) + "".join(f"{start + i + 1:<10}" for i in range(0, len(own), 10)).rstrip()
-        )
+        numbers = "".join(f"{start + i + 1:<10}" for i in range(0, len(own), 10))
+        parts.append(f"{'turn':<{width}}  {numbers}".rstrip())
         for speaker in speakers:
             row, marks = set_cell_size(speaker, width) + "  ", []
             for turn in own:

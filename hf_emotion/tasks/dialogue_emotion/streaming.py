@@ -42,23 +42,22 @@ class DialogueStream:
 
     def add_quietly(self, turn: Any) -> tuple[NextTurn, Unread]:
         """As `add`, and what the model cannot read of the turn."""
-        predictor, model, number = self._predictor, self._predictor.model, len(self.turns) + 1
+        predictor, model = self._predictor, self._predictor.model
         turns = [(one["speaker"], one["utterance"]) for one in self.turns]
-        turns.append(text_processing.read_turn(turn, number))
+        turns.append(text_processing.read_turn(turn, len(turns) + 1))
         predictor.tell_of_speakers([turns])
         size, speakers = model.config.context_turns, model.config.num_speakers
         texts = text_processing.turn_windows(turns[-1 - size :], size)[-1:]
         vectors, unread = utterance_vectors(model, predictor.tokenizer, texts, predictor.max_length)
-        first = 0 if self._past is None else number - 1
         if self._past is None:
             self._vectors = vectors = np.concatenate([self._vectors, vectors])
-        ids = text_processing.number_speakers([speaker for speaker, _ in turns], speakers) if speakers else None
-        inputs: dict[str, Any] = pad_dialogues([vectors], None if ids is None else [ids[first:]])
-        if self._past is not None:
-            inputs["past"] = self._past
+        first = len(turns) - len(vectors)
+        ids = text_processing.number_speakers([speaker for speaker, _ in turns], max(speakers, 1))
+        inputs: dict[str, Any] = pad_dialogues([vectors], [ids[first:]] if speakers else None)
+        inputs |= {} if self._past is None else {"past": self._past}
         scores = model_probabilities(model, inputs, False, text_processing.temperature_of(model.config))[0]
         (new,) = predictor.present(scores, [turns[first:]])
         old = [one["label"] for one in self.turns[first:]]
         changed = {n: one["label"] for n, one in enumerate(new[:-1], 1) if one["label"] != old[n - 1]}
         self.turns = [*self.turns[:first], *new]
-        return NextTurn(**new[-1], number=number, changed=changed), unread
+        return NextTurn(**new[-1], number=len(turns), changed=changed), unread
